@@ -206,12 +206,17 @@ def test_any_precision_is_decomposed_in_double(precision, constant, tall):
     assert Spectrum.from_gram(gram, constant=constant).vectors.dtype == np.float64
 
 
-def test_directions_that_no_arithmetic_resolves_are_left_out():
-    eps = np.finfo(np.float64).eps
-    features = np.zeros((1000, 2))
-    for size, rank in ((0.5, 1), (2.0, 2)):
-        features[0, 0], features[1, 1] = 1.0, size * 1000 * eps
-        assert Spectrum.from_features(features).values.shape == (rank,)
+def test_singular_values_that_no_arithmetic_resolves_count_where_they_matter():
+    """Not beside a smaller ridge, nor beside one that makes them less than what rounding does to the others."""
+    eps, n = np.finfo(np.float64).eps, 1000
+    features = np.zeros((n, 2))
+    for size, ranks in ((0.5, [1, 1, 2, 1]), (2.0, [2, 2, 2, 2])):
+        features[0, 0], features[1, 1] = 1.0, size * n * eps
+        found = Spectrum.from_features(features)
+        assert_allclose(found.noise, (n * eps) ** 2, rtol=1e-12)
+        ridges = [0.0, 0.5 * found.noise, 2 * found.noise, 2 * n**2 * found.noise]
+        assert [np.count_nonzero(found.resolved(ridge).values) for ridge in ridges] == ranks
+        assert (found.rounding(0.5 * found.noise) == np.inf) == (size == 0.5)
 
 
 def test_rounding_is_told_where_it_matters():
@@ -219,7 +224,7 @@ def test_rounding_is_told_where_it_matters():
     values = np.diag([1e6, 1.0, 0.5])
     eps = np.finfo(np.float64).eps
     assert_allclose(Spectrum.from_gram(values).rounding(0.5), eps * 1e6, rtol=1e-12)
-    assert_allclose(Spectrum.from_features(values**0.5).rounding(0.5), eps * 1e3, rtol=1e-12)
+    assert_allclose(Spectrum.from_features(values**0.5).rounding(0.5), 8 * eps * 1e3, rtol=1e-12)
     singular = Spectrum.from_gram(np.diag([1e6, 1.0, 0.0]))
     assert singular.rounding(0.5 * singular.noise) == np.inf
     assert_allclose(singular.rounding(1e-3), eps * 1e6 / 1.001, rtol=1e-12)

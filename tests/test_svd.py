@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sweeps import every, over
 
 from dyadlearn import _svd
 from dyadlearn._svd import Blocks, economy_svd
+from sweeps import every, over
 
 rng = np.random.default_rng(0)
 TURN = np.linalg.qr(rng.normal(size=(5, 5)))[0]

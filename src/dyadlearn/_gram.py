@@ -46,6 +46,8 @@ __all__ = ["gram_eigen", "unit_noise", "unit_scale"]
 
 #: Diagonals that span less than this factor are decomposed as they are.
 _PLAIN = 100.0
+#: So many features at most have all digits of their small singular values, which takes ten times as long for many.
+_FINE = 256
 
 
 def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple[Array, Array]:
@@ -130,7 +132,7 @@ def _graded(gram: Array, n_rows: int, rounding: Array | None) -> tuple[Array, Ar
     noise = unit_noise(squares, scale, n_rows, rounding)
     root, pivots = _echelon(gram * scale[:, None] * scale, noise**0.5)
     F = root / scale
-    if is_foreign(F):
+    if is_foreign(F) or F.shape[1] > _FINE:
         Q, s, rows = svd(F)
     else:  # the default driver is faster, and knows small singular values to the rounding of the largest only
         Q, s, rows = linalg.svd(F, full_matrices=False, lapack_driver="gesvd", check_finite=False)

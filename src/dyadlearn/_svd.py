@@ -39,7 +39,7 @@ from dyadlearn._array import (
     zeros,
 )
 
-__all__ = ["Blocks", "Thin", "economy_svd"]
+__all__ = ["Blocks", "Thin", "economy_svd", "graded_svd"]
 
 # Where a Gram matrix is as good as the features: its largest eigenvalue over its smallest.
 _CONDITION = 1e2
@@ -98,11 +98,26 @@ class Thin:
         Singular values s, in descending order.
     right : array of shape (d, d)
         W.
+    lengths : array of shape (d,)
+        Of the columns.
     """
 
     left: Array
     roots: Array
     right: Array
+    lengths: Array
+
+    def doubt(self, offsets: Array | None = None) -> Array:
+        r"""Return what singular values must exceed to be told from zero, shape (d,).
+
+        Each column is known to :math:`\varepsilon` of its length, and so is a combination of columns to as much of
+        theirs. Features that were centred have `offsets` (d,), and are known to :math:`\varepsilon` of these at best.
+        """
+        xp, n = namespace(self.roots), max(self.left.shape)
+        known = 8.0 * n**0.5 * self.lengths
+        if offsets is not None:
+            known = known + n**0.5 * xp.abs(offsets)
+        return epsilon(self.roots) * (xp.abs(self.right).T @ known)
 
 
 def economy_svd(features: Blocks, out: Array) -> Thin:
@@ -112,7 +127,7 @@ def economy_svd(features: Blocks, out: Array) -> Thin:
     if _is_well_conditioned(values, _CONDITION):
         roots = xp.flip(values**0.5)
         right = xp.flip(vectors, axis=1)
-        return Thin(features.times(right / roots, out), roots, right)
+        return Thin(features.times(right / roots, out), roots, right, xp.linalg.diagonal(gram) ** 0.5)
     return _from_scaled_gram(features, gram, out) or _from_householder(features, gram, out)
 
 
@@ -127,13 +142,13 @@ def _from_scaled_gram(features: Blocks, gram: Array, out: Array) -> Thin | None:
     if not _is_well_conditioned(xp.linalg.eigvalsh(scaled), _SCALED_CONDITION):
         return None
     ones = xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
-    lower, lengths = cholesky(scaled), take_rows(lengths, order)
+    lower, long = cholesky(scaled), take_rows(lengths, order)
     # Q = Φ D⁻¹ R⁻¹ is orthogonal to ε times the condition; its own Gram matrix, close to one, tells by how much.
-    turn = take_rows(solve_lower(lower, ones).T / lengths[:, None], back)
+    turn = take_rows(solve_lower(lower, ones).T / long[:, None], back)
     near = Blocks(features.shape, lambda rows: out[rows, :], features.times(turn, out))
     correction = cholesky(near.gram())
-    left, roots, right = svd((correction.T @ lower.T) * lengths)
-    return Thin(near.times(solve_lower(correction, ones).T @ left, out), roots, take_rows(right.T, back))
+    left, roots, right = svd((correction.T @ lower.T) * long)
+    return Thin(near.times(solve_lower(correction, ones).T @ left, out), roots, take_rows(right.T, back), lengths)
 
 
 def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
@@ -153,7 +168,16 @@ def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
     for rows, top in zip(reversed(slices), reversed(tops), strict=True):
         out[rows, :] = out[rows, :] @ turn
         turn = top @ turn
-    return Thin(out, roots, take_rows(right.T, back))
+    return Thin(out, roots, take_rows(right.T, back), xp.linalg.diagonal(gram) ** 0.5)
+
+
+def graded_svd(matrix: Array) -> tuple[Array, Array, Array]:
+    """Return the economy decomposition of a matrix whose rows and columns have other sizes, see `_by_length`."""
+    xp = namespace(matrix)
+    rows, rows_back = _by_length(xp.linalg.vector_norm(matrix, axis=1))
+    columns, columns_back = _by_length(xp.linalg.vector_norm(matrix, axis=0))
+    left, roots, right = svd(take_block(matrix, rows, columns))
+    return take_rows(left, rows_back), roots, take_rows(right.T, columns_back).T
 
 
 def _by_length(lengths: Array) -> tuple[np.ndarray, np.ndarray]:

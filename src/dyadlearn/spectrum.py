@@ -57,9 +57,11 @@ from dyadlearn._centre import (
     with_ones,
 )
 from dyadlearn._checks import check_memory, check_range
+from dyadlearn._gram import gram_eigen
+from dyadlearn._means import moments, value
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored
-from dyadlearn._svd import Blocks, economy_svd
+from dyadlearn._svd import Blocks, economy_svd, graded_svd
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (
@@ -71,9 +73,9 @@ from dyadlearn.kernels.repair import (
 
 __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "slack_floor"]
 
-# A kernel has a null space where eigenvalues lie within so many times ε of the largest, and none between that and a
-# share of it. Eigenvalues that fall smoothly have no such gap, and what is below rounding is no less real then.
-_NULL, _GAP = 8.0, 1e-8
+# A kernel has a null space where some eigenvalues are noise, and all others exceed this share of the largest one.
+# Eigenvalues that fall smoothly have no such gap, and what is below the noise is no less real then.
+_GAP = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +99,8 @@ class Spectrum(Stored):
         How the side has a constant. A free one is the last direction, and its place in `values` holds zero: the
         kernel has no part in it, and no filter is asked about it.
     noise : float
-        Eigenvalues up to this size cannot be told from zero.
+        In the dual eigenvalues up to this size cannot be told from zero. Of features such ones are zero already, and
+        this is how large they may have been.
     size : float
         Largest eigenvalue of what was decomposed before a constant was taken out of it: it has left its rounding.
 
@@ -159,8 +162,8 @@ class Spectrum(Stored):
         # Beside it, small eigenvalues are kept, and divided by.
         check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
         values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
-        values = _with_null_space(values, raw)
-        noise = rank_threshold(values, max(n, int(_NULL)))
+        noise = rank_threshold(values, max(n, 8))
+        values = _with_null_space(values, raw, noise)
         if constant == "free":
             values, vectors = xp.concat([values, zeros((1,), values)]), with_constant(vectors)
         return cls(values, n, None, vectors, None, constant, noise, max(size, beside))
@@ -182,9 +185,11 @@ class Spectrum(Stored):
         extreme = largest(xp.abs(features)) if n * d < 2**24 else float(max(xp.max(features), -xp.min(features)))
         like = zeros((0,), features, xp.float64)
         check_range(extreme, extreme * extreme * max(n, 1), like, name)
-        is_free, is_feature = constant == "free", constant == "feature"
-        means = means_of(features) if is_free else None
-        width, rows = d + is_feature, n - is_free
+        if constant == "feature":
+            free = cls.from_features(features, name=name, constant="free")
+            return free.with_constant_feature(means_of(features))
+        is_free = constant == "free"
+        means, rows = means_of(features) if is_free else None, n - is_free
         shift = None if means is None else _complement_shift(features, means)
 
         def cut(places: slice, columns: slice) -> Array:
@@ -193,72 +198,83 @@ class Spectrum(Stored):
             # One after the other: their sum would round as much as the means are large.
             return block if means is None or shift is None else (block - means[columns]) - shift[columns]
 
-        def tall(places: slice) -> Array:
-            block = cut(places, slice(0, d))
-            return with_ones(block) if is_feature else block
-
-        def wide(places: slice) -> Array:
-            block = cut(slice(0, rows), slice(places.start, min(places.stop, d))).T
-            return xp.concat([block, zeros((1, rows), like) + 1.0], axis=0) if places.stop > d else block
-
-        k = min(rows, width)
-        if rows >= width:
+        k = min(rows, d)
+        if rows >= d:
             vectors = zeros((n, k + is_free), like)
-            found = economy_svd(Blocks((rows, width), tall, like), vectors[n - rows :, :k])
+            found = economy_svd(Blocks((rows, d), lambda here: cut(here, slice(0, d)), like), vectors[n - rows :, :k])
             roots, components = found.roots, row_major(found.right)
             if is_free:
                 add_constant(vectors)
         else:
-            found = economy_svd(Blocks((width, rows), wide, like), zeros((width, k), like))
+            found = economy_svd(Blocks((d, rows), lambda here: cut(slice(0, rows), here).T, like), zeros((d, k), like))
             roots, components, vectors = found.roots, found.left, row_major(found.right)
             vectors = with_constant(vectors) if is_free else vectors
+        doubt = found.doubt(means if rows >= d else None)
+        seen = roots > doubt
         with np.errstate(under="ignore"):
-            values = roots**2
-        size = largest(values)
-        # Singular values below this cannot be told from zero.
-        noise = float((max(n, width) * epsilon(roots) * largest(roots)) ** 2)
-        if means is not None:
-            # What centring leaves of a feature that is constant: its rounding, which has a square too.
-            noise = max(noise, float(n * np.float64(4.0 * epsilon(means) * _length(means)) ** 2))
-            components = framed(components, xp.zeros_like(values))
-            values = xp.concat([values, zeros((1,), values)])
-        return cls(values, n, components, vectors, None, constant, noise, size)
+            values = xp.where(seen, roots, xp.zeros_like(roots)) ** 2
+        noise = largest(xp.where(seen, xp.zeros_like(doubt), doubt)) ** 2
+        if means is None:
+            return cls(values, n, components, vectors, None, constant, noise, largest(values))
+        components, whole = framed(components, xp.zeros_like(values)), xp.concat([values, zeros((1,), values)])
+        return cls(whole, n, components, vectors, None, constant, noise, largest(values))
+
+    def with_constant_feature(self, means: Array) -> Spectrum:
+        r"""Return the spectrum of features with a column of ones, from that of centred ones beside a free constant.
+
+        .. math:: [\boldsymbol\Phi, \mathbf{1}] = [\mathbf{U}, \mathbf{1}/\sqrt n]
+                  \begin{bmatrix}\mathrm{diag}(\mathbf{s})\mathbf{W}^\top & \mathbf{0} \\
+                  \sqrt n\,\bar{\boldsymbol\phi}^\top & \sqrt n\end{bmatrix}
+
+        The matrix on the right is small. Features far from zero are next to a multiple of the ones, and their
+        differences would be lost if both were decomposed together.
+
+        Parameters
+        ----------
+        means : array of shape (d,)
+            Of the features.
+        """
+        assert self.components is not None
+        xp, root = namespace(self.values), math.sqrt(self.n_rows)
+        right = self.components[:-1, :-1]
+        above = xp.concat([self._roots[:-1, None] * right.T, zeros((right.shape[1], 1), right)], axis=1)
+        last = root * xp.concat([means, zeros((1,), means) + 1.0])
+        left, roots, rows = graded_svd(xp.concat([above, last[None, :]], axis=0))
+        vectors = self.vectors
+        for here in row_blocks(self.n_rows, 8 * vectors.shape[1]):  # which is nobody else's
+            vectors[here, : left.shape[1]] = vectors[here, :] @ left
+        # Where centred features have a null space, so have these.
+        values = xp.where(roots > 8.0 * epsilon(roots) ** 2 * largest(roots), roots, xp.zeros_like(roots)) ** 2
+        found = (values, self.n_rows, row_major(rows.T), vectors[:, : left.shape[1]], None)
+        return Spectrum(*found, "feature", self.noise, largest(values))
 
     @classmethod
     def _from_sparse(cls, features: Array, name: str, constant: str | None) -> Spectrum:
-        n, is_free = features.shape[0], constant == "free"
-        features = features.astype(np.float64, copy=False)
-        if constant == "feature":  # beside a column of ones other features are lost without a word
-            size = float(abs(features).max())
-            check_range(size, size * size, features, name)
+        n = features.shape[0]
+        features = double(features)
+        if constant == "feature":
             features = with_ones(features)
-        gram = matmul(features.T, features)
-        check_range(float(abs(features).max()), float(gram.trace()), gram, name)
-        means = np.asarray(features.mean(axis=0), dtype=gram.dtype).reshape(-1) if is_free else None
-        if means is not None:
-            gram -= n * np.outer(means, means)
-        values, components = eigh(gram)
-        kept = values > rank_threshold(values, n)
-        values, components = values[kept], components[:, kept]
-        size = largest(values)
-        if means is None:
-            return cls(values, n, components, None, features, constant, 0.0, size)
-        components = framed(components, -(means @ components))
-        values = np.append(values, 0.0)
-        return cls(values, n, components, None, with_ones(features), constant, 0.0, size)
+        size = float(abs(features).max()) if features.nnz else 0.0
+        check_range(size, n * size * size, features, name)
+        if constant != "free":
+            values, components = gram_eigen(matmul(features.T, features), n)
+            return cls(values, n, components, None, features, constant, 0.0, largest(values))
+        means, gram = moments(features)
+        values, components = gram_eigen(gram, n)
+        components = framed(components, -(value(means) @ components))
+        return cls(np.append(values, 0.0), n, components, None, with_ones(features), constant, 0.0, largest(values))
 
     def resolved(self, ridge: float) -> Spectrum:
         """Return the spectrum as it is beside a ridge.
 
-        Eigenvalues below the noise do no harm beside a larger ridge. Beside a smaller one, and without any, they are
-        zero.
+        Eigenvalues below the noise are zero beside a ridge that is as small, and without any: see `floor`.
         """
         whole: Spectrum = vars(self).get("_whole", self)
         return whole._without_noise if whole.floor(ridge) else whole
 
     def floor(self, ridge: float) -> float:
-        """Return the size up to which eigenvalues are zero beside a ridge: the noise, or 0 beside a larger ridge."""
-        return self.noise if ridge <= self.noise else 0.0
+        """Return the size up to which eigenvalues are zero beside a ridge: the noise, or 0 beside a larger one."""
+        return self.noise if ridge <= self.noise and self.components is None else 0.0
 
     @cached_property
     def _without_noise(self) -> Spectrum:
@@ -281,10 +297,10 @@ class Spectrum(Stored):
         positive = values[values > 0]
         if 0 in positive.shape or self._features is not None:
             return 0.0
-        if self.floor(ridge) and positive.shape[0] < values.shape[0]:
+        if ridge <= self.noise and positive.shape[0] < values.shape[0]:
             return math.inf  # what was taken for zero may have been more
         divisor = ridge + float(namespace(values).min(positive))
-        return error * self.size / divisor if self.components is None else error * math.sqrt(self.size / divisor)
+        return error * self.size / divisor if self.components is None else 8 * error * math.sqrt(self.size / divisor)
 
     def state(self) -> dict[str, Any]:
         """Return the fields, and whether eigenvectors were made of the features, which changes how products round."""
@@ -797,17 +813,16 @@ class Smoother:
         return product_like(self.spectrum.matrix(weights), labels)
 
 
-def _with_null_space(values: Array, raw: Array) -> Array:
+def _with_null_space(values: Array, raw: Array, noise: float) -> Array:
     """Return repaired eigenvalues with zeros for a null space, and nothing but positive ones where there is none.
 
     `raw` are the eigenvalues before the repair: those that it clipped, beyond rounding, are zero whatever the others.
     """
     xp, size = namespace(values), largest(values)
-    null = values <= _NULL * epsilon(values) * size
-    kept = values[~null]
-    if size == 0 or float(xp.min(kept)) > _GAP * size:
+    null = values <= noise
+    if size == 0 or float(xp.min(values[~null])) > _GAP * size:
         return xp.where(null, xp.zeros_like(values), values)
-    rounding = (values == 0) & (raw > -rank_threshold(values, values.shape[0]))
+    rounding = (values == 0) & (raw > -noise)
     return xp.where(rounding, xp.full_like(values, epsilon(values) ** 2 * size), values)
 
 

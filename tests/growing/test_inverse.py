@@ -9,9 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from dyadlearn._means import mean_of
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing import inverse
-from dyadlearn.growing.centre import mean_of
 from dyadlearn.growing.inverse import SOLVERS, Cholesky, Eigen, Explicit, RidgeInverse
 from sweeps import covering, every, over
 

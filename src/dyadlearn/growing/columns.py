@@ -24,8 +24,8 @@ import numpy as np
 
 from dyadlearn._array import Array, copied, is_sparse, namespace, row_major, take_rows, to_numpy, zeros
 from dyadlearn._checks import check_memory
+from dyadlearn._means import moments, no_mean
 from dyadlearn._state import Stored, misfit
-from dyadlearn.growing.centre import moments, no_mean
 from dyadlearn.growing.statistics import (
     Statistics,
     bordered,

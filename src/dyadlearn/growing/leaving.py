@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, matmul, namespace, to_numpy, zeros
+from dyadlearn._means import about
 from dyadlearn.filters import Tikhonov
-from dyadlearn.growing.centre import about
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
 __all__ = [

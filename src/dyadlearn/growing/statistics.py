@@ -17,7 +17,7 @@ features less their mean, and of a column of ones beside :math:`\boldsymbol\Psi_
           \tfrac1m\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}], \qquad
           \boldsymbol\Psi_c^\top\boldsymbol\Psi_c,
 
-and both means. They are merged and taken apart as `dyadlearn.growing.centre` says, labels as features.
+and both means. They are merged and taken apart as `dyadlearn._means` says, labels as features.
 
 All functions are pure: they return new statistics and leave their arguments as they are. Statistics are in double
 precision whatever the data come in, since they add up what may be millions of rows.
@@ -51,8 +51,8 @@ from dyadlearn._array import (
 from dyadlearn._centre import with_ones
 from dyadlearn._checks import check_memory
 from dyadlearn._gram import unit_scale
+from dyadlearn._means import about, centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
 from dyadlearn._state import Stored
-from dyadlearn.growing.centre import about, centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
 
 __all__ = [
     "Statistics",
@@ -103,7 +103,7 @@ class Statistics(Stored):
     per_task : bool
         Whether `cross` tells the tasks apart. Without features of the tasks it always does.
     mean, task_mean : arrays of shape (2, d) and (2, r), or None
-        Of the features of both sides, in two parts (`dyadlearn.growing.centre`); None without a constant.
+        Of the features of both sides, in two parts (`dyadlearn._means`); None without a constant.
     label_mean : array of as many columns as `cross`, or None
         :math:`\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]/m`, or :math:`\mathbf{1}^\top\mathbf{Y}/m`.
     rounding : array of shape (d,) or None

@@ -27,8 +27,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn._means import value, with_constants
 from dyadlearn._state import Stored
-from dyadlearn.growing.centre import value, with_constants
 from dyadlearn.growing.inverse import RidgeInverse
 from dyadlearn.growing.statistics import (
     Statistics,
@@ -71,7 +71,7 @@ class TwoSteps(Stored, stored=False):
         """W of shape (d, r), without features of the tasks (d, q).
 
         With a constant they are those of `rows` and of the `task_rows` of the statistics, shape (d + 2, r + 1) or
-        (d + 2, q): `dyadlearn.growing.centre.with_constants` says what the last two rows are.
+        (d + 2, q): `dyadlearn._means.with_constants` says what the last two rows are.
         """
         raise NotImplementedError
 

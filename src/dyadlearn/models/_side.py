@@ -237,6 +237,8 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
     n, d = rows.shape
+    if is_sparse(rows) and 3 * rows.nnz >= 2 * n * d:
+        rows = rows.toarray()  # takes no more memory, and keeps more digits
     is_free, form, words = spec.constant == "free", _form(rows, spec), f"The {name} features"
     if form == "gram":
         if n != d:
@@ -269,20 +271,25 @@ def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectr
 
     The spectrum is that of their coordinates in these directions, with a last one that is zero in training.
     """
-    xp, is_free = namespace(rows), constant == "free"
-    whole = Spectrum.from_features(rows, name=name, constant="free" if is_free else None)
+    xp = namespace(rows)
+    whole = Spectrum.from_features(rows, name=name, constant=None if constant is None else "free")
     assert whole.components is not None
-    k = int(whole.values.shape[0]) - is_free
-    directions = whole.components[: rows.shape[1], :k]
+    k = int(whole.values.shape[0]) - (constant is not None)
+    directions, means = whole.components[: rows.shape[1], :k], zeros((0,), whole.values)
     if constant == "feature":
-        inside = whole.vectors * whole.values**0.5
-        return Spectrum.from_features(
-            xp.concat([inside, zeros((inside.shape[0], 1), inside)], axis=1), name=name, constant=constant
-        ), directions
-    components = xp.eye(k + 1, k, dtype=directions.dtype, device=directions.device)
-    if is_free:
+        # The means lie outside of what centred features span: one direction more.
+        means = means_of(rows)
+        inside = directions.T @ means
+        outside = means - directions @ inside
+        outside = outside - directions @ (directions.T @ outside)
+        distance = float(xp.linalg.vector_norm(outside)) or 1.0
+        means = xp.concat([inside, zeros((1,), inside) + distance, zeros((1,), inside)])
+        directions = xp.concat([directions, outside[:, None] / distance], axis=1)
+    components = xp.eye(directions.shape[1] + 1, k, dtype=directions.dtype, device=directions.device)
+    if constant is not None:
         components = framed(components, xp.zeros_like(whole.values[:k]))
-    return replace(whole, components=components), directions
+    spectrum = replace(whole, components=components)
+    return spectrum.with_constant_feature(means) if constant == "feature" else spectrum, directions
 
 
 def _means(kernel: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dyadlearn.growing.centre import about, centred, difference, mean_of, moments, moved, value, with_constants
+from dyadlearn._means import about, centred, difference, mean_of, moments, moved, value, with_constants
 from sweeps import every, over
 
 
