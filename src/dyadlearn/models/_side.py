@@ -282,9 +282,9 @@ def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectr
         inside = directions.T @ means
         outside = means - directions @ inside
         outside = outside - directions @ (directions.T @ outside)
-        distance = float(xp.linalg.vector_norm(outside)) or 1.0
+        distance = float(xp.linalg.vector_norm(outside))
         means = xp.concat([inside, zeros((1,), inside) + distance, zeros((1,), inside)])
-        directions = xp.concat([directions, outside[:, None] / distance], axis=1)
+        directions = xp.concat([directions, outside[:, None] / (distance or 1.0)], axis=1)
     components = xp.eye(directions.shape[1] + 1, k, dtype=directions.dtype, device=directions.device)
     if constant is not None:
         components = framed(components, xp.zeros_like(whole.values[:k]))
