@@ -254,3 +254,22 @@ def test_mutated_files_are_refused_or_read(tmp_path):
                 refused.append(str(error))
     assert len(refused) > 100
     assert all(str(path) in words for words in refused)
+
+
+def test_an_error_quotes_no_more_of_a_file_than_can_be_read(tmp_path, each):
+    whole, long = saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path), 10**5 * "long\n"
+    places = {
+        "parameter": lambda model: model["parameters"].update({long: 1}),
+        "attribute": lambda model: model.update({long: 1}),
+        "class": lambda model: model.update(task_side={f"${long}": {}}),
+        "dtype": lambda model: model["parameters"].update(alpha={"$numpy": [long, 1]}),
+        "value": lambda model: model["parameters"].update(alpha=long),
+    }
+    for name in each(places):
+        forgery = Forgery(whole)
+        places[name](forgery.header["model"]["$TwoStepRidge"])
+        (tmp_path / "forged.dyad").write_bytes(forgery.content())
+        with pytest.raises(ModelFileError, match=r"forged\.dyad cannot be read: ") as caught:
+            load(tmp_path / "forged.dyad")
+        assert len(str(caught.value)) < 600
+        assert "\n" not in str(caught.value)

@@ -1,11 +1,7 @@
-"""Models and labels in the formats of other tools, and back.
-
-`from_anndata` and `to_anndata` are for AnnData, the format of single-cell data.
-"""
+"""Models in the formats of other tools."""
 
 from __future__ import annotations
 
-from dyadlearn.exchange.anndata import from_anndata, to_anndata
 from dyadlearn.exchange.graphs import to_onnx
 
-__all__ = ["from_anndata", "to_anndata", "to_onnx"]
+__all__ = ["to_onnx"]
