@@ -156,7 +156,7 @@ def _model(header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies:
         raise
     except Exception as error:  # whatever a forged header leads to, in other libraries too
         raise ModelFileError(
-            f"{path} cannot be read: its header does not describe a model ({type(error).__name__}: {_short(str(error))})."
+            f"{path} cannot be read: its header describes no model ({type(error).__name__}: {_short(str(error))})."
         ) from error
     return model
 
