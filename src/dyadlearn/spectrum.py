@@ -48,7 +48,7 @@ from dyadlearn._array import (
 from dyadlearn._centre import centred, framed, to_complement, with_constant, with_ones
 from dyadlearn._checks import check_memory, check_range
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
-from dyadlearn._state import Stored
+from dyadlearn._state import Stored, has_unit_columns
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (
@@ -214,6 +214,8 @@ class Spectrum(Stored):
             and (features is None or not is_sparse(features) or features.format == "csr")
             and self.constant in (None, "free", "feature")
             and (self.constant != "free" or (k > 0 and self.values[-1] == 0))
+            # Of length 1: what is divided by sums of them would be divided by zero.
+            and (self._vectors is None or has_unit_columns(self._vectors))
         )
 
     @cached_property

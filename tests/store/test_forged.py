@@ -14,8 +14,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dyadlearn import CanonicalProjection, Landmarks, OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn import (
+    CanonicalProjection,
+    Landmarks,
+    LearnedKernelRidge,
+    OnlineTwoStepRidge,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    load,
+    save,
+)
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
+from dyadlearn.kernels import Descriptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -273,3 +283,18 @@ def test_an_error_quotes_no_more_of_a_file_than_can_be_read(tmp_path, each):
             load(tmp_path / "forged.dyad")
         assert len(str(caught.value)) < 600
         assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
+    described = LearnedKernelRidge(n_steps=1).fit(Descriptions({"a": X, "b": X[:, :1]}), Y, tasks=T)
+    for model in (TwoStepRidge().fit(X, Y, tasks=T), described):
+        whole = saved(model, tmp_path)
+        for name, value in each(
+            [("grid.values", np.nan), ("side.spectrum.vectors", 0), ("side.spectrum.vectors", np.nan)]
+        ):
+            forgery = Forgery(whole)
+            shape = forgery.tables[name]["shape"]
+            forgery.put(name, "F64", shape, np.full(shape, float(value)).tobytes())
+            (tmp_path / "forged.dyad").write_bytes(forgery.content())
+            with pytest.raises(ModelFileError, match=r"the parts of its .* do not fit together"):
+                load(tmp_path / "forged.dyad")

@@ -246,6 +246,7 @@ class PairwiseRidge(PairModel, stored=False):
             and (tasks is None or tasks.spectrum.n_rows == Y.shape[1])
             and self.n_features_in_ == self._n_columns
             and all(array.dtype == Y.dtype for array in arrays)
+            and not (isinstance(Y, np.ndarray) and np.isnan(Y).all())
             and self._pairs_fit()
         )
 
