@@ -209,8 +209,7 @@ class Spectrum(Stored):
             (self._vectors is None) != (features is None)
             and (features is None or own is not None)
             # What is made of them, (n, k), must not be larger than what they are made of.
-            and k <= self.n_rows
-            and (own is None or k <= own.shape[0])
+            and k <= (self.n_rows if own is None else min(self.n_rows, own.shape[0]))
             and (features is None or not is_sparse(features) or features.format == "csr")
             and self.constant in (None, "free", "feature")
             and (self.constant != "free" or (k > 0 and self.values[-1] == 0))
