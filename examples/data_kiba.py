@@ -17,7 +17,7 @@ from dyadlearn.metrics import concordance_index
 from dyadlearn.plots import HoldoutDisplay
 
 try:
-    data = fetch_kiba(download=False)
+    data = fetch_kiba()
 except FileNotFoundError as absent:
     raise SystemExit(str(absent)) from None
 

@@ -353,7 +353,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD", help="of kronecker, two_step"
     )
-    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else they are downloaded")
+    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else that of the data sets")
     parser.add_argument("--quick", action="store_true", help="leave out Kronecker D on e, which takes minutes")
     parser.add_argument("--device", help="where to compute, such as cuda; by default here")
     parser.add_argument("--markdown", action="store_true", help="print the AUCs as a table of Markdown too")
@@ -375,7 +375,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cells = list(
             run(plan(options.sets, options.methods, options.quick), find_data(options.data_home), options.device)
         )
-    except ConnectionError as error:
+    except (ConnectionError, FileNotFoundError) as error:
         sys.exit(str(error))
     console = Console() if sys.stdout.isatty() else Console(width=100)
     console.print(table(cells))

@@ -56,9 +56,9 @@ def load(name: str, folder: Path, seed: int) -> tuple[np.ndarray, np.ndarray, np
         noise = np.random.default_rng(seed).standard_t(2, size=data.Y.shape)
         return data.K, data.G, data.Y + 0.5 * noise
     if name == "davis":
-        data = fetch_davis(data_home=folder, download=False)
+        data = fetch_davis(data_home=folder)
     elif name == "kiba":
-        data = fetch_kiba(data_home=folder, download=False)
+        data = fetch_kiba(data_home=folder)
     else:
         data = fetch_yamanishi(name, data_home=folder, download=False)
     return repair(data.K), repair(data.G), data.Y

@@ -41,7 +41,7 @@ def search(model: str, setting: str, folds: int) -> KroneckerRidgeCV | TwoStepRi
 
 def run(settings: str, folds: int, data_home: str | None, device: str | None) -> list[dict[str, Any]]:
     """Search in every setting with both models, and return one row of figures for each."""
-    data = fetch_kiba(data_home=data_home, download=False)
+    data = fetch_kiba(data_home=data_home)
     # Without an intercept, as the published figures are: what is learnt is the deviation from the mean.
     Y = data.Y - np.nanmean(data.Y)
     arrays = [data.K, Y, data.G]

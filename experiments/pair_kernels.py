@@ -53,7 +53,7 @@ def load(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, s
         data = make_dyads(60, 40, mean=100.0, main_effects=2.0, noise=1.0, random_state=0)
         return data.K, data.G, data.Y, "neg_mean_squared_error"
     if name == "davis":
-        data = fetch_davis(data_home=folder, download=False)
+        data = fetch_davis(data_home=folder)
         return repair(data.K), repair(data.G), data.Y, "neg_mean_squared_error"
     data = fetch_yamanishi(name, data_home=folder, download=False)
     return repair(data.K), repair(data.G), data.Y, "roc_auc"

@@ -29,12 +29,12 @@ from drug_target import find_data
 
 HERE = Path(__file__).resolve().parent
 
-#: Data sets by their folders: what they are called, and whether the library knows a place to download them from.
+#: What the data sets are called, by their folders. Not all of their files can be downloaded.
 DATA = {
-    "yamanishi2008": ("drugs and targets", True),
-    "davis": ("kinases", True),
-    "lshtc1_dryrun": ("web pages", False),
-    "debtags": ("packages", False),
+    "yamanishi2008": "drugs and targets",
+    "davis": "kinases",
+    "lshtc1_dryrun": "web pages",
+    "debtags": "packages",
 }
 
 
@@ -51,7 +51,7 @@ class Experiment:
     minutes, quick_minutes : float
         How long it takes on two cores, roughly.
     partial : str
-        What it does without the data that nobody can download; empty where these are needed.
+        What it does without data that are not there; empty where these are needed.
     """
 
     title: str
@@ -101,20 +101,18 @@ class Step:
 
 
 def plan(only: Sequence[str], home: Path | None) -> list[Step]:
-    """Look for the data of each experiment, in the folder given or else where downloads go."""
+    """Look for the data of each experiment, in the folder given or else where data sets lie."""
     folder = resolve_home(None) if home is None else home
     steps = []
     for name, experiment in EXPERIMENTS.items():
         if name not in only:
             steps.append(Step(name, experiment, "not asked for", False))
             continue
-        lacking = [each for each in experiment.data if not (folder / each).is_dir()]
-        fetched = [DATA[each][0] for each in lacking if DATA[each][1]]
-        lost = [DATA[each][0] for each in lacking if not DATA[each][1]]
-        words = [f"{', '.join(fetched)} will be downloaded"] if fetched else []
+        lost = [DATA[each] for each in experiment.data if not (folder / each).is_dir()]
+        words = "all data here"
         if lost:
-            words.append(f"no {', '.join(lost)} in {folder}: {experiment.partial or 'nothing to run on'}")
-        steps.append(Step(name, experiment, "; ".join(words) or "all data here", not lost or bool(experiment.partial)))
+            words = f"no {', '.join(lost)} in {folder}: {experiment.partial or 'nothing to run on'}"
+        steps.append(Step(name, experiment, words, not lost or bool(experiment.partial)))
     return steps
 
 
@@ -134,7 +132,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="without what takes long")
     parser.add_argument("--plan", action="store_true", help="say what would run, and run nothing")
     parser.add_argument("--only", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS), metavar="NAME")
-    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else they are downloaded")
+    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else that of the data sets")
     parser.add_argument("--out", type=Path, default=HERE.parent / "build", help="where figures and numbers go")
     for name in EXPERIMENTS:
         parser.add_argument(f"--{name}", type=shlex.split, default=[], metavar="ARGUMENTS", help="more for it alone")

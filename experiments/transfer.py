@@ -398,7 +398,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two repetitions, every fifth size")
     parser.add_argument("--check", action="store_true", help="also check the choice of zero-shot learning by A")
     parser.add_argument("--markdown", action="store_true", help="print the curves as tables of Markdown too")
-    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else they are downloaded")
+    parser.add_argument("--data-home", help="folder of the data; by default ../shared/data, else that of the data sets")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything here, all repetitions too")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw transfer.png here")
     found = parser.parse_args(arguments)
@@ -423,7 +423,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             home = find_data(options.data_home)
             data = load_data(name, home, offset=options.offset, similarity=options.drug_similarity)
-        except ConnectionError as error:
+        except (ConnectionError, FileNotFoundError) as error:
             sys.exit(str(error))
         data.sizes[:] = data.sizes[:: -options.every][::-1]
         curve = run(data, options.repeats, options.seed, alphas)

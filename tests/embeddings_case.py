@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 N, D = 40, 3
@@ -72,30 +70,6 @@ def h5_numbered(path):
             file[f"{place}"].attrs["original_id"] = name
 
 
-def zarr_group(path, form=3, text=True):
-    import zarr
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the format of text is not settled, it says
-        group = zarr.open_group(path, mode="w", **({"zarr_format": form} if zarr.__version__ >= "3" else {}))
-        put = getattr(group, "create_array", None) or group.array
-        put("embeddings", data=VALUES, chunks=(7, 2))
-        put("ids", data=np.array(IDS, dtype="U" if text else "S"))
-
-
-def zarr_two(path):
-    zarr_group(path, form=2, text=False)
-
-
-def zarr_one_each(path):
-    import zarr
-
-    group = zarr.open_group(path, mode="w")
-    put = getattr(group, "create_array", None) or group.array
-    for name, vector in zip(IDS, VALUES, strict=True):
-        put(name, data=vector)
-
-
 def parquet(path, values=VALUES):
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -124,20 +98,6 @@ def parquet_fixed(path):
     pq.write_table(vectors(lambda pa: pa.list_(pa.float64(), D)), path, row_group_size=7)
 
 
-def arrow(path):
-    from pyarrow import feather
-
-    feather.write_feather(vectors(lambda pa: pa.list_(pa.float64())), path, chunksize=7, compression="lz4")
-
-
-def arrow_stream(path):
-    import pyarrow as pa
-
-    table = vectors(lambda pa: pa.large_list(pa.float64()))
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
-        stream.write_table(table, max_chunksize=7)
-
-
 def text(path):
     lines = [",".join([name, *map(repr, row)]) for name, row in zip(IDS, VALUES.tolist(), strict=True)]
     path.write_text("\n".join(["id,a,b,c", *lines]))
@@ -155,14 +115,8 @@ WRITERS = {
     "plain.hdf5": h5_plain,
     "one_each.h5": h5_one_each,
     "numbered.h5": h5_numbered,
-    "group.zarr": zarr_group,
-    "two.zarr": zarr_two,
-    "one_each.zarr": zarr_one_each,
     "numbers.parquet": parquet,
     "vectors.parquet": parquet_vectors,
     "fixed.parquet": parquet_fixed,
-    "blocks.arrow": arrow,
-    "blocks.feather": arrow,
-    "stream.arrow": arrow_stream,
     "text.csv": text,
 }

@@ -11,7 +11,6 @@ import pytest
 # Modules that a user may not have, or that cost time and are not needed to fit a model.
 UNWANTED = [
     "Bio",
-    "anndata",
     "array_api_strict",
     "cupy",
     "dask",
@@ -28,7 +27,6 @@ UNWANTED = [
     "rich",
     "torch",
     "typer",
-    "zarr",
 ]
 
 # What is done one after the other in a fresh interpreter where none of them can be imported.

@@ -56,7 +56,7 @@ def test_what_was_computed_since_is_kept_where_it_is_named():
         ({"length": None}, "its case.ruler.length is of type NoneType"),
         ({"marks": (1, "a")}, "its case.ruler.marks is of type tuple"),
         ({"half": "x"}, "its case.ruler.half is of type str"),
-        ({"scale": np.ones(3)}, "the shapes in its case.ruler do not fit together"),
+        ({"scale": np.ones(3)}, "the parts of its case.ruler do not fit together"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(change, words):
@@ -148,7 +148,7 @@ def test_shapes_fit_to_each_other(change, fits):
     if fits:
         assert Chart.from_state(state, "chart").n_rows == 2
     else:
-        with pytest.raises(ModelFileError, match="the shapes in its chart do not fit together"):
+        with pytest.raises(ModelFileError, match="the parts of its chart do not fit together"):
             Chart.from_state(state, "chart")
 
 

@@ -17,7 +17,6 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDRegressor
 
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, TwoStepRidge, load, save, streams
-from dyadlearn._files import tables
 from dyadlearn.datasets import read_libsvm_batches
 from dyadlearn.exceptions import DataFileError, IdError, ModelFileError
 from dyadlearn.store.container import read_container, write_container
@@ -454,15 +453,6 @@ def parquet(path, X, Y):
     pl.DataFrame({"y1": columns.pop("y1")} | columns).write_parquet(path, row_group_size=4)
 
 
-@pytest.fixture(params=["pyarrow", "polars"])
-def parquet_library(request, monkeypatch):
-    """Read with one library only."""
-    pytest.importorskip(request.param)
-    found = tables.find_spec
-    monkeypatch.setattr(tables, "find_spec", lambda name: found(name) if name == request.param else None)
-
-
-@pytest.mark.usefixtures("parquet_library")
 def test_parquet_files(batches, tmp_path):
     files = [tmp_path / f"{number}.parquet" for number in range(len(batches))]
     for path, batch in zip(files, batches, strict=True):
@@ -480,7 +470,6 @@ def test_parquet_files(batches, tmp_path):
     assert_array_equal(y, batches[0][1][:, 2])
 
 
-@pytest.mark.usefixtures("parquet_library")
 def test_broken_parquet_files_are_refused(batches, tmp_path):
     pl = pytest.importorskip("polars")
     path, other = tmp_path / "0.parquet", tmp_path / "1.parquet"
@@ -504,14 +493,6 @@ def test_broken_parquet_files_are_refused(batches, tmp_path):
     # A hole is NaN, a label that is not observed.
     with pytest.raises(ValueError, match="Y is NaN everywhere"):
         fit_stream(OnlineTwoStepRidge(), read_parquet_batches(other, ["y0"], ["x0"]))
-
-
-def test_parquet_needs_a_library(tmp_path, monkeypatch):
-    path = tmp_path / "0.parquet"
-    path.touch()
-    monkeypatch.setattr(tables, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="needs polars or pyarrow"):
-        read_parquet_batches(path, ["y"])
 
 
 def test_libsvm_files(tmp_path):

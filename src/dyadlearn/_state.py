@@ -28,6 +28,7 @@ __all__ = [
     "Stored",
     "StoredEstimator",
     "all_or_nothing",
+    "has_unit_columns",
     "is_shaped",
     "misfit",
     "stored_class",
@@ -161,7 +162,7 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
 
 def misfit(where: str) -> ModelFileError:
     """Return the error for what was read and does not fit together."""
-    return ModelFileError(f"the shapes in its {where or 'model'} do not fit together")
+    return ModelFileError(f"the parts of its {where or 'model'} do not fit together")
 
 
 def is_shaped(array: Any, *shape: int | None, sparse: bool = False) -> bool:
@@ -175,6 +176,11 @@ def is_shaped(array: Any, *shape: int | None, sparse: bool = False) -> bool:
         and array.ndim == len(shape)
         and all(wanted in (None, found) for wanted, found in zip(shape, array.shape, strict=True))
     )
+
+
+def has_unit_columns(vectors: np.ndarray) -> bool:
+    """Return whether all columns of a matrix have about length 1; NaN is no length."""
+    return bool((np.abs(np.einsum("ij,ij->j", vectors, vectors) - 1) < 0.1).all())
 
 
 # What a class says of itself ---------------------------------------------------------------------

@@ -33,14 +33,14 @@ def read_features(
     ========================= ===========================================================================
     ``.npy``                  a matrix; its ids are in a file beside it, ``x.ids.txt`` for ``x.npy``
     ``.npz``, ``.h5``,        a matrix with its ids in an array called ``ids``, ``rows`` or ``index`` beside
-    ``.hdf5``, ``.zarr``      it; or an array for each id, which has the id for its name
-    ``.parquet``, ``.arrow``, a column of ids, and either columns of numbers or one column of vectors
-    ``.feather``
+    ``.hdf5``                 it; or an array for each id, which has the id for its name
+    ``.parquet``              a column of ids, and either columns of numbers or one column of vectors
     ``.csv``, ``.tsv``,       ids in the first column, numbers in the others; a text, which may be gzipped,
     ``.txt``                  is read whole
     ========================= ===========================================================================
 
-    Half and single precision become single precision, all other numbers double precision. Nothing is ever unpickled.
+    Half and single precision become single precision, all other numbers double precision. Nothing is ever unpickled,
+    no other file is read than this one and that of its ids, and sizes are checked before anything is read.
 
     Parameters
     ----------
@@ -70,7 +70,10 @@ def read_features(
     Raises
     ------
     DataFileError
-        If the file is damaged or not what it should be; if features are missing, infinite or of different lengths.
+        If the file is damaged, not what it should be, or a device or a pipe; if it refers to another file, or unpacks
+        to more than a packed file may; if features are missing, infinite or of different lengths.
+    NotEnoughMemoryError
+        If the features that are asked for take more memory than is free.
     IdError
         If ids are not in the file, or stand twice in it or in `ids`.
     ImportError

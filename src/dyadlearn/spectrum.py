@@ -60,7 +60,7 @@ from dyadlearn._checks import check_memory, check_range
 from dyadlearn._gram import gram_eigen
 from dyadlearn._means import moments, value
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
-from dyadlearn._state import Stored
+from dyadlearn._state import Stored, has_unit_columns
 from dyadlearn._svd import Blocks, economy_svd, graded_svd
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
@@ -324,13 +324,14 @@ class Spectrum(Stored):
             (self._vectors is None) != (features is None)
             and (features is None or own is not None)
             # What is made of them, (n, k), must not be larger than what they are made of.
-            and k <= self.n_rows
-            and (own is None or k <= own.shape[0])
+            and k <= (self.n_rows if own is None else min(self.n_rows, own.shape[0]))
             and (features is None or not is_sparse(features) or features.format == "csr")
             and self.constant in (None, "free", "feature")
             and min(self.noise, self.size) >= 0
             and max(self.noise, self.size) < math.inf
             and (self.constant != "free" or (k > 0 and self.values[-1] == 0))
+            # Of length 1: what is divided by sums of them would be divided by zero.
+            and (self._vectors is None or has_unit_columns(self._vectors))
         )
 
     @cached_property

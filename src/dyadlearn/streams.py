@@ -25,8 +25,8 @@ from sklearn.base import BaseEstimator
 from dyadlearn._array import Array, is_foreign, is_sparse, refuse_mask, row_blocks
 from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import replacing
-from dyadlearn._files.packed import make_sparse, read_arrays, reading
-from dyadlearn._files.tables import parquet_columns, parquet_parts
+from dyadlearn._files.packed import check_file, make_sparse, read_arrays, reading
+from dyadlearn._files.parquet import open_parquet
 from dyadlearn._progress import Progress
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table, read_table
@@ -388,7 +388,7 @@ def read_parquet_batches(
     *,
     batch_size: int = 10_000,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Read batches from Parquet files, in memory for one batch; needs pyarrow or polars.
+    """Read batches from Parquet files, in memory for one batch; needs pyarrow.
 
     Parameters
     ----------
@@ -427,16 +427,21 @@ def read_parquet_batches(
     files = _listed(paths)
     check_count(batch_size, "batch_size")
     wanted = [labels] if isinstance(labels, str) else list(labels)
-    names = parquet_columns(files[0])
-    columns = [name for name in names if name not in wanted] if features is None else list(features)
+    names = {path: _column_names(path) for path in files}
+    columns = [name for name in names[files[0]] if name not in wanted] if features is None else list(features)
     if not wanted or not columns:
         raise ValueError(f"{'labels' if not wanted else 'features'} is empty: name at least one column.")
     for path in files:
-        missing = [name for name in (*wanted, *columns) if name not in parquet_columns(path)]
+        missing = [name for name in (*wanted, *columns) if name not in names[path]]
         if missing:
             shown = ", ".join(map(repr, missing[:5]))
             raise DataFileError(f"{path} has no column {shown}: give the names of columns that all files have.")
     return _parquet_batches(files, wanted[0] if isinstance(labels, str) else wanted, columns, batch_size)
+
+
+def _column_names(path: Path) -> list[str]:
+    with open_parquet(path) as file:
+        return file.names
 
 
 def _parquet_batches(
@@ -444,14 +449,14 @@ def _parquet_batches(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     wanted = [labels] if isinstance(labels, str) else labels
     for path in files:
-        for part in parquet_parts(path, [*features, *wanted], batch_size):
-            # A column with holes has no dtype of numbers, or NaN in them.
-            columns = {name: part.get_column(name).to_numpy() for name in part.columns}
-            for name, values in columns.items():
-                if values.dtype.kind not in "biuf":
-                    raise DataFileError(f"{path}: column {name!r} holds no numbers, or misses some: leave it out.")
-            X, Y = (np.column_stack([columns[name] for name in names]) for names in (features, wanted))
-            yield X, Y[:, 0] if isinstance(labels, str) else Y
+        with open_parquet(path) as file:
+            for columns in file.batches([*features, *wanted], batch_size):
+                # A column with holes has no dtype of numbers, or NaN in them.
+                for name, values in columns.items():
+                    if values.dtype.kind not in "biuf":
+                        raise DataFileError(f"{path}: column {name!r} holds no numbers, or misses some: leave it out.")
+                X, Y = (np.column_stack([columns[name] for name in names]) for names in (features, wanted))
+                yield X, Y[:, 0] if isinstance(labels, str) else Y
 
 
 def _listed(paths: PathLike | Iterable[PathLike]) -> list[Path]:
@@ -459,6 +464,7 @@ def _listed(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     if not files:
         raise ValueError("There are no files to read: paths is empty.")
     for path in files:
-        if not path.is_file():
+        if not path.exists():
             raise FileNotFoundError(f"There is no file {path}.")
+        check_file(path)
     return files

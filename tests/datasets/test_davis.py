@@ -75,7 +75,7 @@ def offline(monkeypatch, tmp_path_factory):
 
 
 def test_the_published_grid(shared_data):
-    data = fetch_davis(data_home=shared_data, download=False)
+    data = fetch_davis(data_home=shared_data)
     assert data.Y.shape == (442, 68)
     assert data.K.shape == (442, 442)
     assert data.G.shape == (68, 68)
@@ -100,7 +100,6 @@ def test_the_published_options(shared_data):
         labels="Kd",
         drug_similarity="ECFP4",
         target_similarity="WS_normalized",
-        download=False,
     )
     assert data.Y.shape == (68, 442)
     assert np.sum(data.Y == 10_000) == 20_931
@@ -119,7 +118,7 @@ def test_the_published_options(shared_data):
 @over(every(layout=[TABLES, PUBLISHED], pack=[False, True], folder=[".", "davis"]))
 def test_both_layouts(tmp_path, layout, pack, folder):
     write(tmp_path / folder, layout, pack)
-    data = fetch_davis(data_home=tmp_path, download=False)
+    data = fetch_davis(data_home=tmp_path)
     assert_allclose(data.Y, np.array([[8, 5, 9], [5, 10, 6]]).T, rtol=1e-12)
     assert_allclose(data.K, COSINES, rtol=1e-12)
     assert_array_equal(data.G, DRUGS["2D"])
@@ -152,7 +151,7 @@ def test_names_that_others_give_to_the_files(tmp_path):
     write(tmp_path, {grid.replace(".2011", ".2011v1"): PUBLISHED[grid]})
     write(tmp_path, {"ligands_can.txt": '{"11314340": "C", "24889392": "CC"}'})
     write(tmp_path, {"proteins.txt": '{"AAK1": "MKK", "ABL1(E255K)p": "PFW", "ABL2": "MVL"}'})
-    data = fetch_davis(data_home=tmp_path, labels="Kd", download=False)
+    data = fetch_davis(data_home=tmp_path, labels="Kd")
     assert_array_equal(data.Y, KD.T)
     assert data.instance_names.tolist() == TARGET_IDS
     assert data.smiles == {"11314340": "C", "24889392": "CC"}
@@ -246,42 +245,10 @@ def test_missing_tables_are_named(tmp_path):
         fetch_davis(data_home=tmp_path)
 
 
-# -- downloads ----------------------------------------------------------------------------------------------
-
-
-def test_missing_files_are_not_downloaded_unasked(tmp_path):
+def test_what_is_missing_is_asked_for(tmp_path):
     write(tmp_path, {NEEDED[0]: PUBLISHED[NEEDED[0]]})
-    with pytest.raises(FileNotFoundError, match="'davis' is not in .* download=False") as caught:
-        fetch_davis(data_home=tmp_path, download=False)
-    for part in (*NEEDED[1:], davis.ADDRESS, str(tmp_path / "davis"), "data_home=", "DYADLEARN_DATA"):
+    with pytest.raises(FileNotFoundError, match="'davis' is not in .*: put ") as caught:
+        fetch_davis(data_home=tmp_path)
+    for part in (", ".join(NEEDED[1:]), davis.ADDRESS, str(tmp_path / "davis"), "data_home=", "DYADLEARN_DATA"):
         assert part in str(caught.value)
     assert NEEDED[0] not in str(caught.value)
-
-
-def test_a_dead_server_says_what_to_put_where(tmp_path):
-    with pytest.raises(ConnectionError, match="Could not download .*Kd__Davis.* .*refused") as caught:
-        fetch_davis(data_home=tmp_path)
-    for part in (", ".join(NEEDED), davis.ADDRESS, str(tmp_path / "davis"), "DYADLEARN_DATA"):
-        assert part in str(caught.value)
-
-
-def test_missing_files_are_downloaded_once(tmp_path, server, monkeypatch):
-    server.files = {name: text.encode() for name, text in PUBLISHED.items()}
-    monkeypatch.setattr(davis, "ADDRESS", server.address)
-    write(tmp_path, {NEEDED[0]: PUBLISHED[NEEDED[0]]}, pack=True)
-    for _ in range(2):
-        assert_array_equal(fetch_davis(data_home=tmp_path, labels="Kd").Y, KD.T)
-    assert [name for name, _ in server.asked] == NEEDED[1:]
-    fetch_davis(data_home=tmp_path, drug_similarity="ECFP4")
-    assert [name for name, _ in server.asked] == [*NEEDED[1:], "drug-drug_similarities_ECFP4.txt"]
-
-
-def test_a_page_of_apology_is_not_kept(tmp_path, server, monkeypatch):
-    server.files = {name: text.encode() for name, text in PUBLISHED.items()}
-    server.files["target_gene_names.txt"] = b"\n<html>This page has moved.</html>\n"
-    monkeypatch.setattr(davis, "ADDRESS", server.address)
-    with pytest.raises(ConnectionError, match="target_gene_names.txt is a page now, not the file. Get .* by other"):
-        fetch_davis(data_home=tmp_path)
-    assert not (tmp_path / "davis" / "target_gene_names.txt").exists()
-    server.files["target_gene_names.txt"] = PUBLISHED["target_gene_names.txt"].encode()
-    assert_array_equal(fetch_davis(data_home=tmp_path, labels="Kd").Y, KD.T)

@@ -73,7 +73,7 @@ def offline(monkeypatch, tmp_path_factory):
 
 
 def test_the_published_grid(shared_data):
-    data = fetch_kiba(data_home=shared_data, download=False)
+    data = fetch_kiba(data_home=shared_data)
     assert data.Y.shape == (2111, 229)
     assert data.Y.dtype == np.float64
     observed = np.isfinite(data.Y)
@@ -99,7 +99,7 @@ def test_the_published_grid(shared_data):
 
 def test_fingerprints_of_the_archive_are_those_of_the_structures(shared_data):
     pytest.importorskip("rdkit", reason="rdkit is not installed: fingerprints are not computed")
-    data = fetch_kiba(data_home=shared_data, download=False)
+    data = fetch_kiba(data_home=shared_data)
     some = kiba.make_ids(data.instance_names[:200].tolist(), None, "drugs")
     assert_array_equal(kiba._fingerprints(some, data.smiles), data.fingerprints[:200])
 
@@ -110,7 +110,7 @@ def test_fingerprints_of_the_archive_are_those_of_the_structures(shared_data):
 @over(every(folder=[".", "kiba"]))
 def test_an_archive(tmp_path, folder):
     write_archive(tmp_path / folder)
-    data = fetch_kiba(data_home=tmp_path, download=False)
+    data = fetch_kiba(data_home=tmp_path)
     assert_allclose(data.Y, SCORES, rtol=1e-6)
     assert_array_equal(data.K, DRUGS)
     assert_array_equal(data.G, TARGETS)
@@ -153,7 +153,7 @@ def test_frames_carry_the_ids(tmp_path):
 
 @over(every(pack=[False, True]))
 def test_the_published_texts(tmp_path, pack):
-    data = fetch_kiba(data_home=write(tmp_path, PUBLISHED, pack), drug_similarity="published", download=False)
+    data = fetch_kiba(data_home=write(tmp_path, PUBLISHED, pack), drug_similarity="published")
     assert_array_equal(data.Y, SCORES)
     assert_array_equal(data.K, DRUGS)
     assert_array_equal(data.G, TARGETS)
@@ -166,7 +166,7 @@ def test_the_published_texts(tmp_path, pack):
 def test_fingerprints_from_the_published_texts(tmp_path):
     pytest.importorskip("rdkit", reason="rdkit is not installed: fingerprints are not computed")
     texts = {name: text for name, text in PUBLISHED.items() if name != "kiba_drug_sim.txt"}
-    data = fetch_kiba(data_home=write(tmp_path, texts), download=False)
+    data = fetch_kiba(data_home=write(tmp_path, texts))
     assert data.fingerprints.shape == (3, 2048)
     assert data.fingerprints.dtype == np.uint8
     assert_array_equal(np.diag(data.K), 1)
@@ -249,18 +249,10 @@ def test_malformed_texts(tmp_path, name, text, message):
         fetch_kiba(data_home=tmp_path, drug_similarity="published")
 
 
-def test_a_dead_server_says_what_to_put_where(tmp_path):
-    with pytest.raises(ConnectionError, match="Could not download .*kiba_binding_affinity_v2.txt .*refused") as caught:
+def test_what_is_missing_is_asked_for(tmp_path):
+    with pytest.raises(FileNotFoundError, match="'kiba' is not in .*: put ") as caught:
         fetch_kiba(data_home=tmp_path)
     for part in (*list(PUBLISHED)[:-1], kiba.ADDRESS, str(tmp_path / "kiba"), "DYADLEARN_DATA"):
         assert part in str(caught.value)
-    with pytest.raises(FileNotFoundError, match="'kiba' is not in .* download=False.*kiba_drug_sim.txt"):
-        fetch_kiba(data_home=tmp_path, drug_similarity="published", download=False)
-
-
-def test_texts_are_downloaded_once(tmp_path, server, monkeypatch):
-    server.files = {name: text.encode() for name, text in PUBLISHED.items()}
-    monkeypatch.setattr(kiba, "ADDRESS", server.address)
-    for _ in range(2):
-        assert_array_equal(fetch_kiba(data_home=tmp_path, drug_similarity="published").Y, SCORES)
-    assert [name for name, _ in server.asked] == list(PUBLISHED)
+    with pytest.raises(FileNotFoundError, match=r"kiba_drug_sim\.txt"):
+        fetch_kiba(data_home=tmp_path, drug_similarity="published")

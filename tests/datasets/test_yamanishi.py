@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.datasets import fetch_yamanishi, yamanishi
-from dyadlearn.exceptions import DataFileError, IdError
+from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
 
 SIZES = {"e": (664, 445, 2926), "ic": (204, 210, 1476), "gpcr": (95, 223, 635), "nr": (26, 54, 90)}
@@ -263,23 +263,16 @@ def test_another_file_than_the_published_one_is_refused(tmp_path, publisher):
     assert [path.name for path in (tmp_path / "yamanishi2008").iterdir()] == FILES[:1]
 
 
-def test_without_a_checksum_a_page_of_apology_is_not_kept(tmp_path, publisher):
+def test_a_file_without_a_checksum_is_not_downloaded(tmp_path, publisher):
     del yamanishi._CHECKSUMS[FILES[2]]
-    good = publisher.files[FILES[2]]
-    publisher.files[FILES[2]] = b"<html>This page has moved.</html>\n"
-    with pytest.raises(ConnectionError, match="nr_simmat_dg.txt is a page now, not the file. Get .* by other"):
+    with pytest.raises(FileNotFoundError, match=r"nr_simmat_dg\.txt.* without a known checksum is not downloaded"):
         fetch_yamanishi("nr", data_home=tmp_path)
-    publisher.files[FILES[2]] = good
+    assert publisher.asked == []
+    write(tmp_path, {FILES[2]: SMALL[FILES[2]]})
     assert_array_equal(fetch_yamanishi("nr", data_home=tmp_path).K, TARGETS)
+    assert [name for name, _ in publisher.asked] == FILES[:2]
 
 
-def test_without_a_checksum_other_rubbish_is_not_kept(tmp_path, publisher):
-    del yamanishi._CHECKSUMS[FILES[2]]
-    good = publisher.files[FILES[2]]
-    for rubbish in (b"sorry\n", b"\thsa1\nhsa1\tone\n", b"\xff\xfe", b""):
-        publisher.files[FILES[2]] = rubbish
-        with pytest.raises(DataFileError, match="nr_simmat_dg.txt"):
-            fetch_yamanishi("nr", data_home=tmp_path)
-        assert sorted(path.name for path in (tmp_path / "yamanishi2008").iterdir()) == FILES[:2]
-    publisher.files[FILES[2]] = good
-    assert_array_equal(fetch_yamanishi("nr", data_home=tmp_path).K, TARGETS)
+def test_all_files_of_all_networks_but_one_have_a_checksum():
+    wanted = {f"{name}_{table}.txt" for name in yamanishi._TITLES for table in ("admat_dgc", "simmat_dc", "simmat_dg")}
+    assert wanted - yamanishi._CHECKSUMS.keys() == {"e_simmat_dg.txt"}

@@ -20,7 +20,8 @@ def reproduce(monkeypatch):
 
 def test_the_plan_says_what_lacks_which_data(reproduce, tmp_path):
     steps = {step.name: step for step in reproduce.plan(["table2", "text"], tmp_path)}
-    assert (steps["table2"].runs, steps["table2"].words) == (True, "drugs and targets will be downloaded")
+    nothing = f"no drugs and targets in {tmp_path}: nothing to run on"
+    assert (steps["table2"].runs, steps["table2"].words) == (False, nothing)
     assert (steps["transfer"].runs, steps["transfer"].words) == (False, "not asked for")
     assert steps["text"].runs
     assert steps["text"].words.startswith(f"no web pages, packages in {tmp_path}: only the 1,500 packages")
@@ -49,6 +50,8 @@ def test_a_failure_keeps_nobody_else_from_running(reproduce, monkeypatch, tmp_pa
         return subprocess.CompletedProcess(command, 3 if "drug_target.py" in command[1] else 0)
 
     monkeypatch.setattr(reproduce.subprocess, "run", run)
+    for name in ("yamanishi2008", "davis"):
+        (tmp_path / name).mkdir()
     with pytest.raises(SystemExit) as ended:
         reproduce.main(["--quick", "--out", str(tmp_path), "--data-home", str(tmp_path), "--text=--repeats 2"])
     assert ended.value.code == 1
@@ -69,5 +72,5 @@ def test_the_plan_alone_runs_nothing(reproduce, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(reproduce.subprocess, "run", None)
     reproduce.main(["--plan", "--data-home", str(tmp_path)])
     told = " ".join(capsys.readouterr().out.split())
-    assert "will be downloaded" in told
+    assert "nothing to run on" in told
     assert "done after" not in told

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,19 +11,11 @@ from numpy.testing import assert_array_equal
 
 import embeddings_case as case
 from dyadlearn import read_features
-from dyadlearn._files import tables
-from dyadlearn._files.embeddings import containers, frames, opened
+from dyadlearn._files import packed
 from dyadlearn._files.embeddings.formats import open_features
 from dyadlearn._files.embeddings.opened import blocks_of, gather
 from dyadlearn.exceptions import DataFileError, IdError, NotEnoughMemoryError
 from embeddings_case import ASKED, IDS, PLACES, VALUES, WRITERS, D, N
-
-COLUMNS = [name for name in WRITERS if name.endswith((".parquet", ".arrow", ".feather"))]
-
-
-@pytest.fixture
-def polars_only(monkeypatch):
-    monkeypatch.setattr(tables, "find_spec", lambda name: True if name == "polars" else None)
 
 
 def check(path):
@@ -41,14 +30,6 @@ def check(path):
 @pytest.mark.parametrize("name", WRITERS)
 def test_the_same_out_of_every_file(tmp_path, name):
     WRITERS[name](tmp_path / name)
-    check(tmp_path / name)
-
-
-@pytest.mark.parametrize("name", COLUMNS)
-def test_columns_are_read_by_polars_where_there_is_no_pyarrow(tmp_path, name, polars_only, monkeypatch):
-    WRITERS[name](tmp_path / name)
-    monkeypatch.setattr(frames, "_Pyarrow", None)
-    monkeypatch.setattr(frames, "_ROWS", 7)
     check(tmp_path / name)
 
 
@@ -78,7 +59,8 @@ def test_precision_is_kept(tmp_path, stored, kept):
 
 @pytest.mark.parametrize("step", [1, 4, 7, 100])
 @pytest.mark.parametrize("places", [[3, 0, 39, 3], [5], list(range(N))[::-1]])
-def test_gather_reads_each_block_once_and_no_other(step, places):
+def test_gather_reads_each_block_once_and_no_other(step, places, tmp_path):
+    np.save(tmp_path / "x.npy", VALUES)
     spans = []
 
     def read(first, end):
@@ -86,7 +68,7 @@ def test_gather_reads_each_block_once_and_no_other(step, places):
         return VALUES[first:end]
 
     places = np.array(places)
-    assert_array_equal(gather(read, places, blocks_of(N, step, 1), None), VALUES[places])
+    assert_array_equal(gather(read, places, blocks_of(N, step, 1), tmp_path / "x.npy", D), VALUES[places])
     wanted = sorted({place // step for place in places})
     assert [first // step for first, _ in spans] == wanted
     assert [(end - 1) // step for _, end in spans] == wanted
@@ -148,29 +130,6 @@ def test_other_data_sets_of_hdf5_are_not_read(tmp_path):
     refuses(path)
 
 
-def test_other_chunks_of_zarr_are_not_read(tmp_path):
-    pytest.importorskip("zarr")
-    for name in ("group.zarr", "two.zarr"):
-        path = tmp_path / name
-        WRITERS[name](path)
-        chunks = [each for each in (path / "embeddings").rglob("*") if each.is_file() and each.name[-1].isdigit()]
-        assert len(chunks) == 12
-        for chunk in chunks:
-            row = chunk.name.split(".")[0] if "." in chunk.name else chunk.parent.name
-            if int(row) not in {place // 7 for place in PLACES}:
-                chunk.write_bytes(b"\xff" * 9)
-        assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
-        refuses(path, "p8")
-    path = tmp_path / "one_each.zarr"
-    case.zarr_one_each(path)
-    for label in set(IDS) - set(ASKED):
-        for chunk in (path / label).rglob("*"):
-            if chunk.is_file() and chunk.name in ("0", "c"):
-                chunk.write_bytes(b"\xff" * 9)
-    assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
-    refuses(path)
-
-
 def test_other_members_of_an_archive_are_not_unpacked(tmp_path):
     from zipfile import ZipFile
 
@@ -185,9 +144,8 @@ def test_other_members_of_an_archive_are_not_unpacked(tmp_path):
     refuses(path, "p1")
 
 
-@pytest.mark.parametrize("library", ["pyarrow", "polars"])
 @pytest.mark.parametrize("name", ["numbers.parquet", "vectors.parquet"])
-def test_other_row_groups_of_parquet_are_not_read(tmp_path, name, library, monkeypatch):
+def test_other_row_groups_of_parquet_are_not_read(tmp_path, name):
     pq = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / name
     WRITERS[name](path)
@@ -196,27 +154,8 @@ def test_other_row_groups_of_parquet_are_not_read(tmp_path, name, library, monke
     for group in {0, 1, 2, 3, 4, 5} - {place // 7 for place in PLACES}:
         column = data.row_group(group).column(place)
         scribble(path, column.dictionary_page_offset or column.data_page_offset, column.total_compressed_size)
-    if library == "polars":
-        pytest.importorskip("polars")
-        monkeypatch.setattr(tables, "find_spec", lambda name: True if name == "polars" else None)
-        monkeypatch.setattr(frames, "_ROWS", 7)
     assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
     refuses(path, "p8")
-
-
-def test_other_blocks_of_arrow_are_not_looked_at(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
-    path, asked = tmp_path / "b.arrow", []
-    case.arrow(path)
-    init = frames._Pyarrow.__init__
-
-    def counting(self, schema, sizes, block):
-        init(self, schema, sizes, lambda place, names: (asked.append((place, tuple(names))), block(place, names))[1])
-
-    monkeypatch.setattr(frames._Pyarrow, "__init__", counting)
-    assert_array_equal(read_features(path, ASKED).values, VALUES[PLACES])
-    # The ids of all blocks, and the vectors of three.
-    assert asked == [(place, ("protein",)) for place in range(6)] + [(place, ("embedding",)) for place in (0, 2, 4)]
 
 
 # Where ids and features are -------------------------------------------------------------------------
@@ -450,7 +389,7 @@ def test_ids_that_are_asked_for(tmp_path):
             read_features(tmp_path / "t.csv", **wrong)
 
 
-@pytest.mark.parametrize("name", [name for name in WRITERS if not name.endswith(("zarr", "csv"))])
+@pytest.mark.parametrize("name", [name for name in WRITERS if not name.endswith("csv")])
 def test_files_that_are_cut_short_or_something_else(tmp_path, name):
     path = tmp_path / name
     WRITERS[name](path)
@@ -465,19 +404,6 @@ def test_files_that_are_cut_short_or_something_else(tmp_path, name):
             read_features(path)
 
 
-def test_a_folder_that_is_no_zarr(tmp_path):
-    pytest.importorskip("zarr")
-    path = tmp_path / "x.zarr"
-    path.mkdir()
-    with pytest.raises(DataFileError, match=r"x\.zarr is damaged or no zarr folder"):
-        read_features(path)
-    case.zarr_group(path)
-    for each in [*path.rglob("*.json"), *path.rglob(".z*")]:
-        each.write_text(each.read_text()[:20])
-    with pytest.raises(DataFileError, match=r"x\.zarr is damaged or no zarr folder"):
-        read_features(path)
-
-
 class Trap:
     """What would make a folder if it were unpickled."""
 
@@ -489,22 +415,7 @@ class Trap:
 
 
 def test_nothing_is_unpickled(tmp_path):
-    pytest.importorskip("zarr")
     trap = tmp_path / "sprung"
-    path = tmp_path / "x.zarr"
-    codec = {"id": "pickle", "protocol": 5}
-    for array in (path / "values", path / "filtered", tmp_path / "alone.zarr"):
-        array.mkdir(parents=True)
-        about = {"zarr_format": 2, "shape": [2, 2], "chunks": [2, 2], "dtype": "<f8", "fill_value": 0, "order": "C"}
-        is_filter = array.name == "filtered"
-        about |= {"filters": [codec] if is_filter else None, "compressor": None if is_filter else codec}
-        (array / ".zarray").write_text(json.dumps(about))
-        (array / "0.0").write_bytes(pickle.dumps(Trap(trap)))
-    (path / ".zgroup").write_text('{"zarr_format": 2}')
-    for given, key in ((path, "values"), (path, "filtered"), (tmp_path / "alone.zarr", None)):
-        # Newer versions of zarr know no such array; of older ones we look at the codecs.
-        with pytest.raises(DataFileError, match="holds pickled objects, which are never unpickled|No Zarr data type"):
-            read_features(given, row_ids=["a", "b"], key=key)
     for name in ("x.npy", "x.npz"):
         with open(tmp_path / name, "wb") as file:
             objects = np.array([[Trap(trap)]], dtype=object)
@@ -514,32 +425,17 @@ def test_nothing_is_unpickled(tmp_path):
     assert not trap.exists()
 
 
-@pytest.mark.parametrize("place", ["filters", "compressors", "compressor"])
-def test_codecs_that_unpickle_are_known(place):
-    numcodecs = pytest.importorskip("numcodecs")
-
-    def array(codec):
-        return SimpleNamespace(shape=(2, 2), **{place: codec if place == "compressor" else (codec,)})
-
-    with pytest.raises(DataFileError, match="x holds pickled objects, which are never unpickled"):
-        containers._without_code(array(numcodecs.Pickle()), "x")
-    assert containers._without_code(array(numcodecs.Zlib()), "x").shape == (2, 2)
-
-
 def test_libraries_that_are_not_there(tmp_path, monkeypatch):
-    for name in ("matrix.h5", "group.zarr", "blocks.arrow", "numbers.parquet"):
+    for name in ("matrix.h5", "numbers.parquet"):
         WRITERS[name](tmp_path / name)
 
     def absent(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(opened, "import_module", absent)
-    monkeypatch.setattr(tables, "find_spec", lambda name: None)
+    monkeypatch.setattr(packed, "import_module", absent)
     for name, library in {
         "matrix.h5": "HDF5 files needs h5py",
-        "group.zarr": "zarr files needs zarr",
-        "blocks.arrow": "arrow needs polars or pyarrow",
-        "numbers.parquet": "parquet needs polars or pyarrow",
+        "numbers.parquet": "parquet needs pyarrow",
     }.items():
         with pytest.raises(ImportError, match=rf"Reading {library}: .*pip install dyadlearn\[embeddings\]"):
             read_features(tmp_path / name)

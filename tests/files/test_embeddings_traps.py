@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn import read_features
-from dyadlearn._files import packed, tables
+from dyadlearn._files import packed
 from dyadlearn._files.tables import load_table
 from dyadlearn.cli.entities import open_source
 from dyadlearn.exceptions import DataFileError, IdError
@@ -25,16 +25,10 @@ def check(table, ids, values):
     assert_array_equal(table.values, values)
 
 
-@pytest.fixture(params=["pyarrow", "polars"])
-def reader(request, monkeypatch):
-    pytest.importorskip(request.param)
-    monkeypatch.setattr(tables, "find_spec", lambda name: True if name == request.param else None)
-
-
 # Tables of columns -----------------------------------------------------------------------------------
 
 
-def test_what_polars_writes(tmp_path, reader):
+def test_what_polars_writes(tmp_path):
     pl = pytest.importorskip("polars")
     numbers = {"id": IDS, "x": VALUES[:, 0], "y": VALUES[:, 1]}
     for frame, values in (
@@ -42,13 +36,12 @@ def test_what_polars_writes(tmp_path, reader):
         (pl.DataFrame(numbers).with_columns(pl.col("id").cast(pl.Categorical)), VALUES[:, :2]),
         (pl.DataFrame({"id": IDS, "v": VALUES.tolist()}), VALUES),
     ):
-        for ending, write in {"arrow": frame.write_ipc, "parquet": frame.write_parquet}.items():
-            write(tmp_path / f"x.{ending}")
-            check(read_features(tmp_path / f"x.{ending}"), IDS, values)
-            check(read_features(tmp_path / f"x.{ending}", ["b", "d"]), ["b", "d"], values[[3, 0]])
+        frame.write_parquet(tmp_path / "x.parquet")
+        check(read_features(tmp_path / "x.parquet"), IDS, values)
+        check(read_features(tmp_path / "x.parquet", ["b", "d"]), ["b", "d"], values[[3, 0]])
 
 
-def test_the_index_of_pandas_has_the_ids(tmp_path, reader):
+def test_the_index_of_pandas_has_the_ids(tmp_path):
     """It is written last, so that a first column of whole numbers or of text could be taken for it."""
     pd = pytest.importorskip("pandas")
     path = tmp_path / "x.parquet"
@@ -79,13 +72,6 @@ def test_the_index_of_pandas_has_the_ids(tmp_path, reader):
     check(read_features(path), [3, 1, 2, 0], VALUES[:, :1])
 
 
-def test_the_index_of_pandas_has_the_ids_in_arrow_too(tmp_path):
-    pd, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-    frame = pd.DataFrame({"sequence": ["MA", "MK", "MV", "ML"], "v": list(VALUES)}, index=pd.Index(IDS, name="acc"))
-    frame.to_feather(tmp_path / "x.feather")
-    check(read_features(tmp_path / "x.feather"), IDS, VALUES)
-
-
 # Archives of arrays ----------------------------------------------------------------------------------
 
 
@@ -100,40 +86,12 @@ def test_the_most_digits_of_any_array_are_kept(tmp_path, asked):
     assert read_features(tmp_path / "x.npz", ["a"]).values.dtype == np.float32
 
 
-def test_arrays_that_lie_in_other_files(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "parts.h5", "w") as file:
-        file["x"] = VALUES
-    for number, (part, name) in enumerate({"parts.h5": "x", "none.h5": "x", "./parts.h5": "y", ".": "z"}.items()):
-        layout = h5py.VirtualLayout(VALUES.shape, "f8")
-        layout[:] = h5py.VirtualSource(part, name, VALUES.shape)
-        with h5py.File(path := tmp_path / f"{number}.h5", "w") as file:
-            file.create_virtual_dataset("x", layout)
-            file["ids"] = IDS
-        if part == "parts.h5":
-            check(read_features(path, ["b"]), ["b"], VALUES[[3]])
-            continue
-        with pytest.raises(DataFileError, match=rf"'x' lies in '{name}' of .*, which is not there") as found:
-            read_features(path)
-        assert "\n" not in str(found.value)
-
-
 def test_what_holds_nothing(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["a"], file["b"] = h5py.Empty("f4"), np.ones(2)
     with pytest.raises(DataFileError, match=r"'a' has an array of shape \(\): expected a vector of features"):
         read_features(tmp_path / "x.h5")
-
-
-def test_a_key_into_a_lone_array(tmp_path):
-    zarr = pytest.importorskip("zarr")
-    zarr.save_array(tmp_path / "x.zarr", VALUES)
-    check(read_features(tmp_path / "x.zarr", ["b"], row_ids=IDS), ["b"], VALUES[[3]])
-    with pytest.raises(DataFileError, match=r"x\.zarr holds one array: leave key='y' out"):
-        read_features(tmp_path / "x.zarr", row_ids=IDS, key="y")
-    with pytest.raises(TypeError, match="key must be the name of a part of the file, found 3"):
-        read_features(tmp_path / "x.zarr", key=3)
 
 
 # Ids -------------------------------------------------------------------------------------------------
@@ -216,23 +174,20 @@ def test_means_have_all_their_digits(tmp_path):
             read_features(path, asked)
 
 
-def write_arrow(path, values, names):
-    import pyarrow as pa
-
-    table = pa.table(values, names=names)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as sink:
-        sink.write_table(table)
-
-
-def test_an_index_of_pandas_without_a_word_of_it(tmp_path, reader):
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "x.arrow"
-    write_arrow(path, [[3, 1, 2, 0], VALUES[:, 0], [7, 5, 6, 9]], ["n", "x", "__index_level_0__"])
+def test_an_index_of_pandas_without_a_word_of_it(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"n": [3, 1, 2, 0], "x": VALUES[:, 0], "__index_level_0__": [7, 5, 6, 9]}), path)
     check(read_features(path, [9, 7]), [9, 7], [[0, 9.5], [3, 0.5]])
 
 
 def test_columns_of_one_name(tmp_path):
-    pytest.importorskip("pyarrow")
-    write_arrow(tmp_path / "x.arrow", [IDS, VALUES[:, 0], VALUES[:, 1]], ["id", "x", "x"])
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table([IDS, VALUES[:, 0], VALUES[:, 1]], names=["id", "x", "x"]), tmp_path / "x.parquet")
     with pytest.raises(DataFileError, match="two of its columns have the same name"):
-        read_features(tmp_path / "x.arrow")
+        read_features(tmp_path / "x.parquet")
+
+
+def test_a_key_that_is_no_name(tmp_path):
+    with pytest.raises(TypeError, match="key must be the name of a part of the file, found 3"):
+        read_features(tmp_path / "x.h5", key=3)

@@ -96,7 +96,6 @@ def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(packed, "UNPACKED_LIMIT", 1000)
     contents = {
         "t.csv": (gzip.compress(2000 * b"a"), read_text),
-        "l.txt": (gzip.compress(2000 * b"a"), lambda path: list(stream(path))),
         "p.npz": (npz(np.savez_compressed, a=np.zeros(2000)), read_arrays),
         "g.npz": (gzip.compress(2 * WHOLE), read_arrays),
     }
@@ -104,6 +103,10 @@ def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataFileError, match=f"{name} unpacks to more than .* GiB.*give the plain file"):
             read(tmp_path / name)
+    for content in (2000 * b"a", gzip.compress(2000 * b"a")):
+        (tmp_path / "l.txt").write_bytes(content)
+        with pytest.raises(DataFileError, match=r"l\.txt has a line of more than .* GiB.*: break it into lines"):
+            list(stream(tmp_path / "l.txt"))
     # Plain files have the size that everybody sees, and many short lines are no long one.
     (tmp_path / "plain.txt").write_text(2000 * "a")
     assert len(read_text(tmp_path / "plain.txt")) == 2000

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import sys
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dyadlearn._files import tables
-from dyadlearn._files.tables import load_table, parquet_columns, parquet_parts, read_cells
+from dyadlearn._files.parquet import open_parquet
+from dyadlearn._files.tables import load_table, read_cells, write_columns
 from dyadlearn.exceptions import DataFileError, IdError
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
@@ -42,76 +43,52 @@ def test_text_in_its_dialects(tmp_path, text, ending):
     check(load_table(path))
 
 
-@pytest.fixture(params=["pyarrow", "polars"])
-def reader(request, monkeypatch):
-    """The library that reads parquet, where there is no other."""
-    others = {
-        "pyarrow": ["polars.scan_parquet", "polars.read_parquet_schema"],
-        "polars": ["pyarrow.parquet.ParquetFile"],
-    }
-    for library in others:
-        pytest.importorskip(library)
-    for name in others[request.param]:
-        monkeypatch.delattr(name)
-    monkeypatch.setattr(tables, "find_spec", lambda name: True if name == request.param else None)
-    return request.param
-
-
-@pytest.mark.parametrize("library", ["polars", "pandas"])
-def test_parquet(tmp_path, library, reader):
-    written = pytest.importorskip(library)
+def test_parquet(tmp_path):
     path = tmp_path / "table.parquet"
     columns = {"p": [1.5, -2.0], "q": [None, 1e-3]}
-    if library == "polars":
-        written.DataFrame({**columns, "id": ROWS}).write_parquet(path)
-    else:
-        pytest.importorskip("pyarrow", reason="pandas writes parquet with pyarrow, which is not installed")
-        import io
-
-        import pyarrow.parquet
-
-        # As pandas writes it, whose own way needs what the fixture has taken away.
-        buffer = io.BytesIO()
-        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(written.DataFrame(columns, index=ROWS)), buffer)
-        path.write_bytes(buffer.getvalue())
+    pytest.importorskip("polars").DataFrame({**columns, "id": ROWS}).write_parquet(path)
+    check(load_table(path))
+    pytest.importorskip("pandas").DataFrame(columns, index=ROWS).to_parquet(path)
     check(load_table(path))
 
 
-def test_parts_of_parquet(tmp_path, reader):
+def test_parts_of_parquet(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "long.parquet"
-    pq.write_table(pa.table({"user": [1, 2, 3], "item": ["p", "q", None], "stars": [1.0, 2.0, None]}), path)
-    assert read_cells(path).headings == parquet_columns(path) == ["user", "item", "stars"]
-    assert read_cells(path).lines == [(1, "p", 1.0), (2, "q", 2.0), (3, None, None)]
-    [whole] = parquet_parts(path, ["stars", "user"])
-    assert whole.columns == ["stars", "user"]
-    parts = list(parquet_parts(path, ["user"], 2))
-    assert [part.get_column("user").to_list() for part in parts] == [[1, 2], [3]]
+    columns = {"user": [1, 2, 3, 4], "item": ["p", "q", None, "p"], "stars": [1.0, 2.0, None, 4.0]}
+    pq.write_table(pa.table(columns), path, row_group_size=3)
+    assert read_cells(path).headings == ["user", "item", "stars"]
+    assert read_cells(path).lines == list(zip(*columns.values(), strict=True))
+    with open_parquet(path) as file:
+        assert (file.n, file.names, file.starts.tolist()) == (4, ["user", "item", "stars"], [0, 3])
+        assert file.lists(["stars", "item"]) == {name: columns[name] for name in ("stars", "item")}
+        assert [part["user"].tolist() for part in file.batches(["user"], 3)] == [[1, 2, 3], [4]]
     path.write_bytes(path.read_bytes()[:-30])
-    for read in (
-        load_table,
-        parquet_columns,
-        lambda path: list(parquet_parts(path)),
-        lambda path: list(parquet_parts(path, None, 2)),
-    ):
-        with pytest.raises(DataFileError, match=r"long\.parquet is damaged or no parquet file"):
-            read(path)
-
-
-def test_parquet_without_a_library(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "find_spec", lambda name: None)
-    path = tmp_path / "table.parquet"
-    path.write_bytes(b"PAR1")
-    with pytest.raises(ImportError, match="parquet needs polars or pyarrow"):
+    with pytest.raises(DataFileError, match=r"long\.parquet is damaged or no parquet file"):
         load_table(path)
 
 
-def test_parquet_that_is_none(tmp_path, reader):
-    (tmp_path / "table.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"table\.parquet is damaged or no parquet file"):
-        load_table(tmp_path / "table.parquet")
-    with pytest.raises(FileNotFoundError, match=r"none\.parquet does not exist"):
-        load_table(tmp_path / "none.parquet")
+def test_parquet_without_its_library(tmp_path, monkeypatch):
+    path = tmp_path / "table.parquet"
+    path.write_bytes(b"PAR1")
+    with pytest.raises(DataFileError, match=r"table\.parquet is damaged or no parquet file"):
+        load_table(path)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    for act, word in ((load_table, "Reading"), (lambda path: write_columns(path, {"a": [1]}), "Writing")):
+        with pytest.raises(
+            ImportError, match=rf"{word} parquet needs pyarrow: pip install dyadlearn\[embeddings\], or"
+        ):
+            act(path)
+    assert path.read_bytes() == b"PAR1"
+
+
+def test_the_same_table_makes_the_same_packed_file(tmp_path, monkeypatch):
+    contents = []
+    for moment in (1e9, 2e9):
+        monkeypatch.setattr("time.time", lambda moment=moment: moment)
+        write_columns(tmp_path / "t.csv.gz", {"a": [1, 2]})
+        contents.append((tmp_path / "t.csv.gz").read_bytes())
+    assert contents[0] == contents[1]
 
 
 def test_arrays_with_and_without_names(tmp_path):

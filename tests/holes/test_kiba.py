@@ -16,7 +16,7 @@ from dyadlearn.spectrum import Spectrum
 @pytest.fixture(scope="module")
 def kiba(shared_data):
     """Give scores (every other drug, kinases), a quarter of them observed, with both kernels and both spectra."""
-    data = fetch_kiba(data_home=shared_data, download=False)
+    data = fetch_kiba(data_home=shared_data)
     K, Y = data.K[::2, ::2].copy(), data.Y[::2] - np.nanmean(data.Y)
     assert np.isnan(Y).mean() > 0.75
     return K, data.G, Y, Spectrum.from_gram(K), Spectrum.from_gram(data.G)

@@ -6,11 +6,14 @@ import errno
 import json
 import os
 import stat
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from dyadlearn import TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn._files import atomic
+from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_container
 
@@ -42,7 +45,7 @@ def test_what_goes_wrong_leaves_the_old_file_as_it_was(moment, error, model, tmp
     elif moment == "write":
         monkeypatch.setattr("dyadlearn.store.container._bytes", fail)
     else:
-        monkeypatch.setattr(f"dyadlearn.store.container.os.{moment}", fail)
+        monkeypatch.setattr(f"os.{moment}", fail)
     with pytest.raises(type(error)):
         save(TwoStepRidge(7.0).fit(X, Y, tasks=T), path)
     monkeypatch.undo()
@@ -74,7 +77,7 @@ def test_the_file_is_on_the_disk_before_it_takes_its_name(model, tmp_path, monke
     for name in ("fsync", "replace"):
         original = getattr(os, name)
         monkeypatch.setattr(
-            f"dyadlearn.store.container.os.{name}",
+            f"os.{name}",
             lambda *arguments, name=name, original=original: (calls.append(name), original(*arguments)),
         )
     save(model, tmp_path / "model.dyad")
@@ -145,3 +148,58 @@ def test_no_array_is_stored_twice(tmp_path):
             tasks = q * (r + 1) + (r + 1) ** 2 + (r + 1) + r
             coefficients = (m + 1) * (r + 1)
         assert sum(array.size for array in arrays.values()) == labels + side + tasks + coefficients
+
+
+class Lying:
+    """A file of which the disk keeps something else than it was given."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._file.close()
+
+    def write(self, part):
+        content = bytes(part)
+        return self._file.write(content[:-1] + bytes([content[-1] ^ 1]) if part is not content else content)
+
+
+def test_a_file_is_read_back_before_it_replaces_another(model, tmp_path, monkeypatch):
+    path = tmp_path / "model.dyad"
+    save(model, path)
+    before, begin = path.read_bytes(), atomic._begin
+    unreadable, whole = (TwoStepRidge(7.0).fit(np.ones((30, 30)), np.ones((30, 3)), tasks=T) for _ in range(2))
+    unreadable.n_features_in_ = np.True_  # no number, and refused when it is read
+    for other, reason in ((unreadable, "n_features_in_ is of type bool"), (whole, r"its \S+ is not what was written")):
+        with pytest.raises(
+            ModelFileError, match=rf"^The model was not saved, because .*model\.dyad could not be .*: it .*{reason}\.$"
+        ):
+            save(other, path)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["model.dyad"]
+        assert path.read_bytes() == before
+        monkeypatch.setattr(atomic, "_begin", lambda target: (lambda name, file: (name, Lying(file)))(*begin(target)))
+    monkeypatch.undo()
+    save(whole, path)
+    assert load(path).alpha == 7.0
+
+
+def test_reading_back_takes_no_second_copy_of_the_model(tmp_path, monkeypatch):
+    monkeypatch.setattr("dyadlearn.store.container._CHUNK", 2**16)
+    rng = np.random.default_rng(0)
+    K, G = (np.asfortranarray(np.cov(rng.normal(size=(400, 900)))) for _ in range(2))
+    model = TwoStepRidge(kernel="precomputed", task_kernel="precomputed").fit(K, rng.normal(size=(400, 400)), tasks=G)
+    tracemalloc.start()
+    try:
+        save(model, tmp_path / "model.dyad")
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # One array at most is copied for writing, of at least three.
+    assert taken < 1.3 * K.nbytes
+    assert (tmp_path / "model.dyad").stat().st_size > 3 * K.nbytes

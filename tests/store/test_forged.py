@@ -14,8 +14,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dyadlearn import CanonicalProjection, Landmarks, OnlineTwoStepRidge, TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn import (
+    CanonicalProjection,
+    Landmarks,
+    LearnedKernelRidge,
+    OnlineTwoStepRidge,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    load,
+    save,
+)
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
+from dyadlearn.kernels import Descriptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -254,3 +264,37 @@ def test_mutated_files_are_refused_or_read(tmp_path):
                 refused.append(str(error))
     assert len(refused) > 100
     assert all(str(path) in words for words in refused)
+
+
+def test_an_error_quotes_no_more_of_a_file_than_can_be_read(tmp_path, each):
+    whole, long = saved(TwoStepRidge().fit(X, Y, tasks=T), tmp_path), 10**5 * "long\n"
+    places = {
+        "parameter": lambda model: model["parameters"].update({long: 1}),
+        "attribute": lambda model: model.update({long: 1}),
+        "class": lambda model: model.update(task_side={f"${long}": {}}),
+        "dtype": lambda model: model["parameters"].update(alpha={"$numpy": [long, 1]}),
+        "value": lambda model: model["parameters"].update(alpha=long),
+    }
+    for name in each(places):
+        forgery = Forgery(whole)
+        places[name](forgery.header["model"]["$TwoStepRidge"])
+        (tmp_path / "forged.dyad").write_bytes(forgery.content())
+        with pytest.raises(ModelFileError, match=r"forged\.dyad cannot be read: ") as caught:
+            load(tmp_path / "forged.dyad")
+        assert len(str(caught.value)) < 600
+        assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
+    described = LearnedKernelRidge(n_steps=1).fit(Descriptions({"a": X, "b": X[:, :1]}), Y, tasks=T)
+    for model in (TwoStepRidge().fit(X, Y, tasks=T), described):
+        whole = saved(model, tmp_path)
+        for name, value in each(
+            [("grid.values", np.nan), ("side.spectrum.vectors", 0), ("side.spectrum.vectors", np.nan)]
+        ):
+            forgery = Forgery(whole)
+            shape = forgery.tables[name]["shape"]
+            forgery.put(name, "F64", shape, np.full(shape, float(value)).tobytes())
+            (tmp_path / "forged.dyad").write_bytes(forgery.content())
+            with pytest.raises(ModelFileError, match=r"the parts of its .* do not fit together"):
+                load(tmp_path / "forged.dyad")

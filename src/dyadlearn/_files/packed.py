@@ -1,17 +1,19 @@
-"""Files of data as they lie on a disk: packed texts and archives of arrays, none of which is believed unseen.
+"""Files of data on a disk: packed texts and archives of arrays, whose size is checked before they are read.
 
 Whatever is wrong with what a file holds is a `DataFileError` that names the file.
 """
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import math
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from importlib import import_module
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
@@ -20,12 +22,16 @@ from numpy.lib import format as npy
 from scipy import sparse
 
 from dyadlearn._array import available_memory
+from dyadlearn._checks import check_memory
 from dyadlearn.exceptions import DataFileError
 
 __all__ = [
     "UNPACKED_LIMIT",
+    "check_decoded",
+    "check_file",
     "check_places",
     "check_unpacked",
+    "imported",
     "is_gzipped",
     "make_sparse",
     "parse_number",
@@ -43,6 +49,33 @@ __all__ = [
 UNPACKED_LIMIT = 2**32
 
 _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+
+# What is read of a file may take so many times its size without being looked at as something packed.
+_RATIO = 16
+
+
+def check_file(path: str | os.PathLike[str], error: type[ValueError] = DataFileError) -> int:
+    """Return the size of a regular file in bytes; raise `error` for a device, a pipe or a socket, which may be endless.
+
+    Raises
+    ------
+    FileNotFoundError, IsADirectoryError
+        As the system does.
+    """
+    found = os.stat(path)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(found.st_mode):
+        raise error(f"{path} is a device, a pipe or a socket and may have no end: copy its content into a file first.")
+    return found.st_size
+
+
+def imported(module: str, purpose: str, library: str, otherwise: str = "") -> Any:
+    """Return an optional module; the error without it tells the purpose, the library and what to do otherwise."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ImportError(f"{purpose} needs {library}: pip install dyadlearn[embeddings]{otherwise}.") from None
 
 
 @contextmanager
@@ -69,13 +102,17 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 
 def is_gzipped(path: str | os.PathLike[str]) -> bool:
     """Tell whether a file is packed by gzip, whatever its name."""
+    check_file(path)
     with open(path, "rb") as file:
         return file.read(2) == _GZIP
 
 
-def _read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
-    """Return what a file holds, unpacked where it is gzipped."""
-    content = Path(path).read_bytes()
+def _read_bytes(path: str | os.PathLike[str], what: str, copies: int = 1) -> bytes:
+    """Return what a file holds, unpacked where it is gzipped, if there is memory for so many copies of the file."""
+    size = check_file(path)
+    check_memory(copies * size, np.empty(0), f"Reading {path}", "give a smaller file")
+    with open(path, "rb") as file:
+        content = file.read(size)
     if not content.startswith(_GZIP):
         return content
     parts, size, limit = [], 0, _limit()
@@ -90,7 +127,7 @@ def _read_bytes(path: str | os.PathLike[str], what: str) -> bytes:
 
 def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
     """Return a text in UTF-8, plain or gzipped, with the ends of its lines as they are."""
-    content = _read_bytes(path, what)
+    content = _read_bytes(path, what, copies=2)
     with reading(path, f"{what} in UTF-8"):
         text = content.decode("utf-8-sig")
         if "\x00" in text:
@@ -100,17 +137,17 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
 
 def stream(path: str | os.PathLike[str]) -> Iterator[str]:
     """Yield the lines of a text in UTF-8, plain or gzipped, without ever holding all of them."""
-    with open(path, "rb") as file:
-        is_packed = file.read(2) == _GZIP
-        file.seek(0)
-        limit = _limit() if is_packed else -1
-        with reading(path, "text"):
-            binary = gzip.GzipFile(fileobj=file) if is_packed else file
-            with io.TextIOWrapper(binary, encoding="utf-8-sig") as text:
-                while line := text.readline(limit):
-                    if len(line) == limit:
-                        raise _too_large(path, limit)
-                    yield line
+    is_packed, limit = is_gzipped(path), _limit()
+    with open(path, "rb") as file, reading(path, "text"):
+        binary = gzip.GzipFile(fileobj=file) if is_packed else file
+        with io.TextIOWrapper(binary, encoding="utf-8-sig") as text:
+            while line := text.readline(limit):
+                if len(line) == limit:
+                    raise DataFileError(
+                        f"{path} has a line of more than {limit / 2**30:.3g} GiB, which is too long for the free "
+                        "memory: break it into lines."
+                    )
+                yield line
 
 
 def _limit() -> int:
@@ -120,8 +157,8 @@ def _limit() -> int:
 
 def _too_large(path: str | os.PathLike[str], limit: int) -> DataFileError:
     return DataFileError(
-        f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if you trust it, unpack it "
-        "and give the plain file."
+        f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if you trust it, write it "
+        "without compression and give the plain file."
     )
 
 
@@ -130,17 +167,16 @@ def read_arrays(path: str | os.PathLike[str], what: str = "array of numpy") -> d
 
     Nothing is executed, and nothing is allocated for an array that the file cannot hold.
     """
+    if is_gzipped(path):
+        content = _read_bytes(path, what)
+        return _arrays(path, io.BytesIO(content), len(content), what)
+    length = check_file(path)
     with open(path, "rb") as file:
-        start = file.read(4)
-        file.seek(0)
-        if start.startswith(_GZIP):
-            return _arrays(path, io.BytesIO(_read_bytes(path, what)), what)
-        return _arrays(path, file, what)
+        return _arrays(path, file, length, what)
 
 
-def _arrays(path: str | os.PathLike[str], file: IO[bytes], what: str) -> dict[str, np.ndarray]:
-    length = file.seek(0, os.SEEK_END)
-    file.seek(0)
+def _arrays(path: str | os.PathLike[str], file: IO[bytes], length: int, what: str) -> dict[str, np.ndarray]:
+    check_memory(length, np.empty(0), f"Reading {path}", "give a smaller file")
     is_archive = file.read(4) == _ZIP
     file.seek(0)
     with reading(path, what):
@@ -160,6 +196,13 @@ def check_unpacked(path: str | os.PathLike[str], size: int) -> None:
     """Refuse what unpacks to more bytes than the limit for packed files."""
     if size > (limit := _limit()):
         raise _too_large(path, limit)
+
+
+def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None:
+    """Check that what is to be read of a file fits in memory, and that a small file does not unpack to much."""
+    check_memory(need, np.empty(0), purpose, "ask for fewer of its rows, by their ids")
+    if need > _RATIO * check_file(path):
+        check_unpacked(path, need)
 
 
 def read_member(archive: ZipFile, member: ZipInfo) -> np.ndarray:

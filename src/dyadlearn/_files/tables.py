@@ -9,13 +9,11 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import json
 import re
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
@@ -23,8 +21,10 @@ from typing import IO, Any, TextIO, cast
 import numpy as np
 
 from dyadlearn._array import is_sparse
+from dyadlearn._checks import check_memory
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import make_sparse, parse_number, parse_row, read_arrays, read_text, reading
+from dyadlearn._files.parquet import index_with_ids, open_parquet, write_parquet
 from dyadlearn._printing import printable
 from dyadlearn._tables import Ids, Table, free_name, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
@@ -36,15 +36,9 @@ __all__ = [
     "TextColumnError",
     "as_number",
     "check_whole",
-    "columns_library",
     "id_text",
-    "index_columns",
-    "index_with_ids",
     "is_blank",
     "load_table",
-    "parquet_columns",
-    "parquet_index",
-    "parquet_parts",
     "read_cells",
     "suffix_of",
     "text_ids",
@@ -58,6 +52,9 @@ MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
 #: What may separate the cells of a table.
 DELIMITERS = ",\t;"
+
+# The bytes that a cell of a text takes as an object of Python in a list, if it is short.
+_CELL = 64
 
 #: Endings of files that hold arrays.
 ARRAYS = (".npy", ".npz")
@@ -246,9 +243,12 @@ def read_cells(path: Path) -> Cells:
 
 def _read_text(path: Path) -> Cells:
     text = read_text(path, "table")
+    delimiter = _delimiter(text)
+    need = _CELL * (text.count(delimiter) + text.count("\n"))
+    check_memory(need, np.empty(0), f"Reading the cells of {path}", "write them as npz or parquet, or fewer of them")
     lines, numbers = [], []
     with reading(path, "table"):
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text), strict=True)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         for line in reader:
             if any(cell.strip() for cell in line):
                 lines.append(line)
@@ -284,137 +284,17 @@ def _delimiter(text: str) -> str:
 
 
 def _read_parquet(path: Path) -> Cells:
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} does not exist.")
-    [whole] = parquet_parts(path)
-    columns = [whole.get_column(name).to_list() for name in whole.columns]
-    if not columns or not columns[0]:
+    with open_parquet(path) as file:
+        columns, index = file.lists(), file.index
+    if not columns or not file.n:
         raise DataFileError(f"{path} holds no table.")
     # pandas writes its index last, and says so; else ids are text, and the other columns of a grid are not.
-    texts = [
-        name for name, cells in zip(whole.columns, columns, strict=True) if any(isinstance(cell, str) for cell in cells)
-    ]
-    index = parquet_index(path)
-    own = index_with_ids(index, texts, path) or next(iter(texts), whole.columns[0])
+    texts = [name for name, cells in columns.items() if any(isinstance(cell, str) for cell in cells)]
+    own = index_with_ids(index, texts, path) or next(iter([*texts, *columns]))
     # Numbers of rows that are nobody's ids are no values either.
-    kept = [place for place, name in enumerate(whole.columns) if name == own or name not in index]
-    headings = [whole.columns[place] for place in kept]
-    lines: list[Sequence[Any]] = list(zip(*(columns[place] for place in kept), strict=True))
+    headings = [name for name in columns if name == own or name not in index]
+    lines: list[Sequence[Any]] = list(zip(*(columns[name] for name in headings), strict=True))
     return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(own))
-
-
-def parquet_columns(path: Path) -> list[str]:
-    """Return the names of the columns of a parquet file."""
-    library = columns_library()
-    with reading(path, "parquet file"):
-        if library == "polars":
-            import polars
-
-            return list(polars.read_parquet_schema(path))
-        import pyarrow.parquet
-
-        return list(pyarrow.parquet.read_schema(path).names)
-
-
-def parquet_index(path: Path) -> list[str]:
-    """Return in which columns of a parquet file pandas keeps its index; none where it did not write the file."""
-    library = columns_library()
-    with reading(path, "parquet file"):
-        if library == "polars":  # of which older versions do not tell
-            return index_columns(_said_by_pandas(path))
-        import pyarrow.parquet
-
-        return index_columns((pyarrow.parquet.read_schema(path).metadata or {}).get(b"pandas"))
-
-
-def _said_by_pandas(path: Path) -> str | None:
-    """Return what pandas says about its frame at the end of a parquet file, None where it says nothing."""
-    with path.open("rb") as file:
-        file.seek(-8, io.SEEK_END)
-        length = int.from_bytes(file.read(4), "little")
-        file.seek(-8 - length, io.SEEK_END)
-        end = file.read(length)
-    # The key stands before its text, which is JSON.
-    start = end.find(b"{", end.find(b"pandas")) if b"pandas" in end else -1
-    if start < 0:
-        return None
-    text = end[start:].decode(errors="replace")
-    return text[: json.JSONDecoder().raw_decode(text)[1]]
-
-
-def index_columns(about: str | bytes | None) -> list[str]:
-    """Return the columns of an index, out of what pandas says about a frame in its file."""
-    # An index that only counts the rows is no column.
-    found = [] if about is None else json.loads(about).get("index_columns", [])
-    return [name for name in found if isinstance(name, str)]
-
-
-def index_with_ids(index: Sequence[str], texts: Sequence[str], path: Path) -> str | None:
-    """Return the column of the index of pandas, if it has ids.
-
-    It has none where it was never given a name and holds no text beside columns that do: these are numbers of rows,
-    left over where some were taken out.
-
-    Parameters
-    ----------
-    index : sequence of str
-        The columns of the index.
-    texts : sequence of str
-        The columns of text.
-    path : Path
-        For messages.
-    """
-    if len(index) > 1:
-        raise DataFileError(
-            f"{path} has an index of {len(index)} levels, {shown(index)}: ids are an index of one level, such as by "
-            "reset_index() and set_index(…) in pandas."
-        )
-    is_left_over = bool(index and texts) and index[0].startswith("__index_level_") and index[0] not in texts
-    return index[0] if index and not is_left_over else None
-
-
-def parquet_parts(path: Path, names: Sequence[str] | None = None, n_rows: int | None = None) -> Iterator[Any]:
-    """Yield a parquet file in narwhals frames of some rows each, or as one.
-
-    Parameters
-    ----------
-    path : Path
-    names : sequence of str or None
-        Which columns, None for all.
-    n_rows : int or None
-        How many rows a part has, but for the last; None for all at once.
-    """
-    import narwhals as nw
-
-    library, columns = columns_library(), None if names is None else list(names)
-    with reading(path, "parquet file"):
-        if library == "polars":
-            import polars
-
-            lazy = polars.scan_parquet(path) if columns is None else polars.scan_parquet(path).select(columns)
-            length = lazy.select(polars.len()).collect().item()
-            for start in (0,) if n_rows is None else range(0, length, n_rows):
-                yield nw.from_native(lazy.slice(start, n_rows).collect(), eager_only=True)
-            return
-        import pyarrow.parquet
-
-        with pyarrow.parquet.ParquetFile(path) as file:
-            if n_rows is None:
-                yield nw.from_native(file.read(columns), eager_only=True)
-                return
-            for part in file.iter_batches(n_rows, columns=columns):
-                yield nw.from_native(pyarrow.Table.from_batches([part]), eager_only=True)
-
-
-def columns_library(what: str = "parquet") -> str:
-    """Return the library that reads files of columns, `what` they are called; without one say how it is had."""
-    found = next((name for name in ("pyarrow", "polars") if find_spec(name) is not None), None)
-    if found is None:
-        raise ImportError(
-            f"Reading {what} needs polars or pyarrow: install one of them, such as by pip install "
-            "dyadlearn[embeddings], or write the table as csv."
-        )
-    return found
 
 
 def _load_array(path: Path) -> Table:
@@ -434,6 +314,8 @@ def _load_array(path: Path) -> Table:
             f"{path} must hold one matrix of numbers, and if need be the names of its rows and columns as 'rows' and "
             f"'columns'; found {shown([f'{key} {array.shape}' for key, array in arrays.items()])}."
         )
+    if not is_sparse(tables[0]):
+        check_memory(8 * tables[0].size, np.empty(0), f"Reading {path}", "give a smaller file")
     values = tables[0] if is_sparse(tables[0]) else np.asarray(tables[0], dtype=np.float64)
     if np.isinf(values.data if is_sparse(values) else values).any():
         raise DataFileError(f"{path} holds infinity, which is no value.")
@@ -487,7 +369,8 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
     else:
         # A column of one kind: texts where ids are of several.
         kinds = {name: {type(cell) for cell in cells} for name, cells in columns.items()}
-        _write_bytes(path, _parquet({n: list(map(str, c)) if str in kinds[n] else c for n, c in columns.items()}))
+        with writing(path), replacing(path) as file:
+            write_parquet(file, {n: list(map(str, c)) if str in kinds[n] else c for n, c in columns.items()})
 
 
 def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
@@ -521,7 +404,7 @@ def _write_text(path: Path | None, headings: Iterable[Any], lines: Iterable[Iter
         _write_lines(sys.stdout, chain([headings], lines), ",")
         return
     with writing(path), replacing(path) as file, ExitStack() as stack:
-        packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file)) if path.suffix == ".gz" else file
+        packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if path.suffix == ".gz" else file
         text = io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
         _write_lines(text, chain([headings], lines), "," if suffix_of(path) == ".csv" else "\t")
         text.detach()  # flushed, and left open for its owner to close
@@ -541,26 +424,8 @@ def _cell(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
 
 
-def _write_bytes(path: Path, content: bytes) -> None:
-    with writing(path), replacing(path) as file:
-        file.write(content)
-
-
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
-    _write_bytes(path, buffer.getvalue())
-
-
-def _parquet(columns: Mapping[str, Sequence[Any]]) -> bytes:
-    import narwhals as nw
-
-    backends: tuple[Any, ...] = ("pyarrow", "polars", "pandas")
-    for backend in backends:
-        buffer = io.BytesIO()
-        try:
-            nw.from_dict(dict(columns), backend=backend).write_parquet(buffer)
-        except ImportError:
-            continue
-        return buffer.getvalue()
-    raise ImportError("Writing parquet needs polars or pyarrow: install one of them, or write the table as csv.")
+    with writing(path), replacing(path) as file:
+        file.write(buffer.getvalue())

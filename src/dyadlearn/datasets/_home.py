@@ -7,13 +7,11 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
@@ -75,67 +73,51 @@ class DataFolder:
         places = (folder / (name + ending) for name in names for folder in folders for ending in ("", ".gz"))
         return next((path for path in places if path.is_file()), None)
 
-    def find_all(self, names: Sequence[str], source: str) -> list[Path]:
-        """Return where the files `names` lie; those that are not there are named, with their `source`."""
-        found = {name: self.find(name) for name in names}
-        missing = [name for name, path in found.items() if path is None]
+    def find_all(self, files: Sequence[tuple[str, ...]], source: str) -> list[Path]:
+        """Return where `files` lie, each by one of its names; an error names the missing ones, with their `source`."""
+        found = [self.find(*names) for names in files]
+        missing = [names[0] for names, path in zip(files, found, strict=True) if path is None]
         if missing:
             raise FileNotFoundError(
-                f"The data set {self.title} is not in {self.home}: put {', '.join(missing)} ({source}) in "
-                f"{self.home / self.folder}, or {_OTHER_FOLDER}"
+                f"The data set {self.title} is not in {self.home}: put {', '.join(missing)} ({source}), plain or "
+                f"gzipped, in {self.home / self.folder}, or {_OTHER_FOLDER}"
             )
-        return [path for path in found.values() if path is not None]
+        return [path for path in found if path is not None]
 
-    def obtain(
-        self,
-        files: Sequence[tuple[str, ...]],
-        address: str,
-        *,
-        download: bool,
-        checksums: Mapping[str, str] = MappingProxyType({}),
-        read: Callable[[Path], Any] | None = None,
-    ) -> list[Path]:
-        """Return where `files` lie, after downloading those that are not there.
+    def obtain(self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]) -> list[Path]:
+        """Return where files lie, after downloading those that are not there and have a checksum.
 
         Parameters
         ----------
-        files : sequence of tuple of str
-            The names of each file; the first is the one at `address`.
+        names : sequence of str
         address : str
             The publisher's, with a slash at the end.
         download : bool
             Whether to download at all.
         checksums : mapping of str to str
             SHA-256 of the files whose content is known.
-        read : callable or None
-            Reads any other file, and raises ValueError if it holds something else; that is not kept then.
+
+        Raises
+        ------
+        FileNotFoundError
+            If a file is not there and may not be downloaded, or has no checksum; then none is.
         """
-        found = {names[0]: self.find(*names) for names in files}
-        missing = [name for name, path in found.items() if path is None]
-        own = self.home / self.folder
-        advice = (
-            f"Get {', '.join(missing)} from {address} by other means and put them, plain or gzipped, in {own}; or "
-            f"{_OTHER_FOLDER}"
-        )
+        files = [(name,) for name in names]
+        missing = [name for name in names if self.find(name) is None]
+        source = f"from {address}"
         if missing and not download:
-            raise FileNotFoundError(f"The data set {self.title} is not in {self.home}, and download=False. {advice}")
+            self.find_all(files, f"{source}, since download=False")
+        if any(name not in checksums for name in missing):
+            self.find_all(files, f"{source}; a file without a known checksum is not downloaded")
         for name in missing:
-            path = own / name
             try:
-                download_file(address + name, path, sha256=checksums.get(name))
+                download_file(address + name, self.home / self.folder / name, sha256=checksums[name])
             except ConnectionError as error:
-                raise ConnectionError(f"{error} {advice}") from error
-            if path.read_bytes().lstrip().startswith(b"<"):
-                path.unlink()
-                raise ConnectionError(f"{address}{name} is a page now, not the file. {advice}")
-            if read is not None and name not in checksums:
-                try:
-                    read(path)
-                except ValueError:
-                    path.unlink()
-                    raise
-            found[name] = path
-        return [path for path in found.values() if path is not None]
+                raise ConnectionError(
+                    f"{error} Get {', '.join(missing)} from {address} by other means and put them, plain or gzipped, "
+                    f"in {self.home / self.folder}; or {_OTHER_FOLDER}"
+                ) from error
+        return self.find_all(files, source)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -143,18 +125,18 @@ def read_lines(path: Path) -> list[str]:
     return read_text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
-def download_file(url: str, path: Path, *, sha256: str | None = None, timeout: float = _TIMEOUT) -> None:
+def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOUT) -> None:
     """Download a file, so that `path` is whole or not there at all.
 
     What has arrived is kept beside it as ``.part`` when the transfer breaks off. The next call goes on from there
-    if the server can and a checksum will tell whether the pieces belong together; one at the same time does not.
+    if the server can, and the checksum tells whether the pieces belong together; one at the same time does not.
 
     Parameters
     ----------
     url : str
     path : Path
         Where the file goes; folders are made.
-    sha256 : str or None, default=None
+    sha256 : str
         What the checksum of the file must be, in hexadecimal digits.
     timeout : float, default=30
         Seconds without an answer after which to give up.
@@ -168,15 +150,13 @@ def download_file(url: str, path: Path, *, sha256: str | None = None, timeout: f
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _unfinished(path) as part:
-        if sha256 is None:
-            part.write_bytes(b"")
         try:
             resumed = _transfer(url, part, timeout)
         except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
             raise ConnectionError(f"Could not download {url} ({_reason(error)}).") from error
         with part.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
-        if sha256 in (None, found):
+        if sha256 == found:
             part.replace(path)
             return
         part.unlink()

@@ -50,7 +50,6 @@ def fetch_davis(
     drug_similarity: str = "2D",
     target_similarity: str = "WS",
     as_frame: bool = False,
-    download: bool = True,
 ) -> Bunch:
     r"""Fetch the kinase inhibitors of Davis and others (2011): 68 drugs × 442 kinases, every pair measured.
 
@@ -66,8 +65,8 @@ def fetch_davis(
         Folder that holds the files, itself or in a folder ``davis``. By default the one that the environment variable
         ``DYADLEARN_DATA`` names, else one in the user's cache. Files, plain or gzipped, are either tables with ids
         (``kd_nM.tsv``, ``drug_similarity_2D.tsv``, ``drug_similarity_ECFP4.tsv``, ``target_similarity_WS.tsv``,
-        ``target_similarity_WS_normalized.tsv``) or, without ``kd_nM.tsv``, the publisher's own; what lacks of those
-        is downloaded from the publisher's address.
+        ``target_similarity_WS_normalized.tsv``) or, without ``kd_nM.tsv``, the publisher's own. Nothing is downloaded,
+        since the publisher's files have no known checksums: put them there.
     instances : {"targets", "proteins", "drugs"}, default="targets"
         What the rows of the grid are; the others are the tasks. Proteins are the targets.
     labels : {"pKd", "Kd"}, default="pKd"
@@ -80,8 +79,6 @@ def fetch_davis(
         (109 negative eigenvalues), in shares of 1.
     as_frame : bool, default=False
         Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
-    download : bool, default=True
-        Whether to download files that are not there.
 
     Returns
     -------
@@ -138,7 +135,7 @@ def fetch_davis(
     if folder.find("kd_nM.tsv"):
         grid, drug_scores, target_scores = _read_tables(folder, *kinds)
     else:
-        grid, drug_scores, target_scores = _read_published(folder, *kinds, download)
+        grid, drug_scores, target_scores = _read_published(folder, *kinds)
     Kd, (drugs, targets) = grid.values, both_ids(grid)
     odd = np.argwhere(Kd <= 0)
     if odd.size:
@@ -172,13 +169,13 @@ def _read_tables(
 ) -> tuple[Table, np.ndarray, np.ndarray]:
     """Return the Kd (drugs, targets) and the similarities of both sides from tables with ids."""
     names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
-    paths = folder.find_all(names, "tables with ids")
+    paths = folder.find_all([(name,) for name in names], "tables with ids")
     grid = read_grid(paths[0])
     return grid, read_similarities(paths[1], grid.row_ids), read_similarities(paths[2], grid.column_ids)
 
 
 def _read_published(
-    folder: DataFolder, drug_similarity: str, target_similarity: str, download: bool
+    folder: DataFolder, drug_similarity: str, target_similarity: str
 ) -> tuple[Table, np.ndarray, np.ndarray]:
     """Return the same from the publisher's tables without ids."""
     files = [
@@ -186,7 +183,7 @@ def _read_published(
         (f"drug-drug_similarities_{drug_similarity}.txt",),
         (f"target-target_similarities_{target_similarity}.txt",),
     ]
-    paths = folder.obtain(files, ADDRESS, download=download)
+    paths = folder.find_all(files, f"from {ADDRESS}")
     drugs, targets = read_ids(paths[1]), read_ids(paths[2])
     m, q = len(drugs), len(targets)
     Kd, drug_scores, target_scores = (

@@ -92,7 +92,7 @@ def load_hummingbird(
     check_choice(site, "site", _SITES)
     check_choice(instances, "instances", ("plants", "birds"))
     folder = DataFolder("'hummingbird'", FOLDER, resolve_home(data_home))
-    [path] = folder.find_all([_ARCHIVE], "the arrays of the published tables")
+    [path] = folder.find_all([(_ARCHIVE,)], "the arrays of the published tables")
     kinds = {"tree_tips": (1, NAMES), "phylo_vcv": (2, NUMBERS), "trait_ids": (1, NAMES), "trait": (1, NUMBERS)}
     own = {f"{word}_{key}": kind for word in _WORDS.values() for key, kind in kinds.items()}
     names = {f"net_{site}_{side}": (1, NAMES) for side in _WORDS}

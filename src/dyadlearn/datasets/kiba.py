@@ -46,7 +46,6 @@ def fetch_kiba(
     instances: str = "drugs",
     drug_similarity: str = "ECFP4",
     as_frame: bool = False,
-    download: bool = True,
 ) -> Bunch:
     r"""Fetch the KIBA scores of 2,111 drugs × 229 kinases, of which 24.5 % are observed; the others are NaN.
 
@@ -56,7 +55,7 @@ def fetch_kiba(
         Folder that holds the files, itself or in a folder ``kiba``. By default the one that the environment variable
         ``DYADLEARN_DATA`` names, else one in the user's cache. The files are either one archive ``kiba.npz`` (arrays
         ``kiba``, ``drug_ecfp4_bits``, ``target_sim``, ``drug_ids``, ``target_ids``) or, without it, the published
-        texts, plain or gzipped; what lacks of those is downloaded.
+        texts, plain or gzipped. Nothing is downloaded, since the texts have no known checksums: put them there.
     instances : {"drugs", "targets", "proteins"}, default="drugs"
         What the rows of the grid are; the others are the tasks. Proteins are the targets.
     drug_similarity : {"ECFP4", "published"}, default="ECFP4"
@@ -65,8 +64,6 @@ def fetch_kiba(
         published texts, as it is.
     as_frame : bool, default=False
         Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
-    download : bool, default=True
-        Whether to download files that are not there.
 
     Returns
     -------
@@ -124,7 +121,7 @@ def fetch_kiba(
     folder = DataFolder("'kiba'", FOLDER, resolve_home(data_home))
     archive = folder.find(_ARCHIVE) if drug_similarity == "ECFP4" else None
     grid, fingerprints, drug_scores, target_scores = (
-        _read_archive(archive) if archive else _read_published(folder, drug_similarity, download)
+        _read_archive(archive) if archive else _read_published(folder, drug_similarity)
     )
     observed, (drugs, targets) = int(np.isfinite(grid.values).sum()), both_ids(grid)
     return drug_target_bunch(
@@ -169,11 +166,11 @@ def _read_archive(path: Path) -> _Read:
     return grid, fingerprints, None, stored["target_sim"].astype(np.float64)
 
 
-def _read_published(folder: DataFolder, drug_similarity: str, download: bool) -> _Read:
+def _read_published(folder: DataFolder, drug_similarity: str) -> _Read:
     """Read the published texts, and their similarities of drugs or, of their structures, fingerprints."""
     is_published = drug_similarity == "published"
     files = [(name,) for name in (*_PUBLISHED, *(["kiba_drug_sim.txt"] if is_published else []))]
-    paths = folder.obtain(files, ADDRESS, download=download)
+    paths = folder.find_all(files, f"from {ADDRESS}")
     drugs, targets = read_ids(paths[1]), read_ids(paths[2])
 
     def read(place: int, *shape: int, holes: bool = False) -> np.ndarray:

@@ -104,7 +104,9 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None, *, task: str = "
     check_choice(task, "task", ("task2", "task1"))
     names = [_ARCHIVES[task], "edges.tsv"]
     source = "the arrays of the dry run, laid out as the documentation of load_lshtc says"
-    archive, hierarchy = DataFolder(f"'lshtc' ({task})", FOLDER, resolve_home(data_home)).find_all(names, source)
+    archive, hierarchy = DataFolder(f"'lshtc' ({task})", FOLDER, resolve_home(data_home)).find_all(
+        [(name,) for name in names], source
+    )
     splits = _SPLITS[task]
     stored = load_npz(archive, {"feature_ids": (1, WHOLE), **_arrays(*splits)})
     if has_texts := "classDescr_y" in stored:

@@ -99,7 +99,7 @@ def load_ratings(name: str, *, data_home: str | os.PathLike[str] | None = None, 
     check_choice(instances, "instances", ("users", "movies"))
     folder = DataFolder(repr(name), FOLDER, resolve_home(data_home))
     source = "the arrays of the published split, laid out as the documentation of load_ratings says"
-    [path] = folder.find_all([f"{name}.npz"], source)
+    [path] = folder.find_all([(f"{name}.npz",)], source)
     stored = load_npz(path, {f"{part}_{key}": kind for part in _PARTS for key, kind in _COLUMNS.items()})
     edges = {side: _edges(stored, key, path) for side, key in _GRAPHS.items()}
     parts = {part: _part(stored, part, path) for part in _PARTS}

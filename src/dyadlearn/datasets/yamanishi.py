@@ -21,7 +21,7 @@ FOLDER = "yamanishi2008"
 _NAMES = {"enzyme": "e", "ion_channel": "ic", "gpcr": "gpcr", "nuclear_receptor": "nr"}
 _TITLES = {"e": "enzymes", "ic": "ion channels", "gpcr": "G-protein-coupled receptors", "nr": "nuclear receptors"}
 
-# SHA-256 of the publisher's texts. That of e_simmat_dg.txt is not known.
+# SHA-256 of the publisher's texts. That of e_simmat_dg.txt is not known, so it is not downloaded.
 _CHECKSUMS = {
     "e_admat_dgc.txt": "bf73f8f0c1a71f9fe92d1e0d8a1065a1122b383532cd47fc73df1cb0d9ba6c10",
     "e_simmat_dc.txt": "28105b9570c91b4eac688eaf92db2e4aacb7117bc8665cab527fc5d45cd83606",
@@ -48,7 +48,8 @@ def fetch_yamanishi(
     r"""Fetch one of the four drug–target networks of Yamanishi and others (2008).
 
     The files are read from a folder, in the publisher's own format, plain or gzipped; those that are not
-    there are downloaded from the publisher's address first.
+    there are downloaded from the publisher's address first, by their checksums. That of ``e_simmat_dg.txt`` is not
+    known: put the file there yourself.
 
     =========  ===========================  =======  =====  =====
     name       targets                      targets  drugs  ones
@@ -123,8 +124,8 @@ def fetch_yamanishi(
     short = _short_name(name)
     check_choice(instances, "instances", ("targets", "drugs"))
     folder = DataFolder(repr(short), FOLDER, resolve_home(data_home))
-    files = [(f"{short}_{table}.txt",) for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
-    paths = folder.obtain(files, ADDRESS, download=download, checksums=_CHECKSUMS, read=read_grid)
+    names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
+    paths = folder.obtain(names, ADDRESS, download=download, checksums=_CHECKSUMS)
     labels = read_grid(paths[0])
     targets, drugs = both_ids(labels)
     odd = np.argwhere(~np.isin(labels.values, (0, 1)))

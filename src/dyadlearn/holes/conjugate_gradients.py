@@ -103,7 +103,7 @@ def conjugate_gradients(
             if n_iter < max_iter:
                 goal = max(goal, 2.0 * epsilon(right) * norm * _root(_square, values))
             break
-    return Solution(values, n_iter, found / scale, found <= goal)
+    return Solution(values, n_iter, found / scale, bool(found <= goal))  # tol may be a number of numpy
 
 
 def _iterate(

@@ -223,7 +223,8 @@ def _adjacency(graph: Any) -> Array:
             "for edges, say which nodes are wanted."
         )
     check_memory(4 * 8 * n * n, adjacency, f"Diffusion between {n} nodes")
-    adjacency = adjacency.toarray() if is_sparse(adjacency) else adjacency
+    # A copy, since the mean with the transpose is written into it.
+    adjacency = adjacency.toarray() if is_sparse(adjacency) else namespace(adjacency).asarray(adjacency, copy=True)
     xp = namespace(adjacency)
     if float(xp.min(adjacency)) < 0:
         raise ValueError(f"weights of graph must not be negative, found {float(xp.min(adjacency)):g}.")

@@ -493,7 +493,10 @@ def _additive_chi2(kernel: str, A: Array, B: Array | None) -> Array:
     if is_sparse(A) or is_sparse(B):
         raise ValueError(f"kernel {kernel!r} takes no sparse features; make them dense with .toarray().")
     if not is_foreign(A):
-        return pairwise.additive_chi2_kernel(A, B)
+        # It refuses arrays that cannot be written to, such as those of a frame.
+        return pairwise.additive_chi2_kernel(
+            *(None if each is None else np.require(each, None, "W") for each in (A, B))
+        )
     xp = namespace(A)
 
     def measure(a: Array, b: Array) -> Array:

@@ -249,6 +249,7 @@ class PairwiseRidge(PairModel, stored=False):
             and self.n_features_in_ == self._n_columns
             and all(array.dtype == Y.dtype for array in arrays)
             and self._precision in ("float32", "float64")
+            and not (isinstance(Y, np.ndarray) and np.isnan(Y).all())
             and self._pairs_fit()
         )
 
@@ -281,7 +282,8 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _stopping(self) -> dict[str, Any]:
         """Return when an iterative solver stops, for models that have one."""
-        return {name: getattr(self, name) for name in ("tol", "max_iter") if hasattr(self, name)}
+        checks = {"tol": check_alpha, "max_iter": check_count}
+        return {name: check(getattr(self, name), name) for name, check in checks.items() if hasattr(self, name)}
 
     @property
     def completed_(self) -> Any:
@@ -608,10 +610,7 @@ class PairwiseRidge(PairModel, stored=False):
             raise TypeError(f'device must be the name of a device such as "cuda", or None, found {self.device!r}.')
         if self.symmetry is not None:
             check_choice(self.symmetry, "symmetry", ("symmetric", "antisymmetric"))
-        given = self._stopping()
-        if "tol" in given:
-            check_alpha(given["tol"], "tol")
-            check_count(given["max_iter"], "max_iter")
+        self._stopping()
 
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._state import StoredEstimator, stored_estimators
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.store.container import read_container, write_container
+from dyadlearn.store.container import check_container, read_container, write_container
 from dyadlearn.store.values import Reader, Writer
 
 __all__ = ["load", "read_model", "save", "write_model"]
+
+# The most characters of an error about the content of a file.
+_LONGEST = 300
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, by custom one that ends in ``.dyad``.
 
-    The file is there as a whole or not at all: a file of that name stays as it is until the new one is complete.
+    The file is there as a whole or not at all: a file of that name stays as it is until the new one is complete and
+    has been read back, which takes no second copy of the arrays in memory.
 
     Parameters
     ----------
@@ -36,7 +41,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     ModelFileError
-        If the model holds something that a file cannot hold, such as a kernel that is a Python function.
+        If the model holds something that a file cannot hold, such as a kernel that is a Python function; if what was
+        written cannot be read back.
 
     See Also
     --------
@@ -74,7 +80,18 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
     check_is_fitted(model)
     writer = Writer()
     plain = writer.write(model, "")
-    write_container(Path(path), {"versions": _versions(), "model": plain, **more}, writer.arrays, over=over)
+    header = {"versions": _versions(), "model": plain, **more}
+
+    def check(written: Path) -> None:
+        try:
+            _model(check_container(written, writer.arrays), writer.arrays, written, copies=False)
+        except (ModelFileError, OSError) as error:
+            reason = _short(str(error).replace(str(written), "it"))
+            raise ModelFileError(
+                f"The model was not saved, because what was written for {path} could not be read back: {reason}."
+            ) from error
+
+    write_container(Path(path), header, writer.arrays, over=over, check=check)
 
 
 def _versions() -> dict[str, str]:
@@ -124,17 +141,27 @@ def load(path: str | os.PathLike[str]) -> Any:
 def read_model(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     """Return the model that `load` reads, and the header of the file."""
     header, arrays = read_container(Path(path))
+    return _model(header, arrays, Path(path)), header
+
+
+def _model(header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies: bool = True) -> Any:
     try:
-        model = Reader(arrays).read(header["model"], "")
+        model = Reader(arrays, copies=copies).read(header["model"], "")
         if not isinstance(model, StoredEstimator):
             raise ModelFileError(f"it holds no model but something of type {type(model).__name__}")
         check_is_fitted(model)
     except ModelFileError as error:
-        raise ModelFileError(f"{path} cannot be read: {error}.") from error
+        raise ModelFileError(f"{path} cannot be read: {_short(str(error))}.") from error
     except MemoryError:
         raise
     except Exception as error:  # whatever a forged header leads to, in other libraries too
         raise ModelFileError(
-            f"{path} cannot be read: its header does not describe a model ({type(error).__name__}: {error})."
+            f"{path} cannot be read: its header describes no model ({type(error).__name__}: {_short(str(error))})."
         ) from error
-    return model, header
+    return model
+
+
+def _short(words: str) -> str:
+    """Return the words of an error, which may quote whatever a file holds, in one line that can be read."""
+    words = " ".join(words.split()).removesuffix(".")
+    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

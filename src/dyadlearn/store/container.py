@@ -17,9 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,9 +26,10 @@ import numpy as np
 
 from dyadlearn._array import available_memory
 from dyadlearn._files.atomic import replacing
+from dyadlearn._files.packed import check_file
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 
-__all__ = ["VERSION", "read_checksum", "read_container", "write_container"]
+__all__ = ["VERSION", "check_container", "read_checksum", "read_container", "write_container"]
 
 #: The format that is written and read.
 VERSION = 3
@@ -59,7 +59,12 @@ _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 
 def write_container(
-    path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, over: str | None = None
+    path: Path,
+    header: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    *,
+    over: str | None = None,
+    check: Callable[[Path], Any] | None = None,
 ) -> None:
     """Write a file in one go, or nothing.
 
@@ -72,6 +77,8 @@ def write_container(
         Of any shape; floats, whole numbers or truth values.
     over : str or None
         The checksum of the file that alone may be replaced; None replaces any.
+    check : callable or None
+        Takes the path of the finished file before it takes the place of another, and raises where it is no good.
     """
     # The largest items first: then all are aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
@@ -100,12 +107,19 @@ def write_container(
             file.write(part)
         file.seek(8 + head.index(_NO_CHECKSUM.encode()))
         file.write(digest.hexdigest().encode())
+        file.flush()
+        if check is not None:
+            check(Path(file.name))
 
 
 def _parts(head: bytes, arrays: Iterable[np.ndarray]) -> Iterator[bytes | memoryview]:
     """Yield a file piece by piece; of the arrays that must be copied there is one copy at a time."""
     yield len(head).to_bytes(8, "little")
     yield head
+    yield from _contents(arrays)
+
+
+def _contents(arrays: Iterable[np.ndarray]) -> Iterator[memoryview]:
     for array in arrays:
         yield _bytes(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")))
 
@@ -117,6 +131,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 def read_checksum(path: Path) -> str | None:
     """Return the checksum that a model file has of itself, without reading on; None where there is none to be found."""
     try:
+        check_file(path, ModelFileError)
         with open(path, "rb") as file:
             found = _HEAD.match(file.read(8 + len(_START) + 200)[8:])
     except FileNotFoundError:
@@ -144,60 +159,81 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     NotEnoughMemoryError
         If it is larger than the memory that is free.
     """
+    size = check_file(path, ModelFileError)
     with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        length, head = _read_head(file, size, path)
-        found = _HEAD.match(head)
-        version = int(found[1]) if found else 0
-        if version > VERSION:
-            raise ModelFileError(
-                f"{path} is in format {version} of a newer dyadlearn, and this one reads formats up to {VERSION}: "
-                "upgrade dyadlearn."
-            )
-        if 0 < version < VERSION:
-            raise ModelFileError(
-                f"{path} is in format {version} of an older dyadlearn, which this one does not read: fit the model "
-                "again and save it."
-            )
-        if found is None or found[2] is None or version < 1:
-            raise _damaged(path, "its head does not begin as one does")
-        try:
-            tables = json.loads(head)
-            header = json.loads(tables.pop("__metadata__")["header"])
-            forms = _forms(tables)
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-            raise _damaged(path, "its head cannot be read") from error
-        expected = 8 + length + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
-        if size < expected:
-            raise _cut_short(path, size, expected)
-        # An axis of zero lets the others be of any length without taking room in the file.
-        lengths = (math.prod(max(axis, 1) for axis in shape) * dtype.itemsize for shape, dtype in forms.values())
-        if size > expected or max(lengths, default=0) > size:
-            raise _damaged(path, "its arrays and its size do not fit together")
+        head, span, header, forms = _read_tables(file, size, path)
         # A file with holes may be larger than any disk.
         free = available_memory(np.empty(0))
         if free is not None and size > free:
             raise NotEnoughMemoryError(f"Loading {path} takes {size:,} bytes of memory, but only {free:,} are free.")
-        digest = hashlib.sha256(length.to_bytes(8, "little"))
-        start, stop = found.span(2)
-        digest.update(head[:start] + _NO_CHECKSUM.encode() + head[stop:])
+        digest = hashlib.sha256(len(head).to_bytes(8, "little"))
+        digest.update(head[: span[0]] + _NO_CHECKSUM.encode() + head[span[1] :])
         arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
         for array in arrays.values():
             content = _bytes(array)
             for first in range(0, len(content), _CHUNK):
                 part = content[first : first + _CHUNK]
                 if file.readinto(part) != len(part):
-                    raise _cut_short(path, file.tell(), expected)
+                    raise _cut_short(path, file.tell(), size)
                 digest.update(part)
-        if digest.hexdigest().encode() != found[2]:
+        if digest.hexdigest().encode() != head[slice(*span)]:
             raise _damaged(path, "its checksum does not match")
     return header, arrays
 
 
-def _read_head(file: BinaryIO, size: int, path: Path) -> tuple[int, bytes]:
-    """Return the length of the head and the head, of a file that begins as ours do."""
+def check_container(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Return the header of a file after comparing its arrays, piece by piece, with those that it was made of."""
+    size = check_file(path, ModelFileError)
+    with open(path, "rb") as file:
+        _, _, header, forms = _read_tables(file, size, path)
+        for name in forms:
+            content = np.frombuffer(next(_contents([arrays[name]])), np.uint8)
+            for first in range(0, len(content), _CHUNK):
+                part = content[first : first + _CHUNK]
+                if not np.array_equal(np.frombuffer(file.read(len(part)), np.uint8), part):
+                    raise _damaged(path, f"its {name} is not what was written")
+    return header
+
+
+def _read_tables(
+    file: BinaryIO, size: int, path: Path
+) -> tuple[bytes, tuple[int, int], Any, dict[str, tuple[tuple[int, ...], np.dtype[Any]]]]:
+    """Return the head, where its checksum stands, the header, and the shapes and dtypes of the arrays in order."""
+    head = _read_head(file, size, path)
+    found = _HEAD.match(head)
+    version = int(found[1]) if found else 0
+    if version > VERSION:
+        raise ModelFileError(
+            f"{path} is in format {version} of a newer dyadlearn, and this one reads formats up to {VERSION}: "
+            "upgrade dyadlearn."
+        )
+    if 0 < version < VERSION:
+        raise ModelFileError(
+            f"{path} is in format {version} of an older dyadlearn, which this one does not read: fit the model "
+            "again and save it."
+        )
+    if found is None or found[2] is None or version < 1:
+        raise _damaged(path, "its head does not begin as one does")
+    try:
+        tables = json.loads(head)
+        header = json.loads(tables.pop("__metadata__")["header"])
+        forms = _forms(tables)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise _damaged(path, "its head cannot be read") from error
+    expected = 8 + len(head) + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
+    if size < expected:
+        raise _cut_short(path, size, expected)
+    # An axis of zero lets the others be of any length without taking room in the file.
+    lengths = (math.prod(max(axis, 1) for axis in shape) * dtype.itemsize for shape, dtype in forms.values())
+    if size > expected or max(lengths, default=0) > size:
+        raise _damaged(path, "its arrays and its size do not fit together")
+    return head, found.span(2), header, forms
+
+
+def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
+    """Return the head of a file that begins as ours do."""
     first = file.read(8 + len(_START))
-    if not first:
+    if not size:
         raise ModelFileError(f"{path} is empty: no model was saved in it.")
     # A head that is cut off within its first words is still ours.
     if len(first) <= 8 or not _START.startswith(first[8:]):
@@ -208,7 +244,7 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> tuple[int, bytes]:
     if length > _LONGEST_HEAD:
         raise _damaged(path, "its head is longer than any")
     file.seek(8)
-    return length, file.read(length)
+    return file.read(length)
 
 
 def _forms(tables: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:

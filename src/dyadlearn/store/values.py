@@ -112,10 +112,17 @@ class Writer:
 
 
 class Reader:
-    """Puts values together again out of JSON and arrays."""
+    """Puts values together again out of JSON and arrays.
 
-    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self.arrays = arrays
+    Parameters
+    ----------
+    arrays : mapping of str to array
+    copies : bool, default=True
+        Whether arrays that lay otherwise in memory, such as column by column, are copied to lie so again.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, copies: bool = True) -> None:
+        self.arrays, self.copies = arrays, copies
         self._seen: dict[str, Any] = {}
 
     def read(self, plain: Any, path: str) -> Any:
@@ -205,12 +212,15 @@ def _write_array(writer: Writer, value: Any, path: str) -> str:
     return _layout(array)
 
 
+_LAYOUTS = ("F", "C2", "F2")
+
+
 def _read_array(reader: Reader, layout: str, path: str) -> np.ndarray:
     array = reader.arrays[path]
-    if layout == "C":
+    if layout == "C" or (layout in _LAYOUTS and not reader.copies):
         return array
     across = array.T if layout[0] == "F" else array
-    if layout in ("C2", "F2"):
+    if layout in _LAYOUTS[1:]:
         wide = np.empty((*across.shape[:-1], 2 * across.shape[-1]), array.dtype)
         copy = wide[..., ::2]
         copy[...] = across

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
-from dyadlearn._files.embeddings.opened import FeatureFile, blocks_of, check_numbers, gather, ids_beside
+from dyadlearn._files.embeddings.opened import FeatureFile, blocks_of, check_numbers, gather, ids_beside, kept_dtype
 from dyadlearn._files.packed import check_unpacked, read_header, read_member, reading
 from dyadlearn.exceptions import DataFileError
 
@@ -28,9 +28,12 @@ def open_npy(path: Path, row_ids: Any) -> FeatureFile:
     n, d = mapped.shape
     starts = blocks_of(n, None, d * mapped.itemsize)
     ids = ids_beside(path, row_ids, n)
-    return FeatureFile(
-        path, n, ids, None, lambda places: gather(lambda first, end: mapped[first:end], places, starts, path)
-    )
+    size = np.dtype(kept_dtype(mapped.dtype)).itemsize
+
+    def rows(places: np.ndarray) -> np.ndarray:
+        return gather(lambda first, end: mapped[first:end], places, starts, path, d, itemsize=size)
+
+    return FeatureFile(path, n, ids, None, rows)
 
 
 def _mapped(path: Path, file: IO[bytes], length: int) -> np.ndarray:
@@ -44,10 +47,27 @@ def _mapped(path: Path, file: IO[bytes], length: int) -> np.ndarray:
 
 
 @contextmanager
-def open_archive(path: Path) -> Iterator[dict[str, Member]]:
+def open_archive(path: Path) -> Iterator[Archive]:
     """Open an npz archive; of its arrays no more than the list is read."""
     with ZipFile(path) as archive:
-        yield {each.filename.removesuffix(".npy"): Member(path, archive, each) for each in archive.infolist()}
+        yield Archive(path, archive)
+
+
+class Archive(Mapping[str, "Member"]):
+    """The arrays of an archive by their names; whoever asks for one has it, and lets it go."""
+
+    def __init__(self, path: Path, archive: ZipFile) -> None:
+        self._path, self._archive = path, archive
+        self._infos = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
+
+    def __getitem__(self, name: str) -> Member:
+        return Member(self._path, self._archive, self._infos[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
 
 
 class Member:

@@ -1,4 +1,4 @@
-"""Archives of many arrays: npz, HDF5 and zarr, which are looked into alike.
+"""Archives of many arrays: npz and HDF5, which are looked into alike.
 
 Either one matrix has all features, with its ids in an array beside it, or every id has an array of its own. Which of
 the two it is shows from the names, and from the shapes of a few arrays: no values are read before they are asked for.
@@ -6,10 +6,10 @@ the two it is shows from the names, and from the shapes of a few arrays: no valu
 
 from __future__ import annotations
 
+import math
 import os
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._files.embeddings.arrays import open_archive
+from dyadlearn._files.embeddings.hdf5 import open_hdf5
 from dyadlearn._files.embeddings.opened import (
     FeatureFile,
     allocated,
@@ -26,10 +27,9 @@ from dyadlearn._files.embeddings.opened import (
     gather,
     ids_beside,
     ids_of,
-    imported,
     kept_dtype,
 )
-from dyadlearn._files.packed import reading
+from dyadlearn._files.packed import UNPACKED_LIMIT, check_decoded, check_file, check_unpacked, reading
 from dyadlearn._files.tables import id_text
 from dyadlearn._tables import Ids, make_ids, shown
 from dyadlearn.exceptions import DataFileError
@@ -46,27 +46,11 @@ _OWN_ID = "original_id"
 _FEW = 20
 
 
-@contextmanager
-def _open_hdf5(path: Path) -> Iterator[Any]:
-    with imported("h5py", "HDF5 files", "h5py").File(path, "r") as file:
-        yield file
-
-
-@contextmanager
-def _open_zarr(path: Path) -> Iterator[Any]:
-    zarr = imported("zarr", "zarr files", "zarr")
-    with warnings.catch_warnings():
-        # About its own plans for the format, which whoever reads a file cannot change.
-        warnings.simplefilter("ignore")
-        yield _without_code(zarr.open(str(path), mode="r"), str(path))
-
-
 #: What such a file is called, and how it is opened, by its ending.
 CONTAINERS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Any]]]] = {
     ".npz": ("npz archive", open_archive),
-    ".h5": ("HDF5 file", _open_hdf5),
-    ".hdf5": ("HDF5 file", _open_hdf5),
-    ".zarr": ("zarr folder", _open_zarr),
+    ".h5": ("HDF5 file", open_hdf5),
+    ".hdf5": ("HDF5 file", open_hdf5),
 }
 
 
@@ -141,52 +125,14 @@ def _is_array(node: Any) -> bool:
     return hasattr(node, "shape")
 
 
-def _is_text(array: Any) -> bool:
-    """Tell whether an array of objects can hold text only: as HDF5 says, and as zarr's codecs make it."""
-    return (array.dtype.metadata or {}).get("vlen") in (str, bytes) or hasattr(array, "filters")
-
-
-def _item(node: Any, name: str, path: Path) -> Any:
-    """Return what a group has under a name, once it is known that it can be read."""
-    item = _without_code(node[name], f"{path}: {name!r}")
-    if getattr(item, "is_virtual", False):
-        _check_sources(item, f"{path}: {name!r}")
-    return item
-
-
-def _without_code(item: Any, whose: str) -> Any:
-    """Return an array or a group; one of zarr whose values a codec would unpickle is refused."""
-    # Two versions of zarr call them otherwise; HDF5 has filters of its own, which are no Python.
-    last = item.compressors if hasattr(item, "compressors") else [getattr(item, "compressor", None)]
-    for codec in (*(getattr(item, "filters", None) or ()), *last):
-        if "pickle" in f"{getattr(codec, 'codec_id', '')} {type(codec).__name__}".lower():
-            raise DataFileError(f"{whose} holds pickled objects, which are never unpickled.")
-    return item
-
-
-def _check_sources(array: Any, whose: str) -> None:
-    """Refuse an array of HDF5 that lies in other places which are not there: it would be read as zeros."""
-    for source in array.virtual_sources():
-        beside = (Path(array.file.filename).parent / source.file_name, Path(source.file_name))
-        found = next((each for each in beside if each.is_file()), None)
-        if source.file_name == ".":
-            is_there = source.dset_name in array.file
-        elif is_there := found is not None:
-            with type(array.file)(found, "r") as other:
-                is_there = source.dset_name in other
-        if not is_there:
-            place = "the file itself" if source.file_name == "." else source.file_name
-            raise DataFileError(f"{whose} lies in {source.dset_name!r} of {place}, which is not there.")
-
-
 def _shape(array: Any) -> tuple[int, ...]:
     """Return the shape of an array; those of HDF5 that hold nothing have none."""
     return tuple(map(int, array.shape or ()))
 
 
-def _at(root: Any, place: tuple[str, ...], path: Path) -> Any:
+def _at(root: Any, place: tuple[str, ...]) -> Any:
     for name in place:
-        root = _item(root, name, path)
+        root = root[name]
     return root
 
 
@@ -200,21 +146,17 @@ class _Search:
 
     def of(self, root: Any, key: str | None) -> _Found:
         """Return where the features are that a key names, or all there are."""
-        if _is_array(root):
-            if key:
-                raise DataFileError(f"{self.path} holds one array: leave key={key!r} out.")
-            return self._of_matrix(root, (), None)
         names = tuple(part for part in (key or "").split("/") if part)
         if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
             names = (str(key),)
         node = root
         for place, name in enumerate(names):
-            within, node = node, _item(node, name, self.path) if not _is_array(node) and name in node else None
+            within, node = node, node[name] if not _is_array(node) and name in node else None
             if node is None:
                 has = "" if _is_array(within) else f": it has {shown(sorted(within.keys()))}"
                 raise DataFileError(f"{self.path} has no {'/'.join(names[: place + 1])!r}{has}.")
         if _is_array(node):
-            return self._of_matrix(node, names, _at(root, names[:-1], self.path))
+            return self._of_matrix(node, names, _at(root, names[:-1]))
         return self._of_group(node, names)
 
     def _of_group(self, group: Any, place: tuple[str, ...]) -> _Found:
@@ -223,11 +165,11 @@ class _Search:
         others = [name for name in names if name not in (*beside, COLUMNS)]
         if not others:
             raise DataFileError(f"{self.path} holds no features.")
-        first = _item(group, others[0], self.path)
+        first = group[others[0]]
         if len(others) == 1 and not _is_array(first):
             return self._of_group(first, (*place, others[0]))
         if matrix := self._matrix_among(group, others, bool(beside)):
-            return self._of_matrix(_item(group, matrix, self.path), (*place, matrix), group)
+            return self._of_matrix(group[matrix], (*place, matrix), group)
         if beside or not _is_array(first):
             raise DataFileError(
                 f"{self.path} holds {len(others)} arrays or groups, {shown(others)}: say by key= (on the command line "
@@ -235,7 +177,7 @@ class _Search:
             )
         labels: list[Any] = others
         if _OWN_ID in getattr(first, "attrs", ()):
-            labels = [_item(group, name, self.path).attrs[_OWN_ID] for name in others]
+            labels = [group[name].attrs[_OWN_ID] for name in others]
         return _Found(place, others, labels)
 
     def _matrix_among(self, group: Any, names: list[str], has_ids: bool) -> str | None:
@@ -245,37 +187,50 @@ class _Search:
         # Very many are one for each id, and are not opened to see that; so are all of which the rows are to be pooled.
         if self.pool is not None or (len(names) > _FEW and not has_ids):
             return None
-        items = {name: _item(group, name, self.path) for name in names}
+        items = {name: group[name] for name in names}
         shapes = {name: _shape(item) for name, item in items.items() if _is_array(item)}
         matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)]
         return matrices[0] if len(matrices) == 1 else None
 
     def _of_matrix(self, array: Any, place: tuple[str, ...], group: Any) -> _Found:
-        where = f"{self.path}: {'/'.join(place)!r}" if place else str(self.path)
+        where = f"{self.path}: {'/'.join(place)!r}"
         check_numbers(np.dtype(array.dtype), where)
         shape = _shape(array)
         if len(shape) != 2 or 0 in shape:
             raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
         if self.pool is not None:
             raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
-        labels = columns = None
-        if group is not None:
-            own = (self.row_ids,) if self.row_ids is not None else IDS
-            found = [name for name in own if isinstance(name, str | os.PathLike) and str(name) in group]
-            labels = self._texts(group, str(found[0])) if found and str(found[0]) != place[-1] else None
-            columns = self._texts(group, COLUMNS) if COLUMNS in group and place[-1] != COLUMNS else None
+        own = (self.row_ids,) if self.row_ids is not None else IDS
+        found = [name for name in own if isinstance(name, str | os.PathLike) and str(name) in group]
+        labels = self._texts(group, str(found[0])) if found and str(found[0]) != place[-1] else None
+        columns = self._texts(group, COLUMNS) if COLUMNS in group and place[-1] != COLUMNS else None
         return _Found(place, None, labels, columns, shape)
 
     def _texts(self, group: Any, name: str) -> list[Any]:
-        array = _item(group, name, self.path)
+        array = group[name]
         if not _is_array(array) or len(_shape(array)) != 1:
             raise DataFileError(f"{self.path}: {name!r} must be a list of names.")
         if np.dtype(array.dtype).kind not in "OSUTiu":
             raise DataFileError(f"{self.path}: {name!r} holds values of type {array.dtype}, which are no names.")
-        if np.dtype(array.dtype).hasobject and not _is_text(array):
+        if not np.dtype(array.dtype).hasobject:
+            check_decoded(self.path, array.shape[0] * array.dtype.itemsize, f"Reading {name!r} of {self.path}")
+            values: list[Any] = array[:].tolist()
+            return values
+        # In HDF5, text of any length.
+        if (array.dtype.metadata or {}).get("vlen") not in (str, bytes):
             check_numbers(np.dtype(object), f"{self.path}: {name!r}")
-        values: list[Any] = array[:].tolist()
-        return values
+        return self._long_texts(array)
+
+    def _long_texts(self, array: Any) -> list[Any]:
+        """Return texts of any length, of which many may be the same one in the file."""
+        # However long they are, a few take no more than many times the file.
+        step = max(256, UNPACKED_LIMIT // max(1, check_file(self.path)))
+        texts, size = [], 0
+        for first in range(0, array.shape[0], step):
+            texts.extend(array[first : first + step].tolist())
+            size += sum(map(len, texts[first:]))
+            check_unpacked(self.path, size)
+        return texts
 
 
 def _read_matrix(
@@ -286,10 +241,19 @@ def _read_matrix(
     places: np.ndarray,
 ) -> np.ndarray:
     with reading(path, what), opened() as root:
-        array = _at(root, place, path)
+        array = _at(root, place)
         n, d = array.shape
-        starts = blocks_of(n, None if array.chunks is None else array.chunks[0], d * np.dtype(array.dtype).itemsize)
-        return gather(lambda first, end: array[first:end], places, starts, path)
+        row = d * np.dtype(array.dtype).itemsize
+        starts = blocks_of(n, None if array.chunks is None else array.chunks[0], row)
+        return gather(
+            lambda first, end: array[first:end],
+            places,
+            starts,
+            path,
+            d,
+            itemsize=np.dtype(kept_dtype(array.dtype)).itemsize,
+            held=lambda first, end: row * (end - first),
+        )
 
 
 def _read_one_each(
@@ -305,10 +269,10 @@ def _read_one_each(
     assert found.labels is not None
     values: np.ndarray | None = None
     with reading(path, what), opened() as root:
-        group = _at(root, found.place, path)
+        group = _at(root, found.place)
         for row, at in enumerate(places):
             whose = f"{path}: {found.labels[at]!r}"
-            vector = _vector(_item(group, found.names[at], path), pool, whose)
+            vector = _vector(group[found.names[at]], pool, path, whose)
             kept = kept_dtype(vector.dtype)
             if values is None:
                 values = allocated((len(places), len(vector)), kept, path)
@@ -324,19 +288,20 @@ def _read_one_each(
     return values
 
 
-def _vector(array: Any, pool: str | None, whose: str) -> np.ndarray:
+def _vector(array: Any, pool: str | None, path: Path, whose: str) -> np.ndarray:
     if not _is_array(array):
         raise DataFileError(f"{whose} is a group and no array.")
     check_numbers(np.dtype(array.dtype), whose)
     shape = _shape(array)
     if len(shape) not in (1, 2) or 0 in shape:
         raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
-    if len(shape) == 1:
-        return np.asarray(array[:])
-    if shape[0] > 1 and pool is None:
+    if len(shape) == 2 and shape[0] > 1 and pool is None:
         raise DataFileError(
             f"{whose} has an array of shape {shape}, several rows for one id, such as one for each residue: "
             'pool="mean" (on the command line FILE::pool=mean) takes their mean.'
         )
+    check_decoded(path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}")
     rows = np.asarray(array[:])
+    if rows.ndim == 1:
+        return rows
     return np.asarray(rows.mean(axis=0, dtype=np.float64), dtype=kept_dtype(rows.dtype))

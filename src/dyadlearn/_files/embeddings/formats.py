@@ -8,15 +8,15 @@ from typing import Any
 
 from dyadlearn._files.embeddings.arrays import open_archive, open_npy
 from dyadlearn._files.embeddings.containers import CONTAINERS, open_container
-from dyadlearn._files.embeddings.frames import FRAMES, open_frame
-from dyadlearn._files.embeddings.opened import FeatureFile, check_there, ids_beside
-from dyadlearn._files.packed import is_gzipped, reading
+from dyadlearn._files.embeddings.frames import open_frame
+from dyadlearn._files.embeddings.opened import FeatureFile, ids_beside
+from dyadlearn._files.packed import check_file, is_gzipped, reading
 from dyadlearn._files.tables import ARRAYS, load_table, suffix_of
 
 __all__ = ["ENDINGS", "POOLS", "open_features"]
 
 #: Endings of files that features are read from, by their ids.
-ENDINGS = (".csv", ".tsv", ".txt", ".npy", *CONTAINERS, *FRAMES)
+ENDINGS = (".csv", ".tsv", ".txt", ".npy", *CONTAINERS, ".parquet")
 
 #: What can become of several rows for one id.
 POOLS = ("mean",)
@@ -38,7 +38,7 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
     pool : {"mean"} or None
         What becomes of several rows for one id.
     """
-    check_there(path)
+    check_file(path)
     ending = suffix_of(path)
     if pool is not None and (pool not in POOLS or ending not in CONTAINERS):
         raise ValueError(
@@ -47,8 +47,8 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
         )
     if ending in CONTAINERS and not _is_whole(path, ending):
         return open_container(path, ending, key, row_ids, pool)
-    if ending in FRAMES:
-        return open_frame(path, ending, key, row_ids)
+    if ending == ".parquet":
+        return open_frame(path, key, row_ids)
     if key is not None:
         raise ValueError(f"{path} holds one table: leave key={key!r} out.")
     if ending == ".npy" and not is_gzipped(path):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import numpy as np
 
 from dyadlearn._array import is_sparse
 from dyadlearn._checks import check_memory
-from dyadlearn._files.packed import read_arrays, read_text, reading
+from dyadlearn._files.packed import check_decoded, read_arrays, read_text, reading
 from dyadlearn._files.tables import ARRAYS, check_whole, id_text, read_cells, suffix_of, text_ids
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
@@ -27,11 +25,9 @@ __all__ = [
     "blocks_of",
     "check_features",
     "check_numbers",
-    "check_there",
     "gather",
     "ids_beside",
     "ids_of",
-    "imported",
     "kept_dtype",
     "listed",
     "read_ids",
@@ -133,20 +129,6 @@ def check_features(table: Table, path: Path) -> None:
     raise DataFileError(f"{path}, row {row + 1 if ids is None else repr(ids.labels[row])}: infinity is no value.")
 
 
-def check_there(path: Path) -> None:
-    """Refuse a file or folder that does not exist, in the words of the system."""
-    if not path.exists():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-
-
-def imported(module: str, what: str, library: str) -> Any:
-    """Return an optional library; without it say what needs it and how it is had."""
-    try:
-        return import_module(module)
-    except ImportError:
-        raise ImportError(f"Reading {what} needs {library}: pip install dyadlearn[embeddings].") from None
-
-
 def kept_dtype(*dtypes: Any) -> Any:
     """Return the precision that values of some types are kept in: single where they have no more, else double."""
     few = all(np.dtype(each).kind == "f" and np.dtype(each).itemsize <= 4 for each in dtypes)
@@ -169,8 +151,17 @@ def blocks_of(n: int, step: int | None, row_bytes: int) -> np.ndarray:
     return np.arange(0, n, step or max(1, _SPAN // max(row_bytes, 1)))
 
 
-def gather(read: Callable[[int, int], np.ndarray], places: np.ndarray, starts: np.ndarray, path: Path) -> np.ndarray:
-    """Return some rows (k, d) of a file that is read in spans of rows.
+def gather(
+    read: Callable[[int, int], np.ndarray],
+    places: np.ndarray,
+    starts: np.ndarray,
+    path: Path,
+    d: int,
+    *,
+    itemsize: int = 8,
+    held: Callable[[int, int], int] | None = None,
+) -> np.ndarray:
+    """Return some rows (k, d) of a file that is read in spans of rows, after checking that there is memory for them.
 
     Parameters
     ----------
@@ -183,14 +174,23 @@ def gather(read: Callable[[int, int], np.ndarray], places: np.ndarray, starts: n
         of it is wanted.
     path : Path
         For messages.
+    d : int
+        How many features a row has, as far as is known without reading one.
+    itemsize : int, default=8
+        The bytes of a feature.
+    held : callable, default=None
+        Takes what `read` takes, and returns the bytes that this takes while it is read; None where it takes none.
     """
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     cuts = np.flatnonzero(np.diff(np.searchsorted(starts, ordered, side="right"))) + 1
+    parts = np.split(np.arange(len(places)), cuts)
+    spans = [(int(ordered[part[0]]), int(ordered[part[-1]]) + 1) for part in parts]
+    need = itemsize * len(places) * d + (0 if held is None else max(held(*span) for span in spans))
+    check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
     values: np.ndarray | None = None
-    for part in np.split(np.arange(len(places)), cuts):
-        first, last = int(ordered[part[0]]), int(ordered[part[-1]])
-        rows = read(first, last + 1)
+    for part, (first, end) in zip(parts, spans, strict=True):
+        rows = read(first, end)
         if values is None:
             values = allocated((len(places), rows.shape[1]), kept_dtype(rows.dtype), path)
         if rows.shape[1] != values.shape[1]:

@@ -1,0 +1,312 @@
+"""Files that take more memory than they seem to, that never end, or that lead to other files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from dyadlearn import read_features
+from dyadlearn.exceptions import DataFileError
+
+IDS, VALUES = ["a", "b"], np.arange(6.0).reshape(2, 3)
+ZEROS = gzip.compress(bytes(2**26))  # 64 MiB
+
+# What opens a file in every way there is, in a process that may take a gibibyte more than it has.
+READ = """
+import json, os, resource, sys
+from pathlib import Path
+import h5py, pyarrow.parquet
+from dyadlearn import cli, load, read_features
+from dyadlearn._files.packed import stream
+from dyadlearn._files.tables import load_table
+from dyadlearn.kernels.sequences import read_fasta
+from dyadlearn.streams import read_npz_batches, read_parquet_batches
+
+def command(*words):
+    try:
+        cli.app(list(words), prog_name="dyadlearn")
+    except SystemExit as stop:
+        if stop.code:
+            raise ValueError(f"exit code {stop.code}") from None
+
+READERS = {
+    "features": read_features,
+    "pooled": lambda path: read_features(path, pool="mean"),
+    "one row": lambda path: read_features(path, ["i7"]),
+    "table": lambda path: load_table(Path(path)),
+    "lines": lambda path: list(stream(path)),
+    "fasta": read_fasta,
+    "npz batches": lambda path: list(read_npz_batches(path)),
+    "parquet batches": lambda path: list(read_parquet_batches(path, "x")),
+    "model": load,
+    "inspect": lambda path: command("inspect", path),
+    "tune": lambda path: command("tune", path, "--instances", path, "--tasks", path, "-o", path + ".dyad"),
+}
+pages = int(Path("/proc/self/statm").read_text().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30,) * 2)
+found = []
+for name, path in json.loads(sys.argv[1]):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    try:
+        READERS[name](path)
+        error = None
+    except Exception as raised:
+        error = raised
+    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    found.append([name, path, type(error).__name__, str(error), taken // 1024])
+print(json.dumps(found), file=sys.stderr)
+"""
+
+
+def read_within_limits(cases):
+    """Return what happened to each reader and file: name, path, class of the error, its words, and mebibytes taken."""
+    pytest.importorskip("resource")
+    words = [sys.executable, "-c", READ, json.dumps([(name, str(path)) for name, path in cases])]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+def sparse_file(path, size):
+    with open(path, "wb") as file:
+        file.truncate(size)
+    return path
+
+
+def packed_text(path):
+    path.write_bytes(6 * ZEROS)
+    return path
+
+
+def packed_archive(path):
+    np.savez_compressed(path, x=np.zeros((7000, 8000)), ids=[f"i{row}" for row in range(7000)])
+    return path
+
+
+def sparse_array(path):
+    with open(path, "wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (2**14, 2**14)})
+        file.truncate(file.tell() + 2**31)
+    return path
+
+
+def small_array(path):
+    np.save(path, np.zeros((2**14, 2**14), dtype=np.int8))
+    return path
+
+
+def many_cells(path):
+    path.write_text("a,b\nc" + 2**25 * ",")
+    return path
+
+
+def hdf5(path, shape, ids="S4", **options):
+    import h5py
+
+    with h5py.File(path, "w") as file:
+        file.create_dataset("values", shape=shape, dtype="f8", **options)
+        if ids is not None:
+            file.create_dataset("ids", shape=shape[:1], dtype=ids, chunks=True)
+            file["ids"][:] = [f"i{place}".encode() for place in range(shape[0])]
+    return path
+
+
+def parquet(path, kind):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    n, names = 2**22, {"x": pa.array(np.zeros(2**22))}
+    if kind == "vectors":
+        n = 2**12
+        names = {"id": pa.array([f"i{row}" for row in range(n)])}
+        names["x"] = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(n * 2**13)), 2**13)
+    with pq.ParquetWriter(path, (table := pa.table(names)).schema) as writer:
+        for _ in range(6 if kind == "long" else 1):
+            writer.write_table(table, row_group_size=n)
+    return path
+
+
+def test_sizes_are_known_before_anything_is_read(tmp_path):
+    pytest.importorskip("h5py")
+    pytest.importorskip("pyarrow")
+    cases = [
+        ("features", hdf5(tmp_path / "wide.h5", (40, 10**9), chunks=(1, 1000))),
+        ("one row", hdf5(tmp_path / "wide.h5", (40, 10**9), chunks=(1, 1000))),
+        ("features", hdf5(tmp_path / "small.h5", (40, 10**6), chunks=(1, 1000))),
+        ("features", hdf5(tmp_path / "long_ids.h5", (40, 3), ids="S100000000")),
+        ("pooled", hdf5(tmp_path / "pooled.h5", (10**8, 3), ids=None, chunks=True)),
+        ("features", packed_archive(tmp_path / "packed.npz")),
+        ("table", packed_archive(tmp_path / "packed.npz")),
+        ("table", sparse_array(tmp_path / "sparse.npy")),
+        ("table", small_array(tmp_path / "bytes.npy")),
+        ("table", parquet(tmp_path / "long.parquet", "long")),
+        ("features", parquet(tmp_path / "vectors.parquet", "vectors")),
+        ("table", packed_text(tmp_path / "packed.csv.gz")),
+        ("lines", packed_text(tmp_path / "packed.txt.gz")),
+        ("fasta", packed_text(tmp_path / "packed.fasta.gz")),
+        ("table", sparse_file(tmp_path / "sparse.csv", 2**40)),
+        ("lines", sparse_file(tmp_path / "line.txt", 2**40)),
+        ("table", many_cells(tmp_path / "cells.csv")),
+        ("npz batches", packed_archive(tmp_path / "packed.npz")),
+    ]
+    # Beside the part that is looked at before the limit is met.
+    most = {"packed.csv.gz": 700, "packed.txt.gz": 700, "packed.fasta.gz": 700, "line.txt": 700, "bytes.npy": 300}
+    for name, path, error, words, taken in read_within_limits(cases):
+        assert error in ("DataFileError", "NotEnoughMemoryError"), (name, path, error, words)
+        assert os.path.basename(path) in words
+        assert taken < most.get(os.path.basename(path), 150), (name, path, taken)
+
+
+def test_devices_and_pipes_are_not_opened(tmp_path):
+    pytest.importorskip("h5py")
+    pytest.importorskip("pyarrow")
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full here: devices are not tested")
+    endings = {
+        "features": (".csv", ".npy", ".npz", ".h5", ".parquet"),
+        "table": (".csv", ".csv.gz", ".npy", ".npz", ".parquet"),
+        "tune": (".csv", ".npz", ".parquet"),
+        **dict.fromkeys(("lines", "fasta", "npz batches", "parquet batches", "model", "inspect"), (".x",)),
+    }
+    cases = []
+    for ending in sorted(set(sum(endings.values(), ()))):
+        os.symlink("/dev/zero", tmp_path / f"zero{ending}")
+        os.symlink("/dev/full", tmp_path / f"full{ending}")
+        os.mkfifo(tmp_path / f"pipe{ending}")
+    for name, each in endings.items():
+        cases += [(name, tmp_path / f"{kind}{ending}") for ending in each for kind in ("zero", "full", "pipe")]
+    for name, path, error, words, taken in read_within_limits(cases):
+        where = (name, path, error, words)
+        if name in ("tune", "inspect"):
+            assert words == f"exit code {2 if name == 'tune' else 3}", where
+        else:
+            assert error == ("ModelFileError" if name == "model" else "DataFileError"), where
+            assert (
+                words
+                == f"{path} is a device, a pipe or a socket and may have no end: copy its content into a file first."
+            )
+        assert taken < 100, where
+
+
+# Other files ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secret(tmp_path):
+    """A file of somebody else, of HDF5 and of bytes."""
+    h5py = pytest.importorskip("h5py")
+    (tmp_path / "secret.txt").write_bytes(b"password" * 40)
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["group/values"], file["group/ids"] = VALUES, IDS
+    return tmp_path
+
+
+def external_storage(file, folder):
+    file["values"] = VALUES
+    file.create_dataset("ids", shape=(2,), dtype="S8", external=[(str(folder / "secret.txt"), 0, 16)])
+
+
+def external_values(file, folder):
+    file.create_dataset("values", shape=(2, 2), dtype="f8", external=[(str(folder / "secret.txt"), 0, 32)])
+    file["ids"] = IDS
+
+
+def external_one_each(file, folder):
+    file["a"] = VALUES[0]
+    file.create_dataset("b", shape=(3,), dtype="f8", external=[(str(folder / "secret.txt"), 0, 24)])
+
+
+def external_link(file, folder):
+    import h5py
+
+    file["values"], file["ids"] = VALUES, h5py.ExternalLink(str(folder / "secret.h5"), "/group/ids")
+
+
+def external_group(file, folder):
+    import h5py
+
+    file["values"] = h5py.ExternalLink(str(folder / "secret.h5"), "/group")
+
+
+def link_through_a_link(file, folder):
+    import h5py
+
+    file["other/file"] = h5py.ExternalLink(str(folder / "secret.h5"), "/group")
+    file["data/values"], file["data/ids"] = h5py.SoftLink("/other/file/values"), IDS
+
+
+def virtual(file, folder, source="secret.h5", name="group/values"):
+    import h5py
+
+    layout = h5py.VirtualLayout(VALUES.shape, "f8")
+    layout[:] = h5py.VirtualSource(source if source == "." else str(folder / source), name, VALUES.shape)
+    file.create_virtual_dataset("values", layout)
+    file["ids"] = IDS
+
+
+def virtual_of_itself(file, folder):
+    file.create_dataset("hidden", shape=VALUES.shape, dtype="f8", external=[(str(folder / "secret.txt"), 0, 48)])
+    virtual(file, folder, ".", "hidden")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        external_storage,
+        external_values,
+        external_one_each,
+        external_link,
+        external_group,
+        link_through_a_link,
+        virtual,
+        virtual_of_itself,
+    ],
+)
+def test_hdf5_reads_no_other_file(secret, write):
+    import h5py
+
+    with h5py.File(path := secret / "x.h5", "w") as file:
+        write(file, secret)
+    key = {link_through_a_link: "data/values", virtual_of_itself: "values"}.get(write)
+    expected = (
+        r"x\.h5: '[\w/]+' (is a link to another file|has its values in other files or data sets), which is never f"
+    )
+    with pytest.raises(DataFileError, match=expected) as found:
+        read_features(path, key=key)
+    assert "\n" not in str(found.value)
+
+
+def test_links_within_a_file_are_followed(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path := tmp_path / "x.h5", "w") as file:
+        file["hidden/deep/values"], file["hidden/ids"] = VALUES, IDS
+        file["hidden/again"] = h5py.SoftLink("deep/./values")
+        file["data/values"], file["data/ids"] = h5py.SoftLink("/hidden/again"), h5py.SoftLink("/hidden/ids")
+        file["round/a"], file["round/b"] = h5py.SoftLink("/round/b"), h5py.SoftLink("/round/a")
+        file["lost/a"] = h5py.SoftLink("/nowhere")
+    found = read_features(path, ["b"], key="data")
+    assert_array_equal(found.values, VALUES[[1]])
+    assert_array_equal(read_features(path, key="hidden/deep/values", row_ids="/hidden/ids").values, VALUES)
+    with pytest.raises(DataFileError, match=r"x\.h5: '/round/\w' is a link that leads to itself"):
+        read_features(path, key="round/a", row_ids=IDS)
+    with pytest.raises(DataFileError, match="has no 'lost/a'"):
+        read_features(path, key="lost/a", row_ids=IDS)
+
+
+def test_parquet_reads_no_other_file(tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    gathered = []
+    pq.write_table(pa.table({"id": IDS, "x": VALUES[:, 0]}), tmp_path / "part.parquet", metadata_collector=gathered)
+    gathered[0].set_file_path("part.parquet")
+    gathered[0].write_metadata_file(tmp_path / "x.parquet")
+    with pytest.raises(
+        DataFileError, match=r"x\.parquet (is damaged or no parquet file|has its values in another file)"
+    ):
+        read_features(tmp_path / "x.parquet")
