@@ -99,8 +99,8 @@ class Spectrum(Stored):
         How the side has a constant. A free one is the last direction, and its place in `values` holds zero: the
         kernel has no part in it, and no filter is asked about it.
     noise : float
-        In the dual eigenvalues up to this size cannot be told from zero. Of features such ones are zero already, and
-        this is how large they may have been.
+        In the dual eigenvalues up to this size cannot be told from zero. Of features such ones are left out already,
+        and this is how large they may have been.
     size : float
         Largest eigenvalue of what was decomposed before a constant was taken out of it: it has left its rounding.
 
@@ -211,9 +211,13 @@ class Spectrum(Stored):
             vectors = with_constant(vectors) if is_free else vectors
         doubt = found.doubt(means if rows >= d else None)
         seen = roots > doubt
-        with np.errstate(under="ignore"):
-            values = xp.where(seen, roots, xp.zeros_like(roots)) ** 2
         noise = largest(xp.where(seen, xp.zeros_like(doubt), doubt)) ** 2
+        places = np.flatnonzero(to_numpy(seen))
+        if places.size < k:
+            roots, components = take_rows(roots, places), take_rows(components.T, places).T
+            vectors = take_rows(vectors.T, np.append(places, k) if is_free else places).T
+        with np.errstate(under="ignore"):
+            values = roots**2
         if means is None:
             return cls(values, n, components, vectors, None, constant, noise, largest(values))
         components, whole = framed(components, xp.zeros_like(values)), xp.concat([values, zeros((1,), values)])
@@ -243,8 +247,7 @@ class Spectrum(Stored):
         vectors = self.vectors
         for here in row_blocks(self.n_rows, 8 * vectors.shape[1]):  # which is nobody else's
             vectors[here, : left.shape[1]] = vectors[here, :] @ left
-        # Where centred features have a null space, so have these.
-        values = xp.where(roots > 8.0 * epsilon(roots) ** 2 * largest(roots), roots, xp.zeros_like(roots)) ** 2
+        values = roots**2
         found = (values, self.n_rows, row_major(rows.T), vectors[:, : left.shape[1]], None)
         return Spectrum(*found, "feature", self.noise, largest(values))
 
@@ -297,7 +300,7 @@ class Spectrum(Stored):
         positive = values[values > 0]
         if 0 in positive.shape or self._features is not None:
             return 0.0
-        if ridge <= self.noise and positive.shape[0] < values.shape[0]:
+        if ridge <= self.noise and (self.components is not None or positive.shape[0] < values.shape[0]):
             return math.inf  # what was taken for zero may have been more
         divisor = ridge + float(namespace(values).min(positive))
         return error * self.size / divisor if self.components is None else 8 * error * math.sqrt(self.size / divisor)

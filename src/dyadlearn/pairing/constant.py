@@ -58,6 +58,9 @@ class Ones:
 
 def ones_of(spectrum: Spectrum) -> Ones:
     """Return how ones lie to the directions of a side."""
+    if spectrum.constant == "feature" and spectrum.components is not None:
+        # They are the last feature, and small parts of them keep their digits: Uᵀ1 = diag(s) Wᵀ e.
+        return Ones(spectrum.values**0.5 * spectrum.components[-1, :], None)
     ones = zeros((spectrum.n_rows, 1), spectrum.values) + 1.0
     inside = spectrum.rotate(ones)[:, 0]
     outside = settled_outside(ones[:, 0], spectrum.vectors, inside) if spectrum.is_truncated else None
