@@ -85,6 +85,39 @@ def test_scales_that_are_rotated_into_all_features_are_known_to_the_rounding_of_
     assert_allclose(values[-2:], wanted[-2:], rtol=1e-6)
 
 
+def test_ranks_of_exactly_dependent_features():
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        own = np.round(8 * rng.normal(size=(40, 3))) * 2.0 ** rng.integers(-3, 12, 3)
+        features = np.hstack([own, own @ rng.integers(-3, 4, (3, 2))])[:, rng.permutation(5)]
+        assert len(gram_eigen(features.T @ features, 40)[0]) == 3
+
+
+def test_labels_of_fewer_rows_than_features_are_reproduced():
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(2, 12)), int(rng.integers(12, 14))
+        parts, labels = np.round(64 * rng.normal(size=(n, d))), rng.normal(size=(n, 1))
+        features = parts * 2.0 ** rng.integers(-26, 27, d)
+        values, vectors = gram_eigen(features.T @ features, n)
+        found = features @ (vectors @ ((vectors.T @ (features.T @ labels)) / values[:, None]))
+        condition = np.linalg.cond(parts / np.linalg.norm(parts, axis=0)) ** 2
+        assert_allclose(found, labels, rtol=0, atol=1e-12 * condition)
+
+
+def test_many_features_of_scales_far_apart(library):
+    if library.dtype == "float32":
+        return  # Gram matrices are in double precision whatever the features are
+    rng = np.random.default_rng(0)
+    parts, scales, labels = rng.normal(size=(200, 60)), 10.0 ** rng.uniform(-8, 8, 60), rng.normal(size=(200, 1))
+    features = parts * scales
+    values, vectors = map(library.to_numpy, gram_eigen(library.asarray(features.T @ features), 200))
+    for alpha in (0.0, 1e-9, 1.0, 1e6):
+        weights = np.linalg.solve(parts.T @ parts + np.diag(alpha / scales**2), parts.T @ labels)
+        found = features @ (vectors @ ((vectors.T @ (features.T @ labels)) / (values + alpha)[:, None]))
+        assert_allclose(found, parts @ weights, rtol=0, atol=1e-12)
+
+
 def test_nothing_but_null_space(library):
     xp = namespace(library.asarray([0.0]))
     gram = cast(library.asarray(np.zeros((3, 3))), xp.float64)

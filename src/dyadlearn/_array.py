@@ -264,8 +264,21 @@ def cast(array: Array, dtype: Any) -> Array:
 
 
 def double(array: Array) -> Array:
-    """Return an array or sparse matrix in double precision; one that has it already is not copied."""
-    return cast(array, namespace(array).float64)
+    """Return an array or sparse matrix in double precision; one that has it already is not copied.
+
+    Raises
+    ------
+    TypeError
+        If the device of the array has no double precision.
+    """
+    try:
+        return cast(array, namespace(array).float64)
+    except (TypeError, RuntimeError) as error:
+        device = array_api_compat.device(array) if is_foreign(array) else "cpu"
+        raise TypeError(
+            f"Models compute in double precision, which the device {str(device)!r} does not have: move the arrays to the "
+            "processor or to a CUDA device."
+        ) from error
 
 
 def copied(array: Array) -> Array:

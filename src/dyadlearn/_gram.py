@@ -24,23 +24,7 @@ import math
 import numpy as np
 from scipy import linalg
 
-from dyadlearn._array import (
-    Array,
-    cholesky,
-    eigh,
-    epsilon,
-    is_foreign,
-    largest,
-    namespace,
-    solve,
-    solve_lower,
-    svd,
-    take_block,
-    take_rows,
-    to_numpy,
-    with_diagonal,
-    zeros,
-)
+from dyadlearn._array import Array, as_array_of, eigh, epsilon, largest, namespace, to_numpy
 
 __all__ = ["gram_eigen", "unit_noise", "unit_scale"]
 
@@ -78,7 +62,7 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
     >>> gram_eigen(np.diag([1e20, 0.0, 1.0]), 5)[0]
     array([1.e+00, 1.e+20])
     """
-    xp, sizes = namespace(gram), to_numpy(namespace(gram).linalg.diagonal(gram))
+    sizes = to_numpy(namespace(gram).linalg.diagonal(gram))
     some = np.flatnonzero(sizes > 0)
     if some.size == 0:
         return gram[0, :0], gram[:, :0]
@@ -91,11 +75,11 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
         start = int(np.searchsorted(to_numpy(values), epsilon(values) * least, side="right"))
         return values[start:], vectors[:, start:]
     order = some[np.argsort(-sizes[some], kind="stable")]
-    known = None if rounding is None else take_rows(rounding, order)
-    values, vectors = _graded(take_block(gram, order, order), n_rows, known)
-    place = np.full(sizes.size, order.size)
-    place[order] = np.arange(order.size)
-    return xp.flip(values), take_rows(xp.concat([xp.flip(vectors, axis=1), zeros((1, values.shape[0]), gram)]), place)
+    known = None if rounding is None else to_numpy(rounding)[order]
+    values, own = _graded(to_numpy(gram)[np.ix_(order, order)], n_rows, known)
+    vectors = np.zeros((sizes.size, values.size))
+    vectors[order] = own
+    return as_array_of(values[::-1], gram), as_array_of(vectors[:, ::-1], gram)
 
 
 def unit_scale(diagonal: Array) -> Array:
@@ -125,72 +109,52 @@ def unit_noise(diagonal: Array, scale: Array, n_rows: int, rounding: Array | Non
     return 4.0 * epsilon(diagonal) * (int(diagonal.shape[0]) + scale**2 * sums)
 
 
-def _graded(gram: Array, n_rows: int, rounding: Array | None) -> tuple[Array, Array]:
+def _graded(gram: np.ndarray, n_rows: int, rounding: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return what `gram_eigen` does, in descending order, for features in descending order of their scales."""
-    xp, squares = namespace(gram), namespace(gram).linalg.diagonal(gram)
+    squares = np.diagonal(gram)
     scale = unit_scale(squares)
-    noise = unit_noise(squares, scale, n_rows, rounding)
-    root, pivots = _echelon(gram * scale[:, None] * scale, noise**0.5)
-    F = root / scale
-    if is_foreign(F) or F.shape[1] > _FINE:
-        Q, s, rows = svd(F)
-    else:  # the default driver is faster, and knows small singular values to the rounding of the largest only
-        Q, s, rows = linalg.svd(F, full_matrices=False, lapack_driver="gesvd", check_finite=False)
-    inverse = _right_inverse(root, pivots, scale, Q)
-    return s**2, xp.where(squares[:, None] > s**2, inverse * s, rows.T)
+    root, pivots = _echelon(gram * scale[:, None] * scale, np.sqrt(unit_noise(squares, scale, n_rows, rounding)))
+    # The default driver, that of other libraries, knows small singular values to the rounding of the largest only.
+    driver = "gesvd" if gram.shape[0] <= _FINE else "gesdd"
+    Q, s, rows = linalg.svd(root / scale, full_matrices=False, lapack_driver=driver, check_finite=False)
+    return s**2, np.where(squares[:, None] > s**2, _right_inverse(root, pivots, scale, Q) * s, rows.T)
 
 
-def _echelon(unit: Array, doubt: Array) -> tuple[Array, np.ndarray]:
+def _echelon(unit: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return R of shape (k, d) with RᵀR a matrix of unit diagonal (d, d), and its k linearly independent columns.
 
     R is zero before its pivots, and a column that is a combination of those before it has none. Entries (i, j) of the
     matrix may be wrong by the product of entries i and j of `doubt` (d,).
     """
-    xp, d = namespace(unit), int(unit.shape[0])
-    try:
-        root = cholesky(unit).T
-    except np.linalg.LinAlgError:
-        pass
-    else:  # if this is less than one, the matrix is definite whatever is wrong with it
-        if float(xp.sum((doubt[:, None] * _solve_upper(root, _identity(d, unit))) ** 2)) < 1.0:
+    d = len(unit)
+    root, failed = linalg.lapack.dpotrf(unit, clean=1)
+    if not failed:
+        inverse = linalg.solve_triangular(root, np.eye(d), check_finite=False)
+        if np.sum((doubt[:, None] * inverse) ** 2) < 1.0:  # then it is definite whatever is wrong with it
             return root, np.arange(d)
-    root, left, pivots = zeros((d, d), unit), xp.asarray(xp.linalg.diagonal(unit), copy=True), list[int]()
-    # What is left of a column is as uncertain as the combination of columns that was taken from it.
-    doubt = xp.asarray(doubt, copy=True)
+    root, left, pivots = np.zeros((d, d)), np.diagonal(unit).copy(), list[int]()
+    doubt = doubt.copy()
     for column in range(d):
-        k, pivot = len(pivots), float(left[column])
-        if pivot <= float(doubt[column]) ** 2:
+        # What is left of a column is as uncertain as the combination of columns that was taken from it.
+        if left[column] <= doubt[column] ** 2:
             continue
-        row = (unit[column, :] - root[:k, column] @ root[:k, :]) / math.sqrt(pivot)
+        k, pivot = len(pivots), math.sqrt(left[column])
+        row = (unit[column] - root[:k, column] @ root[:k]) / pivot
         root[k, column:] = row[column:]
         left -= row**2
-        doubt += xp.abs(row) * (float(doubt[column]) / math.sqrt(pivot))
+        doubt += np.abs(row) * (doubt[column] / pivot)
         pivots.append(column)
-    return root[: len(pivots), :], np.array(pivots)
+    return root[: len(pivots)], np.array(pivots)
 
 
-def _right_inverse(root: Array, pivots: np.ndarray, scale: Array, Q: Array) -> Array:
+def _right_inverse(root: np.ndarray, pivots: np.ndarray, scale: np.ndarray, Q: np.ndarray) -> np.ndarray:
     r"""Return the least solution (d, k) of :math:`\mathbf{F}\mathbf{P} = \mathbf{Q}` for F = R / `scale`."""
-    xp, (k, d) = namespace(root), root.shape
-    own = take_rows(scale, pivots)[:, None]
-    if k == d:
-        return own * _solve_upper(root, Q)
-    others = np.delete(np.arange(d), pivots)
+    (k, d), others = root.shape, np.delete(np.arange(len(scale)), pivots)
     # Columns without a pivot are combinations of larger ones, with coefficients of no more than about one.
-    upper, rest = take_rows(root.T, pivots).T, take_rows(root.T, others).T
-    both = own * _solve_upper(upper, xp.concat([Q, rest / take_rows(scale, others)], axis=1))
+    right = np.hstack([Q, root[:, others] / scale[others]])
+    both = scale[pivots, None] * linalg.solve_triangular(root[:, pivots], right, check_finite=False)
     first, null = both[:, :k], both[:, k:]
-    share = solve(null.T @ null + _identity(d - k, root), null.T @ first)
-    result = xp.concat([first - null @ share, share], axis=0)
-    return take_rows(result, np.argsort(np.concatenate([pivots, others])))
-
-
-def _solve_upper(upper: Array, right: Array) -> Array:
-    """Return the solution of a system with an upper triangular matrix (k, k), by substitution."""
-    flip = namespace(upper).flip
-    return flip(solve_lower(flip(upper), flip(right, axis=0)), axis=0)
-
-
-def _identity(size: int, like: Array) -> Array:
-    """Return the identity matrix in the library of `like`."""
-    return with_diagonal(zeros((size, size), like), 1.0)
+    result = np.empty((d, k))
+    result[others] = np.linalg.solve(null.T @ null + np.eye(d - k), null.T @ first)
+    result[pivots] = first - null @ result[others]
+    return result

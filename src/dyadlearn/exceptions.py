@@ -72,4 +72,4 @@ class KernelRepairWarning(UserWarning):
 
 
 class PrecisionWarning(UserWarning):
-    """So few digits are left, of a singular kernel or of what was forgotten, that answers may be wrong."""
+    """So few digits are left, of a singular kernel, dependent features or data forgotten, that answers may be wrong."""

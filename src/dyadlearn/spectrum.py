@@ -144,11 +144,12 @@ class Spectrum(Stored):
         xp, n, beside = namespace(gram), gram.shape[0], 0.0
         if constant == "feature":
             symmetric = symmetric + 1.0
-        if constant != "free":
-            # Apart from a common part of all entries, which may be large, the others keep their digits.
+        turns = constant != "free" and _has_common_part(symmetric)
+        if turns:
+            # Apart from a common part of all entries that is large, the others keep their digits.
             symmetric = reflected(symmetric)
             symmetric = reflected(symmetric.T)
-        else:
+        elif constant == "free":
             beside = _length(xp.mean(symmetric, axis=0)) * math.sqrt(n)
             symmetric = to_complement(symmetric)
             symmetric = to_complement(symmetric.T)
@@ -157,7 +158,7 @@ class Spectrum(Stored):
             return cls(zeros((1,), symmetric), 1, None, one, None, constant)
         raw, vectors = eigh(symmetric)
         del symmetric  # large
-        vectors = vectors if constant == "free" else reflected(vectors)
+        vectors = reflected(vectors) if turns else vectors
         size = largest(xp.abs(raw))
         # Beside it, small eigenvalues are kept, and divided by.
         check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
@@ -815,6 +816,13 @@ class Smoother:
         if 2 * k * p <= n * (k + p):
             return self.spectrum.apply(weights, 0.0, labels)
         return product_like(self.spectrum.matrix(weights), labels)
+
+
+def _has_common_part(kernel: Array) -> bool:
+    """Return whether nearly all of a kernel (n, n) is the same number in all entries."""
+    xp = namespace(kernel)
+    common = float(xp.sum(kernel)) / kernel.shape[0]
+    return common > 1e4 * (float(xp.linalg.trace(kernel)) - common) and kernel.shape[0] > 1
 
 
 def _with_null_space(values: Array, raw: Array, noise: float) -> Array:

@@ -149,6 +149,36 @@ def test_rows_that_wait_are_copies():
     assert side.settled.n_refreshes == 0, "the rows were lost, and the loss repaired"
 
 
+@over(every(**every_solver, n_columns=[1, 3]))
+def test_a_copy_of_a_feature_costs_no_digits_of_predictions(solver, n_columns, library):
+    # The inverse has entries of 1/λ, and products with it are rounded to those.
+    if library.dtype == "float32":
+        return  # Gram matrices are in double precision whatever the features are
+    rng = np.random.default_rng(0)
+    feature, labels = 2.0**14 * rng.normal(size=(30, 1)), rng.normal(size=(30, n_columns))
+    rows = np.hstack([feature, feature])
+    side = RidgeInverse(library.asarray(rows.T @ rows), 30, 1.0, solver, n_new=1)
+    expected = feature @ (feature.T @ labels) / (feature.T @ feature + 0.5)
+    found = library.to_numpy(side.solve(library.asarray(rows.T @ labels)))
+    assert_allclose(rows @ found, expected, rtol=0, atol=1e-13)
+
+
+@over(every(**every_solver))
+def test_features_that_nearly_depend_on_others_are_warned_of_once(solver, library):
+    if library.dtype == "float32":
+        return  # Gram matrices are in double precision whatever the features are
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, 30))
+    rows = np.column_stack([first, first + 6e-7 * second]) * [1e6, 1.0]
+    gram, B = library.asarray(rows.T @ rows), library.asarray(rows.T @ first[:, None])
+    side = RidgeInverse(gram, 30, 0.0, solver, n_new=1)
+    with pytest.warns(PrecisionWarning, match="Features depend so nearly on others that beside a regularisation of 0 "):
+        side.solve(B)
+    assert not isinstance(side.settled, Eigen)
+    assert side.with_rows(gram, library.asarray(rows[:1]), 1).solve(B).shape == (2, 1)  # warnings are errors
+    assert RidgeInverse(gram, 30, 1.0, solver, n_new=1).solve(B).shape == (2, 1)
+
+
 SCALES = 10.0 ** np.array([8.0, -8.0, 0.0, 4.0, -4.0, 1.0, 7.0, 0.0])
 
 

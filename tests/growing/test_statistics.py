@@ -324,3 +324,16 @@ def test_what_a_large_feature_leaves_of_a_small_one_is_told():
     before = collect(X, Y)
     after = remove_rows(before, X[:1], Y[:1])
     assert digits_lost(before, after, 0.0) == pytest.approx(2.2e-16 * 1e12 / 6, rel=0.1)
+
+
+def test_rounding_of_a_feature_that_is_the_same_in_all_rows_is_no_reason_to_refuse():
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        X, Y = rng.integers(-2, 3, (4, 5)).astype(np.float64), rng.normal(size=(4, 1))
+        X[:3, 1] = float(rng.normal())
+        seen = add_rows(collect(X[:2], Y[:2], constant=True), X[2:], Y[2:])
+        left = remove_rows(remove_rows(seen, X[3:], Y[3:]), X[2:3], Y[2:3])
+        assert_allclose(left.gram[1, 1], 0.0, atol=1e-15)
+        assert same_rows(collect(X[:2], Y[:2], constant=True), left)
+        last = remove_rows(left, X[1:2], Y[1:2])
+        assert same_rows(collect(X[:1], Y[:1], constant=True), last)

@@ -44,7 +44,7 @@ class Forgery:
 
     def content(self) -> bytes:
         """Return a file with a checksum that matches."""
-        metadata = {"format": "dyadlearn", "version": "3", "checksum": "0" * 64, "header": json.dumps(self.header)}
+        metadata = {"format": "dyadlearn", "version": "4", "checksum": "0" * 64, "header": json.dumps(self.header)}
         head = json.dumps({"__metadata__": metadata, **self.tables}, separators=(",", ":")).encode()
         unsigned = len(head).to_bytes(8, "little") + head + self.body
         return unsigned.replace(b"0" * 64, hashlib.sha256(unsigned).hexdigest().encode(), 1)

@@ -367,43 +367,45 @@ class RidgeInverse(Stored):
         matrix *= scale
         matrix *= scale[:, None]
         rounding = largest(unit_noise(xp.linalg.diagonal(self.gram), scale, self.n_rows, self.rounding))
-        # No eigenvalue is less than what λ has become, and none more than the sum of all: that may do.
-        error = rounding * float(xp.linalg.trace(matrix))
-        error /= max(self.alpha * float(xp.min(scale)) ** 2, float(np.finfo(np.float64).tiny))
+        # No eigenvalue is less than what λ has become, and none more than the sum of all: mostly that will do.
+        least = max(self.alpha * float(xp.min(scale)) ** 2, float(np.finfo(np.float64).tiny))
+        condition, limit = float(xp.linalg.trace(matrix)) / least, min(1.0 / rounding, ROUGH / epsilon(matrix))
         if is_foreign(matrix):
             # The Array API has no triangular solve, so there the inverse is always explicit.
             try:
                 inverse = xp.linalg.inv(matrix)
             except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
                 return self.eigen
-            if not error < ROUGH:
-                error = rounding * _one_norm(matrix) * _one_norm(inverse)
-            if not error < 1.0:  # it may be NaN
+            if not condition < limit:
+                condition = _one_norm(matrix) * _one_norm(inverse)
+            if not self._is_known_well(condition, rounding):
                 return self.eigen
-            self._warn_of(error)
             return self._made(inverse * scale * scale[:, None], n_refreshes)
-        size = 0.0 if error < ROUGH else _one_norm(matrix)
+        size = 0.0 if condition < limit else _one_norm(matrix)
         # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
         lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
         if not failed and size:
-            error = rounding / max(lapack.dpocon(lower, size, uplo="L")[0], rounding)
-        if failed or not error < 1.0:
+            condition = 1.0 / max(lapack.dpocon(lower, size, uplo="L")[0], epsilon(lower))
+        if failed or not self._is_known_well(condition, rounding):
             return self.eigen
-        self._warn_of(error)
         lower /= scale[:, None]
         factor = Cholesky(lower)
         if self.solver == "woodbury" or self._pays(self.n_new):
             return self._made(factor.inverse, n_refreshes)
         return factor
 
-    def _warn_of(self, error: float) -> None:
-        """Warn the user where rounding may change predictions by a share of them that shows."""
-        if error > ROUGH:
+    def _is_known_well(self, condition: float, rounding: float) -> bool:
+        """Tell whether a Gram matrix of unit diagonal has no null space, and warn where little of it is known."""
+        if not condition * rounding < 1.0:  # it may be NaN
+            return False
+        share = condition * epsilon(self.gram)
+        if share > ROUGH:
             self._warn(
                 f"Features depend so nearly on others that beside a regularisation of {self.alpha:g} rounding may "
-                f"change predictions by {100 * error:.1g} %: leave some of them out, centre them, or raise the "
+                f"change predictions by {100 * share:.1g} %: leave some of them out, centre them, or raise the "
                 "regularisation."
             )
+        return True
 
     def _made(self, matrix: Array, n_refreshes: int) -> Explicit:
         drift = Explicit(matrix).measured(self.gram, self.alpha)

@@ -363,11 +363,13 @@ def taken_away(state: Statistics, gone: Statistics) -> Statistics:
         if state.has_constant and left == 0:
             gaps = gaps + state.n_rows * difference(gone.mean, state.mean) ** 2
         fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets)))
-        rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross), rounding=None)
+        rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
+        if left == 0:
+            rest = replace(rest, rounding=None)
     else:
         # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be quite
         # zero about their mean.
-        slack = 1e-9 * sizes + 1e-24 * offsets + float(xp.finfo(state.gram.dtype).smallest_normal)
+        slack = 1e-9 * sizes + 1e-20 * (offsets + _rounding(state)) + float(xp.finfo(state.gram.dtype).smallest_normal)
         fits = is_definite(plus_diagonal(rest.gram, slack))
     if not fits:
         raise ValueError(
@@ -536,8 +538,9 @@ def same_gram(first: Array, second: Array, offsets: Array | float = 0.0) -> bool
 
 def same_rows(first: Statistics, second: Statistics) -> bool:
     """Tell whether two statistics are of the same rows, up to rounding, whatever their tasks are."""
-    # Equal rows need not be quite zero about their mean, and an offset is known to its rounding.
-    offsets, n, xp = _offsets(second), max(second.n_rows, 1), namespace(first.gram)
+    # Equal rows need not be quite zero about their mean, which is known to the rounding of an offset and of what it was
+    # of rows that are forgotten.
+    offsets, n, xp = _offsets(second) + _rounding(second), max(second.n_rows, 1), namespace(first.gram)
     if not same_gram(first.gram, second.gram, offsets):
         return False
     if first.mean is None:

@@ -237,8 +237,6 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
     n, d = rows.shape
-    if is_sparse(rows) and 3 * rows.nnz >= 2 * n * d:
-        rows = rows.toarray()  # takes no more memory, and keeps more digits
     is_free, form, words = spec.constant == "free", _form(rows, spec), f"The {name} features"
     if form == "gram":
         if n != d:
