@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._array import to_numpy
-from dyadlearn._rounding import check_ridge, settle, settled_difference
-from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn._rounding import settle, settled_difference
 
 
 def test_what_is_below_the_level_is_zero(library, monkeypatch):
@@ -48,18 +46,3 @@ def test_a_difference_is_settled_block_by_block_as_at_once(library, monkeypatch)
                 args = (library.asarray(labels), parts[0], given, library.asarray(level), parts[1])
                 assert settled_difference(*args, sign=sign) is given
                 assert_allclose(to_numpy(given), expected, rtol=1e-5 if library.dtype == "float32" else 1e-12, atol=0)
-
-
-def test_only_single_precision_is_warned_of_and_only_where_there_is_something_to_lose():
-    # Warnings are errors here.
-    single, double = np.zeros(1, dtype=np.float32), np.zeros(1)
-    with pytest.warns(PrecisionWarning, match=r"by 0\.0001, which is much beside alpha = 0\.001: .* at least 0\.01\.$"):
-        check_ridge("alpha", 1e-3, 1e3, 0.0, single)
-    for ridge, least, like in (
-        (1e-3, 0.0, double),
-        (1e-14, 0.0, double),
-        (1e-3, 1.0, single),
-        (1.0, 0.0, single),
-        (0.0, 0.0, single),
-    ):
-        check_ridge("alpha", ridge, 1e3, least, like)

@@ -218,7 +218,9 @@ def test_directions_that_no_arithmetic_resolves_are_null_space():
     graded = Spectrum.from_features(np.column_stack([large, tiny]))
     assert np.count_nonzero(graded.values) == 2  # small beside nothing but another feature
     assert_allclose(np.sqrt(graded.values), [np.linalg.norm(large), np.linalg.norm(tiny)], rtol=1e-2)
-    hidden = Spectrum.from_features(np.column_stack([large, large + tiny]))  # as large as what rounding does to a column
+    hidden = Spectrum.from_features(
+        np.column_stack([large, large + tiny])
+    )  # as large as what rounding does to a column
     assert np.count_nonzero(hidden.values) == 1
     assert 0 < hidden.noise < (1e4 * eps) ** 2 * hidden.size
     assert hidden.rounding(0.5 * hidden.noise) == np.inf

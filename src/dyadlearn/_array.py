@@ -276,8 +276,8 @@ def double(array: Array) -> Array:
     except (TypeError, RuntimeError) as error:
         device = array_api_compat.device(array) if is_foreign(array) else "cpu"
         raise TypeError(
-            f"Models compute in double precision, which the device {str(device)!r} does not have: move the arrays to the "
-            "processor or to a CUDA device."
+            f"Models compute in double precision, which the device {str(device)!r} does not have: move the arrays to "
+            "the processor or to a CUDA device."
         ) from error
 
 

@@ -20,6 +20,7 @@ digits of its own. :math:`\mathbf{V} = \mathbf{F}^{-1}\mathbf{Q}\,\mathrm{diag}(
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from scipy import linalg
@@ -115,7 +116,7 @@ def _graded(gram: np.ndarray, n_rows: int, rounding: np.ndarray | None) -> tuple
     scale = unit_scale(squares)
     root, pivots = _echelon(gram * scale[:, None] * scale, np.sqrt(unit_noise(squares, scale, n_rows, rounding)))
     # The default driver, that of other libraries, knows small singular values to the rounding of the largest only.
-    driver = "gesvd" if gram.shape[0] <= _FINE else "gesdd"
+    driver: Literal["gesvd", "gesdd"] = "gesvd" if gram.shape[0] <= _FINE else "gesdd"
     Q, s, rows = linalg.svd(root / scale, full_matrices=False, lapack_driver=driver, check_finite=False)
     return s**2, np.where(squares[:, None] > s**2, _right_inverse(root, pivots, scale, Q) * s, rows.T)
 

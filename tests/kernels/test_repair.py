@@ -128,17 +128,17 @@ def test_shifted_values(library):
     assert_array_equal(library.to_numpy(found), [2.5, 0, 0.5, 1.5])
 
 
-def test_rounding_becomes_zero_and_is_no_reason_to_repair(each):
+def test_negative_rounding_becomes_zero_and_is_no_reason_to_repair(each):
     for psd in each(["clip", "shift", "error"]):
         values = np.array([-3.9 * EPS, -1e-20, 3.9 * EPS, 4.1 * EPS, 1.0])
         found, smallest = repaired_values(values, psd, 4)
-        assert_array_equal(found, [0, 0, 0, 4.1 * EPS, 1.0])
+        assert_array_equal(found, [0, 0, 3.9 * EPS, 4.1 * EPS, 1.0])
         assert smallest == -3.9 * EPS
 
 
-def test_rounding_is_judged_after_the_shift():
+def test_small_eigenvalues_stay_after_the_shift():
     found, _ = repaired_values(np.array([-1.0, -1.0 + 6 * EPS, -1.0 + 9 * EPS, 1.0]), "shift", 4)
-    assert_array_equal(found, [0, 0, 9 * EPS, 2])
+    assert_array_equal(found, [0, 6 * EPS, 9 * EPS, 2])
 
 
 def test_zeros_stay_zeros(each):

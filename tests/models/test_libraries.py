@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import r2_score
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, spectrum
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _svd, spectrum
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from sweeps import covering, every, lines, over
@@ -177,7 +177,8 @@ def test_regularisation_changes_without_a_decomposition(library, Model, with_tas
         raise AssertionError("a decomposition that is not needed")
 
     monkeypatch.setattr(spectrum, "eigh", refuse)
-    monkeypatch.setattr(spectrum, "svd", refuse)
+    monkeypatch.setattr(_svd, "svd", refuse)
+    monkeypatch.setattr(_svd, "eigh", refuse)
     alphas = {"alpha": ALPHA} | ({"task_alpha": TASK_ALPHA} if Model is TwoStepRidge else {})
     assert model.set_alpha(**alphas) is model
     A = dense_dual(Model, given, with_tasks, ALPHA, TASK_ALPHA)

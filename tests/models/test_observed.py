@@ -317,7 +317,7 @@ class _Stored:
 def test_pairs_are_preferred_where_the_grid_costs_more(monkeypatch, pairing, shape, nnz, ranks, fits, expected):
     monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: fits)
     sides = [SideSize(n, rank, rank, "features") for n, rank in zip(shape, ranks, strict=False)]
-    found = _observed.prefers_pairs(pairing, _Stored(shape, nnz), sides, np.empty(0), 8, weighted=False)
+    found = _observed.prefers_pairs(pairing, _Stored(shape, nnz), sides, np.empty(0), weighted=False)
     assert found is expected
 
 

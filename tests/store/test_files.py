@@ -167,7 +167,8 @@ class Lying:
 
     def write(self, part):
         content = bytes(part)
-        return self._file.write(content[:-1] + bytes([content[-1] ^ 1]) if part is not content else content)
+        changed = part is not content and content
+        return self._file.write(content[:-1] + bytes([content[-1] ^ 1]) if changed else content)
 
 
 def test_a_file_is_read_back_before_it_replaces_another(model, tmp_path, monkeypatch):

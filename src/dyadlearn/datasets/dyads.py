@@ -13,7 +13,7 @@ from sklearn.utils import Bunch, check_random_state
 from dyadlearn._array import Array, eigh
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn.kernels.gram import gram
-from dyadlearn.kernels.repair import repaired_values, symmetrized
+from dyadlearn.kernels.repair import rank_threshold, repaired_values, symmetrized
 
 __all__ = ["make_dyads"]
 
@@ -270,6 +270,7 @@ def _matrix_root(kernel: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
     matrix, _ = symmetrized(np.asarray(kernel, dtype=np.float64), "error", name)
     values, vectors = eigh(matrix)
     values, _ = repaired_values(values, "error", len(values), name)
+    values[values <= rank_threshold(values, len(values))] = 0.0
     return matrix, np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
 

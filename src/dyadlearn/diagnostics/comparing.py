@@ -469,9 +469,9 @@ def _counted(own: Ids | None, other: Ids | None, count: int) -> Ids | None:
 def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: SideNames) -> None:
     """Refuse labels that are not those of the first model."""
     values = labels.values
-    # Some were fitted in single precision, and know no more digits.
-    dtype = np.float32 if np.float32 in (Y.dtype, values.dtype) else np.float64
-    own, other = Y.astype(dtype), values.astype(dtype)
+    # Labels that came in single precision have no more digits than that.
+    is_single = any(np.array_equal(each, each.astype(np.float32), equal_nan=True) for each in (Y, values))
+    own, other = (each.astype(np.float32 if is_single else np.float64) for each in (Y, values))
     differ = ~((own == other) | (np.isnan(own) & np.isnan(other)))
     if not differ.any():
         return

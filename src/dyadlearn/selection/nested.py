@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, as_array_of, is_sparse, namespace, take_block, to_numpy
+from dyadlearn._array import Array, as_array_of, cast, is_sparse, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_share, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
@@ -200,7 +200,7 @@ def nested_score(
         ),
         alphas=np.array(found.alphas),
         task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
-        predictions=grid.restore(F),
+        predictions=grid.restore(cast(F, getattr(namespace(F), data.precision))),
         baselines=scored_means(means, prepared),
     )
 
