@@ -57,6 +57,8 @@ BREAKS = {
     "network": ("fitting", "TwoStepRidge.fit", raising),
     "online": ("growing", "OnlineTwoStepRidge.predict", changing(lambda found: found[::-1])),
     "scales": ("growing", "OnlineTwoStepRidge.predict", changing(lambda found: found + 1e-6 * np.ptp(found))),
+    "scaled_features": ("scaling", "TwoStepRidge.predict", changing(lambda found: found * (1 + 1e-4))),
+    "scaled_kernels": ("scaling", "IndependentTaskRidge.predict", changing(lambda found: found * (1 + 1e-4))),
     "searches": ("searching", "between", changing(lambda found: (2.0, 3.0))),
     "metrics": ("scoring", "average_precision", changing(lambda found: (found[0] / 2, found[1]))),
     "folds": ("splitting", "SettingKFold.split", changing(lambda found: [(train, train) for train, _ in found])),

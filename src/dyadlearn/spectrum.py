@@ -256,10 +256,10 @@ class Spectrum(Stored):
     def _from_sparse(cls, features: Array, name: str, constant: str | None) -> Spectrum:
         n = features.shape[0]
         features = double(features)
-        if constant == "feature":
-            features = with_ones(features)
         size = float(abs(features).max()) if features.nnz else 0.0
         check_range(size, n * size * size, features, name)
+        if constant == "feature":
+            features = with_ones(features)
         if constant != "free":
             values, components = gram_eigen(matmul(features.T, features), n)
             return cls(values, n, components, None, features, constant, 0.0, largest(values))

@@ -356,7 +356,7 @@ def test_sparse_features_run_in_the_primal(stays_sparse, decompositions):
         decompositions.clear()
         model = TwoStepRidge(ALPHA, TASK_ALPHA, fit_intercept=fit_intercept)
         model.fit(sparse.csr_array(X), Y, tasks=sparse.csr_array(T))
-        assert decompositions == [("eigh", (D, D)), ("eigh", (R, R))]
+        assert decompositions == [("sparse", (D, D)), ("sparse", (R, R))]
         own, task_own = (side - side.mean(axis=0) if fit_intercept else side for side in (X, T))
         left = np.linalg.solve(own.T @ own + ALPHA * np.eye(D), own.T)
         right = np.linalg.solve(task_own.T @ task_own + TASK_ALPHA * np.eye(R), task_own.T)

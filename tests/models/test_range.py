@@ -115,9 +115,7 @@ def test_features_that_overflow_online_are_refused_and_nothing_is_lost():
 
 
 def test_an_almost_singular_kernel_without_regularisation_is_warned_of_once():
-    with pytest.warns(
-        PrecisionWarning, match=r"^The instance kernel is nearly singular: with alpha=0, .*larger alpha\.$"
-    ) as caught:
+    with pytest.warns(PrecisionWarning, match=r"^The instance kernel is nearly singular: .*larger alpha\.$") as caught:
         IndependentTaskRidge(0.0, kernel="precomputed").fit(hilbert(12), RNG.normal(size=(12, 2)))
     assert len(caught) == 1
     model = IndependentTaskRidge(1e-6, kernel="precomputed").fit(hilbert(12), RNG.normal(size=(12, 2)))

@@ -139,9 +139,8 @@ def test_a_search_is_kept_in_a_file(listed, tmp_path):
         assert_array_equal(again.predict(X[:3]), search.predict(X[:3]))
     # Predictions of other pairs than those that are observed are no hold-out of this model.
     search.holdout_ = search.holdout_[::-1]
-    dyadlearn.save(search, tmp_path / "other.dyad")
     with pytest.raises(ModelFileError, match="do not fit together"):
-        dyadlearn.load(tmp_path / "other.dyad")
+        dyadlearn.save(search, tmp_path / "other.dyad")
 
 
 # --- scores --------------------------------------------------------------------------------------

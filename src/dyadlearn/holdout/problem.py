@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from dyadlearn._array import Array, namespace
+from dyadlearn._array import Array, double, namespace
 from dyadlearn.holes.complete import Completion
 from dyadlearn.pairing import Pairing
 
@@ -37,6 +37,11 @@ class Problem:
 
     #: Whether labels are those of some pairs, and there is no grid: see `dyadlearn.holdout.observed.PairProblem`.
     is_listed: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in ("Y", "weights"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, double(getattr(self, name)))
 
     @cached_property
     def is_complete(self) -> bool:

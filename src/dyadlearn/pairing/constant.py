@@ -58,11 +58,13 @@ class Ones:
 
 def ones_of(spectrum: Spectrum) -> Ones:
     """Return how ones lie to the directions of a side."""
-    if spectrum.constant == "feature" and spectrum.components is not None:
-        # They are the last feature, and small parts of them keep their digits: Uᵀ1 = diag(s) Wᵀ e.
-        return Ones(spectrum.values**0.5 * spectrum.components[-1, :], None)
     ones = zeros((spectrum.n_rows, 1), spectrum.values) + 1.0
     inside = spectrum.rotate(ones)[:, 0]
+    if spectrum.components is not None and spectrum.constant == "feature":
+        # Where they are the last feature, small parts of them keep their digits: Uᵀ1 = diag(s) Wᵀ e.
+        exact = spectrum.values**0.5 * spectrum.components[-1, :]
+        if largest(namespace(exact).abs(exact - inside)) <= 1e-8 * spectrum.n_rows**0.5:
+            return Ones(exact, None)
     outside = settled_outside(ones[:, 0], spectrum.vectors, inside) if spectrum.is_truncated else None
     return Ones(settled_inside(inside, spectrum.n_rows), outside)
 
