@@ -362,14 +362,15 @@ def taken_away(state: Statistics, gone: Statistics) -> Statistics:
         gaps = xp.abs(xp.linalg.diagonal(rest.gram))
         if state.has_constant and left == 0:
             gaps = gaps + state.n_rows * difference(gone.mean, state.mean) ** 2
-        fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets)))
+        fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets) + 1e-14 * _rounding(state)))
         rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
         if left == 0:
             rest = replace(rest, rounding=None)
     else:
         # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be quite
         # zero about their mean.
-        slack = 1e-9 * sizes + 1e-20 * (offsets + _rounding(state)) + float(xp.finfo(state.gram.dtype).smallest_normal)
+        slack = 1e-9 * sizes + 1e-20 * offsets + 1e-14 * _rounding(state)
+        slack = slack + float(xp.finfo(state.gram.dtype).smallest_normal)
         fits = is_definite(plus_diagonal(rest.gram, slack))
     if not fits:
         raise ValueError(
@@ -415,10 +416,11 @@ def digits_lost(before: Statistics, after: Statistics, alpha: float) -> float:
         return 0.0
     xp, eps = namespace(after.gram), float(np.finfo(np.float64).eps)
     old, new = (xp.linalg.diagonal(state.gram) for state in (before, after))
-    if after.has_constant:  # what was cleared away may have been more than rounding
-        new = xp.where(new > eps * old, new, eps * old)
-    left = new + alpha
-    lost = largest(xp.where(left > 0, eps * old / xp.where(left > 0, left, xp.ones_like(left)), xp.zeros_like(old)))
+    noise = 8.0 * eps * _rounding(after)
+    left = xp.where(new > noise, new, eps * old) + alpha  # what seems to be nothing may be as much as was rounded
+    # A feature of nothing but rounding counts as gone where larger ones are left.
+    gone = (new <= noise) & (left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left))
+    lost = largest(xp.where(gone, xp.zeros_like(old), eps * old / xp.where(gone, xp.ones_like(left), left)))
     labels = [_label_size(state) for state in (before, after)]
     return max(lost, eps * labels[0] / labels[1] if labels[1] > 0 else 0.0)
 
@@ -525,13 +527,13 @@ def equal_features(first: Array | None, second: Array | None) -> bool:
     return first.shape == second.shape and bool(namespace(first, second).all(first == second))
 
 
-def same_gram(first: Array, second: Array, offsets: Array | float = 0.0) -> bool:
-    """Tell whether two Gram matrices (d, d) are of the same rows, up to rounding, beside `offsets` (d,) too.
+def same_gram(first: Array, second: Array, beside: Array | float = 0.0) -> bool:
+    """Tell whether two Gram matrices (d, d) are of the same rows, up to rounding.
 
-    Every feature is compared on its own scale.
+    Every feature is compared on its own scale, which is at least that of `beside` (d,).
     """
     xp = namespace(first)
-    scale = unit_scale(xp.linalg.diagonal(first) + xp.linalg.diagonal(second) + 1e-14 * offsets)
+    scale = unit_scale(xp.linalg.diagonal(first) + xp.linalg.diagonal(second) + beside)
     gap = xp.linalg.matrix_norm((first - second) * scale * scale[:, None])
     return bool(gap <= SAME_GRAM * math.sqrt(first.shape[0]))
 
@@ -540,14 +542,14 @@ def same_rows(first: Statistics, second: Statistics) -> bool:
     """Tell whether two statistics are of the same rows, up to rounding, whatever their tasks are."""
     # Equal rows need not be quite zero about their mean, which is known to the rounding of an offset and of what it was
     # of rows that are forgotten.
-    offsets, n, xp = _offsets(second) + _rounding(second), max(second.n_rows, 1), namespace(first.gram)
-    if not same_gram(first.gram, second.gram, offsets):
+    offsets, rounding, xp = _offsets(second), _rounding(second), namespace(first.gram)
+    if not same_gram(first.gram, second.gram, 1e-14 * offsets + 1e-4 * rounding):
         return False
     if first.mean is None:
         return True
     spreads = xp.linalg.diagonal(second.gram) ** 0.5
-    steps = math.sqrt(n) * xp.abs(difference(first.mean, second.mean))
-    return bool(xp.all(steps <= SAME_GRAM * spreads + 1e-14 * offsets**0.5))
+    steps = math.sqrt(max(second.n_rows, 1)) * xp.abs(difference(first.mean, second.mean))
+    return bool(xp.all(steps <= SAME_GRAM * spreads + 1e-14 * (offsets + rounding) ** 0.5))
 
 
 def plus_diagonal(matrix: Array, weights: Any) -> Array:
