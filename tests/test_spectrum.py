@@ -557,3 +557,16 @@ def test_the_given_matrix_is_left_alone():
         with pytest.warns(KernelRepairWarning) if K[1, 0] != K[0, 1] else np.errstate():
             Spectrum.from_gram(K)
         assert_array_equal(K, before)
+
+
+@over(every(shape=[(8, 3), (3, 8)], constant=[None, "free", "feature"]))
+def test_completed_features_are_the_spectrum_of_their_kernel(shape, constant):
+    features = np.random.default_rng(4).normal(size=shape)
+    found = Spectrum.from_features(features, constant=constant).completed()
+    expected = Spectrum.from_gram(features @ features.T, constant=constant)
+    assert found.components is None
+    assert not found.is_truncated
+    assert_allclose(found.vectors.T @ found.vectors, np.eye(shape[0]), atol=1e-13)
+    assert_allclose(found.matrix(found.values), expected.matrix(expected.values), atol=1e-12)
+    if constant == "free":
+        assert_allclose(abs(found.vectors[:, -1]), shape[0] ** -0.5, rtol=1e-12)

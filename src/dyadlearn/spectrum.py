@@ -441,8 +441,9 @@ class Spectrum(Stored):
         values, vectors = self.values, self.vectors
         if self.is_truncated:
             every = xp.linalg.qr(vectors, mode="complete")[0] if k else xp.eye(self.n_rows, dtype=values.dtype)
-            vectors = xp.concat([vectors, every[:, k:]], axis=1)
-            values = xp.concat([values, zeros((self.n_rows - k,), values)])
+            own = k - self.has_free_constant  # a free constant stays the last direction
+            vectors = xp.concat([vectors[:, :own], every[:, k:], vectors[:, own:]], axis=1)
+            values = xp.concat([values[:own], zeros((self.n_rows - k,), values), values[own:]])
         return replace(self, values=values, components=None, _vectors=vectors)
 
     def project(self, rows: Array) -> Array:

@@ -151,6 +151,7 @@ class Side(Stored):
         if not self._needs_kernel:
             kernel, found = rows, xp.full_like(rows[:, 0], self._common_diagonal)
         else:
+            rows = rows if self.feature_means is None else dense(rows) - self.feature_means
             found = gram_diagonal(rows, kernel=self.spec.kernel, params=self.spec.params)
             kernel = rows
         if self.kernel_means is not None:
@@ -192,6 +193,8 @@ class Side(Stored):
         if self.directions is not None:  # of features, where coefficients are those of a kernel
             k = self.directions.shape[1]
             means = (self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5) @ (self.directions.T @ means)
+        elif self.features is not None and self.feature_means is not None:
+            means = self.features @ means
         last = coefficients[-1:, :] - means[None, :] @ coefficients[:-1, :]
         return namespace(coefficients).concat([coefficients[:-1, :], last])
 
@@ -258,7 +261,10 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
     features = copied(rows)
     if spec.is_linear and not is_sparse(rows):
         spectrum = Spectrum.from_features(rows, name=words, constant=spec.constant).completed()
-        return Side(spec, spectrum, ids, names, features, d)
+        if is_free:
+            means = means_of(rows)
+            features = double(rows) - means
+        return Side(spec, spectrum, ids, names, features, d, means)
     kernel = gram(double(features), kernel=spec.kernel, params=spec.params)
     kernel_means = _means(kernel) if is_free else None
     return Side(spec, _decomposed(kernel, spec, name), ids, names, features, d, None, kernel_means)
