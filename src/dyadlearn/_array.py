@@ -273,7 +273,7 @@ def double(array: Array) -> Array:
     """
     try:
         return cast(array, namespace(array).float64)
-    except (TypeError, RuntimeError) as error:
+    except (TypeError, RuntimeError, ValueError) as error:  # each library has its own
         device = array_api_compat.device(array) if is_foreign(array) else "cpu"
         raise TypeError(
             f"Models compute in double precision, which the device {str(device)!r} does not have: move the arrays to "

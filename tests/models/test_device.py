@@ -13,6 +13,7 @@ from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
+    OnlineTwoStepRidge,
     PairKernelRidge,
     PairKernelRidgeCV,
     TwoStepRidge,
@@ -146,3 +147,16 @@ def test_cupy_without_torch_takes_devices_of_cuda(monkeypatch):
     monkeypatch.setattr(array_module, "find_spec", lambda name: name == "cupy" or None)
     monkeypatch.setattr(array_module, "_on_cupy", lambda values, device: (values, device))
     assert array_module.on_device(X, "cuda:1")[1] == "cuda:1"
+
+
+@pytest.mark.parametrize("Model", [IndependentTaskRidge, TwoStepRidge, KroneckerRidge, OnlineTwoStepRidge])
+def test_a_device_without_double_precision_gets_one_sentence(Model):
+    strict = pytest.importorskip("array_api_strict", minversion="2.5", reason="no device without float64")
+    device, rng = strict.Device("no_float64"), np.random.default_rng(0)
+    X, T, Y = (
+        strict.asarray(rng.normal(size=shape).astype(np.float32), dtype=strict.float32, device=device)
+        for shape in ((8, 3), (5, 2), (8, 5))
+    )
+    message = r"^Models compute in double precision, which the device .*no_float64.* does not have: move the arrays to"
+    with pytest.raises(TypeError, match=message):
+        Model().fit(X, Y, tasks=T)

@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, dense, namespace, row_blocks, solve, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, as_array_of, dense, double, namespace, row_blocks, solve, take_rows, to_numpy, zeros
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.column_ridge import ColumnRidge, in_places
 from dyadlearn.growing.inverse import Eigen
@@ -37,7 +37,7 @@ from dyadlearn.growing.leaving import (
     rotated,
     side_of_rows,
 )
-from dyadlearn.growing.statistics import Statistics, double, plus_diagonal
+from dyadlearn.growing.statistics import Statistics, plus_diagonal
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, copied, is_sparse, namespace, row_major, take_rows, to_numpy, zeros
+from dyadlearn._array import Array, copied, double, is_sparse, namespace, row_major, take_rows, to_numpy, zeros
 from dyadlearn._checks import check_memory
 from dyadlearn._means import moments, no_mean
 from dyadlearn._state import Stored, misfit
@@ -32,7 +32,6 @@ from dyadlearn.growing.statistics import (
     collect,
     combined,
     digits_lost,
-    double,
     has_holes,
     merge,
     nothing,

@@ -33,11 +33,10 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
+from dyadlearn._array import Array, dense, double, is_sparse, matmul, namespace, row_blocks, to_numpy, zeros
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.column_holdout import column_holdout, column_squared_errors
 from dyadlearn.growing.leaving import NOTHING_LEARNT, check_learnt, check_slack, projected, rotated, side_of_rows
-from dyadlearn.growing.statistics import double
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells

@@ -31,12 +31,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
-from dyadlearn._array import Array, as_array_of, copied, dense, epsilon, is_foreign, largest, namespace, solve
+from dyadlearn._array import Array, as_array_of, copied, dense, double, epsilon, is_foreign, largest, namespace, solve
 from dyadlearn._gram import gram_eigen, unit_noise, unit_scale
 from dyadlearn._means import centred
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import PrecisionWarning
-from dyadlearn.growing.statistics import double, plus_diagonal
+from dyadlearn.growing.statistics import plus_diagonal
 
 __all__ = ["SOLVERS", "Cholesky", "Eigen", "Explicit", "RidgeInverse"]
 

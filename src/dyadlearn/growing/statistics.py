@@ -36,7 +36,7 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     as_array_of,
-    cast,
+    double,
     epsilon,
     is_definite,
     is_sparse,
@@ -65,7 +65,6 @@ __all__ = [
     "combined",
     "cross_product",
     "digits_lost",
-    "double",
     "equal_features",
     "has_holes",
     "merge",
@@ -561,11 +560,6 @@ def plus_diagonal(matrix: Array, weights: Any) -> Array:
 def has_holes(Y: Array) -> bool:
     """Tell whether labels are not observed somewhere, which is NaN; those of a sparse matrix all are."""
     return not is_sparse(Y) and bool(namespace(Y).any(namespace(Y).isnan(Y)))
-
-
-def double(array: Array) -> Array:
-    """Return an array in double precision; one that is so already is not copied."""
-    return cast(array, namespace(array).float64)
 
 
 def combined(first: Statistics, second: Statistics, sign: int) -> Statistics:

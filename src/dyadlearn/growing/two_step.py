@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, dense, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn._array import Array, dense, double, is_sparse, matmul, namespace, row_blocks, take_rows
 from dyadlearn._means import value, with_constants
 from dyadlearn._state import Stored
 from dyadlearn.growing.inverse import RidgeInverse
@@ -36,7 +36,6 @@ from dyadlearn.growing.statistics import (
     add_tasks,
     alike,
     digits_lost,
-    double,
     has_holes,
     remove_rows,
     remove_tasks,

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, copied, dense, is_sparse, namespace
+from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace
 from dyadlearn._checks import check_no_infinity, check_same_library
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.growing.columns import Columns
 from dyadlearn.growing.knowledge import Knowledge, Lesson
-from dyadlearn.growing.statistics import Statistics, double
+from dyadlearn.growing.statistics import Statistics
 from dyadlearn.labels import read_labels
 from dyadlearn.models._inputs import (
     align_side,

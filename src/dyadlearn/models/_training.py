@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, double, namespace
+from dyadlearn._array import Array, as_array_of, copied, double, namespace
 from dyadlearn._checks import check_labels, check_same_library
 from dyadlearn._tables import Table, read_table
 from dyadlearn.labels import read_labels
@@ -119,7 +119,8 @@ def read_training(
         grid = model._checked_grid(replace(grid, values=values), tasks)
     check_fit_memory(kind, grid.values, sides, weighted=sample_weight is not None)
     # The labels are kept and solved for again: they must not change when the caller's array does.
-    labels = namespace(grid.values).astype(grid.values, namespace(grid.values).float64, copy=True)
+    labels = double(grid.values)
+    labels = copied(labels) if labels is grid.values else labels
     check_labels(labels)
     weights = cell_weights(sample_weight, replace(grid, values=labels))
     if weights is not None:
