@@ -37,7 +37,6 @@ assert "dyadlearn.views" not in sys.modules, "what notebooks show is loaded by t
 """,
     "optional kernels": "import dyadlearn.kernels.chemistry, dyadlearn.kernels.sequences",
     "plots": "import dyadlearn.plots",
-    "formats of other tools": "import dyadlearn.exchange",
     "fit": """
 import numpy as np
 X = np.arange(6.0).reshape(3, 2)

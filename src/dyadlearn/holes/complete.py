@@ -41,6 +41,7 @@ from dyadlearn._array import (
     least_positions,
     namespace,
     row_blocks,
+    solve,
     take_rows,
     to_numpy,
     with_diagonal,
@@ -370,8 +371,9 @@ def _solve_observed(
     cells = kind(operators, observed, weights)
     right = cells.root * cells.gather(_where(observed, Y))
     border = _Border(cells.root) if operators.free_mean else None
-    if is_direct:
-        found = Solution(_solve_cells_directly(operators, cells, right, to_numpy(observed)), 0, 0.0, True)
+    values = _solve_cells_directly(operators, cells, right, to_numpy(observed)) if is_direct else None
+    if values is not None:
+        found = Solution(values, 0, 0.0, True)
     else:
         found = _iterate(operators, cells, right, border, weights is not None, n_observed, rank, start, tol, max_iter)
     if border is not None:
@@ -388,15 +390,21 @@ def _solve_observed(
     return Completion(labels, "observed", replace(found, values=cells.scatter(found.values)))
 
 
-def _solve_cells_directly(operators: GridOperators, cells: _GridCells, right: Array, mask: np.ndarray) -> Array:
-    """Solve for the observed cells as one dense system, scaled to a unit diagonal, which a free mean borders."""
+def _solve_cells_directly(operators: GridOperators, cells: _GridCells, right: Array, mask: np.ndarray) -> Array | None:
+    """Solve for the observed cells as one dense system, scaled to a unit diagonal, which a free mean borders.
+
+    None is returned where the system is singular: conjugate gradients then find one of its solutions.
+    """
     xp, flat = namespace(right), np.flatnonzero(mask)
     root, known = (take_rows(xp.reshape(cells.scatter(each), (-1,)), flat) for each in (cells.root, right))
     system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
     diagonal = xp.linalg.diagonal(system) + operators.ridge
     scale = diagonal**-0.5
     system = with_diagonal(system, diagonal) * scale[:, None] * scale[None, :]
-    solved = scale[:, None] * xp.linalg.solve(system, scale[:, None] * xp.stack([known, root], axis=1))
+    try:
+        solved = scale[:, None] * solve(system, scale[:, None] * xp.stack([known, root], axis=1))
+    except np.linalg.LinAlgError:
+        return None
     values = solved[:, 0]
     if operators.free_mean:
         values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
