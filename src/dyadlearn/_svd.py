@@ -108,7 +108,7 @@ class Thin:
     lengths: Array
 
     def doubt(self, offsets: Array | None = None) -> Array:
-        r"""Return what singular values must exceed to be told from zero, shape (d,).
+        r"""Return the rounding error of each singular value, shape (d,): smaller ones cannot be told from zero.
 
         Each column is known to :math:`\varepsilon` of its length, and so is a combination of columns to as much of
         theirs. Features that were centred have `offsets` (d,), and are known to :math:`\varepsilon` of these at best.

@@ -83,8 +83,8 @@ class Spectrum(Stored):
     r"""Eigenvalues and eigenvectors of one side's kernel, in double precision whatever the kernel came in.
 
     Build one with `from_gram` (dual) or `from_features` (a linear kernel). No eigenvalue is dropped for being small
-    beside the largest one alone: what rounding cannot tell from zero matters only beside a ridge as small, see
-    `resolved`.
+    beside the largest one alone: eigenvalues that rounding cannot tell from zero are set to zero only for a ridge as
+    small as they are, see `resolved`.
 
     Attributes
     ----------
@@ -99,10 +99,10 @@ class Spectrum(Stored):
         How the side has a constant. A free one is the last direction, and its place in `values` holds zero: the
         kernel has no part in it, and no filter is asked about it.
     noise : float
-        In the dual eigenvalues up to this size cannot be told from zero. Of features such ones are left out already,
-        and this is how large they may have been.
+        In the dual, rounding cannot tell eigenvalues up to this size from zero. From features, such eigenvalues are
+        left out, and `noise` is the largest that any of them can be.
     size : float
-        Largest eigenvalue of what was decomposed before a constant was taken out of it: it has left its rounding.
+        Largest eigenvalue before a free constant was taken out of the kernel; the rounding errors have this scale.
 
     Examples
     --------
@@ -185,9 +185,9 @@ class Spectrum(Stored):
         if is_sparse(features):
             return cls._from_sparse(features, name, constant)
         xp, (n, d) = namespace(features), features.shape
-        extreme = largest(xp.abs(features)) if n * d < 2**24 else float(max(xp.max(features), -xp.min(features)))
+        extreme = max(float(xp.max(features)), -float(xp.min(features)))  # without a copy of all absolute values
         like = zeros((0,), features, xp.float64)
-        check_range(extreme, extreme * extreme * max(n, 1), like, name)
+        check_range(extreme, n * extreme * extreme, like, name)
         if constant == "feature":
             free = cls.from_features(features, name=name, constant="free")
             return free.with_constant_feature(means_of(features))
@@ -271,15 +271,12 @@ class Spectrum(Stored):
         return cls(np.append(values, 0.0), n, components, None, with_ones(features), constant, 0.0, largest(values))
 
     def resolved(self, ridge: float) -> Spectrum:
-        """Return the spectrum as it is beside a ridge.
-
-        Eigenvalues below the noise are zero beside a ridge that is as small, and without any: see `floor`.
-        """
+        """Return the spectrum to use with a ridge: eigenvalues up to `floor(ridge)` are zero."""
         whole: Spectrum = vars(self).get("_whole", self)
         return whole._without_noise if whole.floor(ridge) else whole
 
     def floor(self, ridge: float) -> float:
-        """Return the size up to which eigenvalues are zero beside a ridge: the noise, or 0 beside a larger one."""
+        """Return the size up to which eigenvalues count as zero: `noise` if the ridge is no larger than it, else 0."""
         return self.noise if ridge <= self.noise and self.components is None else 0.0
 
     @cached_property
@@ -293,7 +290,7 @@ class Spectrum(Stored):
         return part
 
     def rounding(self, ridge: float) -> float:
-        r"""Return how wrong rounding may make :math:`1/(\sigma+\lambda)`, relative to it, where it is most so.
+        r"""Return the largest relative error of :math:`1/(\sigma+\lambda)` that rounding may cause.
 
         Eigenvalues of a kernel are known up to :math:`\varepsilon\,\sigma_{\max}`. Singular values of features are
         known up to :math:`\varepsilon\,s_{\max}`, and so a small eigenvalue up to
