@@ -570,3 +570,32 @@ def test_completed_features_are_the_spectrum_of_their_kernel(shape, constant):
     assert_allclose(found.matrix(found.values), expected.matrix(expected.values), atol=1e-12)
     if constant == "free":
         assert_allclose(abs(found.vectors[:, -1]), shape[0] ** -0.5, rtol=1e-12)
+
+
+def exact_roots(features):
+    """Return singular values of centred features, computed with sixty digits."""
+    with mpmath.workdps(60):
+        exact = mpmath.matrix(features.tolist())
+        ones = mpmath.ones(exact.rows, 1)
+        exact = exact - ones * (ones.T * exact) / exact.rows
+        return np.sort([float(mpmath.sqrt(abs(each))) for each in mpmath.eigsy(exact.T * exact, eigvals_only=True)])
+
+
+def test_centring_keeps_the_digits_of_small_differences():
+    """A mean and a shift are subtracted one after the other: their sum would be rounded to a part of the offset."""
+    rng = np.random.default_rng(5)
+    first = rng.normal(size=30)
+    features = np.column_stack([first, first + 1e-8 * rng.normal(size=30)]) + 3e6
+    found = Spectrum.from_features(features, constant="free")
+    assert_allclose(np.sort(found.penalised**0.5), exact_roots(features), rtol=1e-5)
+
+
+@over(every(scales=[[1e-8, 1.0, 1e8], [1.0, 1e8, 1e-8]]))
+def test_small_columns_keep_their_digits_wherever_they_stand(scales):
+    features = np.random.default_rng(6).normal(size=(20, 3)) * scales
+    found = Spectrum.from_features(features, constant="free")
+    assert_allclose(np.sort(found.penalised**0.5), exact_roots(features), rtol=1e-12)
+
+
+def test_a_kernel_of_which_centring_leaves_rounding_is_zero():
+    assert not Spectrum.from_gram(np.full((7, 7), 0.1), constant="free").values.any()

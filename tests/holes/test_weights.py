@@ -178,3 +178,17 @@ def test_new_rows_and_columns_with_little_regularisation(model, kinds, is_direct
         hidden[row, :] = hidden[:, column] = np.nan
         expected[row, column] = replace(given, Y=hidden).fitted(weights)[row, column]
     grids.close(holdout(problem, Setting.D), expected, 1e-6)
+
+
+def test_a_singular_direct_system_is_solved_by_iterations(monkeypatch):
+    given = grids.holes("kronecker", (7, 6), "50%")
+    weights = make_weights((7, 6), 3.0)
+    expected = complete(given.operators, given.Y, weights, tol=1e-13)
+
+    def singular(*_):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr("dyadlearn.holes.complete.solve", singular)
+    found = complete(given.operators, given.Y, weights, tol=1e-13)
+    assert expected.solution.n_iter == 0 < found.solution.n_iter
+    grids.close(found.labels, expected.labels, 1e-9)

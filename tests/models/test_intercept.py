@@ -528,3 +528,17 @@ def test_rows_that_stand_alone_keep_their_digits_with_weights():
             solved = list(mpmath.lu_solve(system, mpmath.matrix([*labels[o], 0])))
             expected = float(mpmath.fdot(solved, [*K[i, o], 1]))
             assert_allclose(model.holdout("B")[i], expected, rtol=1e-6)
+
+
+def test_a_mean_beside_large_features_keeps_its_digits():
+    """What the ones have of a direction of small eigenvalue is no rounding: it is known from the features."""
+    rng = np.random.default_rng(7)
+    rows, tasks, labels = 1e-7 * rng.normal(size=(9, 1)) - 7e-7, np.full((2, 1), 2e10), rng.normal(size=(9, 2)) + 5.0
+
+    def pairs(first, second):
+        return np.kron(*(np.column_stack([each, np.ones(len(each))]) for each in (first, second)))
+
+    expected = Ridge(7.0, solver="svd").fit(pairs(rows, tasks), labels.ravel())
+    found = KroneckerRidge(7.0).fit(rows, labels, tasks=tasks)
+    new = tasks[:1] * 0.998
+    assert_allclose(found.predict(rows, tasks=new)[:, 0], expected.predict(pairs(rows, new)), rtol=1e-9)
