@@ -185,7 +185,8 @@ class Spectrum(Stored):
         if is_sparse(features):
             return cls._from_sparse(features, name, constant)
         xp, (n, d) = namespace(features), features.shape
-        extreme = max(float(xp.max(features)), -float(xp.min(features)))  # without a copy of all absolute values
+        # The largest absolute value, without a copy of all. A part of a side that has no direction has no column.
+        extreme = max(float(xp.max(features)), -float(xp.min(features))) if d else 0.0
         like = zeros((0,), features, xp.float64)
         check_range(extreme, n * extreme * extreme, like, name)
         if constant == "feature":
