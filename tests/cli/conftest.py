@@ -11,8 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.main import get_command
 
 from dyadlearn import cli
+
+# Made once: an app makes all commands anew each time that it is called.
+COMMAND = get_command(cli.app)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ def run(capsys, monkeypatch) -> Callable[..., Ran]:
     def call(*arguments: Any) -> Ran:
         capsys.readouterr()
         with pytest.raises(SystemExit) as stop:
-            cli.app([str(argument) for argument in arguments], prog_name="dyadlearn")
+            COMMAND([str(argument) for argument in arguments], prog_name="dyadlearn")
         captured = capsys.readouterr()
         return Ran(int(stop.value.code or 0), captured.out, captured.err)
 

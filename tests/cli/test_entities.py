@@ -9,14 +9,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn._tables import Ids
 from dyadlearn.cli.entities import (
     Recipe,
-    Recipes,
+    in_words,
     new_entities,
     open_new,
     open_source,
-    training_entities,
+    recipes_from_state,
+    recipes_state,
     training_side,
 )
-from dyadlearn.cli.options import parse_options
+from dyadlearn.cli.options import Reading, parse_options
 from dyadlearn.cli.terminal import Terminal, spoken
 from dyadlearn.exceptions import KernelError, ModelFileError
 
@@ -25,10 +26,11 @@ K = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]])
 
 
 def side(path, places=None, kernel=None, smiles=None, terminal=None, fingerprint=None):
-    terminal = terminal or Terminal(quiet=True)
-    found, kept = training_entities(open_source(path, smiles), places, kernel, fingerprint, False, terminal)
+    source, kernels = open_source(path, smiles), {} if kernel is None else {"": kernel}
+    n, terminal = source.file.n if places is None else len(places), terminal or Terminal(quiet=True)
+    found, kept = training_side({"": source}, {"": places}, kernels, Reading(fingerprint=fingerprint), terminal, n=n)
     assert kept is None
-    return found
+    return found.table, found.recipes[""]
 
 
 @pytest.mark.parametrize(
@@ -54,14 +56,14 @@ def test_a_square_table_with_equal_ids_is_a_kernel_and_that_is_said(tmp_path, pu
     order = [2, 0, 1]
     path = put(tmp_path / "k.csv", [IDS[i] for i in order], IDS, K[order])
     terminal = Terminal(quiet=True)
-    found = side(path, np.array([1, 2, 0]), terminal=terminal)
-    assert found.recipe.of_model == ("precomputed", None)
-    assert_array_equal(found.table.values, K)
-    assert found.table.row_ids.labels == IDS
+    table, recipe = side(path, np.array([1, 2, 0]), terminal=terminal)
+    assert recipe.of_model == ("precomputed", None)
+    assert_array_equal(table.values, K)
+    assert table.row_ids.labels == IDS
     assert "taken for a kernel" in terminal.notes[0]
-    as_features = side(path, np.array([1, 2, 0]), "linear")
-    assert as_features.recipe.kind == "features"
-    assert_array_equal(as_features.table.values, K)
+    table, recipe = side(path, np.array([1, 2, 0]), "linear")
+    assert recipe.kind == "features"
+    assert_array_equal(table.values, K)
 
 
 @pytest.mark.parametrize(
@@ -116,19 +118,19 @@ def test_molecules(tmp_path):
 
     path = tmp_path / "drugs.csv"
     path.write_text("drug,name,structure\na,ethanol,CCO\nb,propanol,CCCO\nc,benzene,c1ccccc1\n")
-    found = side(path, np.array([0, 2]), smiles="structure", fingerprint="radius=1,n_bits=512")
-    assert found.table.values.shape == (2, 512)
-    assert found.recipe.of_model == ("tanimoto", None)
-    again = new_entities(open_new(path, found.recipe), found.recipe, None, Terminal(quiet=True))
+    table, recipe = side(path, np.array([0, 2]), smiles="structure", fingerprint="radius=1,n_bits=512")
+    assert table.values.shape == (2, 512)
+    assert recipe.of_model == ("tanimoto", None)
+    again = new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
     assert again.row_ids.labels == IDS
-    assert_array_equal(again.values[[0, 2]].toarray(), found.table.values.toarray())
+    assert_array_equal(again.values[[0, 2]].toarray(), table.values.toarray())
     assert_allclose(tanimoto(again.values)[0, 2], 0.0)
     path.write_text("drug,structure\na,CCO\nb,CCO(\n")
     with pytest.raises(ValueError, match=r"1 of 2 molecules are not valid: 'b' \('CCO\('\)\. ") as caught:
         side(path, smiles="structure")
     assert "leave them out with --drop-invalid." in spoken(str(caught.value))
     with pytest.raises(ValueError, match=r"1 of 2 .* are not valid: 'b' \('CCO\('\)\. Correct or remove them\.$"):
-        new_entities(open_new(path, found.recipe), found.recipe, None, Terminal(quiet=True))
+        new_entities(open_new(path, recipe), recipe, None, Terminal(quiet=True))
     with pytest.raises(ValueError, match="Unknown option.*bits"):
         side(path, smiles="structure", fingerprint="bits=3")
 
@@ -142,17 +144,17 @@ def test_sequences(tmp_path, kernel):
         pytest.importorskip("parasail", reason="no aligner")
     path = tmp_path / "p.fasta"
     path.write_text(FASTA)
-    found = side(path, np.array([0, 1]), kernel)
-    assert found.table.row_ids.labels == ("a", "b")
-    again = new_entities(open_new(path, found.recipe), found.recipe, found.table.row_ids, Terminal(quiet=True))
+    table, recipe = side(path, np.array([0, 1]), kernel)
+    assert table.row_ids.labels == ("a", "b")
+    again = new_entities(open_new(path, recipe), recipe, table.row_ids, Terminal(quiet=True))
     assert again.row_ids.labels == IDS
     if kernel == "spectrum:k=2":
-        assert found.recipe.of_model == ("cosine", None)
-        assert_array_equal(again.values[[0, 1]].toarray(), found.table.values.toarray())
+        assert recipe.of_model == ("cosine", None)
+        assert_array_equal(again.values[[0, 1]].toarray(), table.values.toarray())
     else:
-        assert found.recipe.of_model == ("precomputed", None)
+        assert recipe.of_model == ("precomputed", None)
         assert again.values.shape == (3, 2)
-        assert_allclose(again.values[:2], found.table.values)
+        assert_allclose(again.values[:2], table.values)
         assert_allclose(again.values[2], 0.0, atol=0.2)
 
 
@@ -178,7 +180,7 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     sources["d"] = open_source(tmp_path / "d.csv", "structure")
     places = dict.fromkeys(sources, np.arange(3))
     with pytest.warns(UserWarning, match="'b'.*are left out"):
-        found, kept = training_side(sources, places, {}, None, True, Terminal(quiet=True), "rbf", n=3)
+        found, kept = training_side(sources, places, {}, Reading(drop_invalid=True), Terminal(quiet=True), n=3)
     assert_array_equal(kept, [0, 2])
     assert found.table.row_ids.labels == ("a", "c")
     assert {name: table.values.shape for name, table in found.table.tables.items()} == {
@@ -187,14 +189,13 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
         "d": (2, 2048),
     }
     assert_array_equal(found.table.tables["k"].values, K[np.ix_([0, 2], [0, 2])])
-    assert found.recipe.members["p"].sequences == ["MKVLAAGG", "WWPWW"]
+    assert found.recipes["p"].sequences == ["MKVLAAGG", "WWPWW"]
     # A model file keeps all of it.
-    assert found.recipe.in_words.startswith("k: a kernel as given; p: sequences, smith-waterman kernel; d: SMILES")
-    again = Recipes.from_state(found.recipe.state(), "tasks")
-    assert again == found.recipe
+    assert in_words(found.recipes).startswith("k: a kernel as given; p: sequences, smith-waterman kernel; d: SMILES")
+    assert recipes_from_state(recipes_state(found.recipes), "tasks") == found.recipes
 
 
 @pytest.mark.parametrize("forged", [{}, [], {"": {"kind": "features", "kernel": "rbf"}}, {"a": {"kind": "magic"}}])
 def test_forged_recipes(forged):
     with pytest.raises((TypeError, LookupError, ModelFileError)):
-        Recipes.from_state({"descriptions": forged}, "instances")
+        recipes_from_state({"descriptions": forged}, "instances")

@@ -40,7 +40,7 @@ def test_files_that_cannot_be_told_apart():
 
 SAID = [
     (ONE, None, {}),
-    (ONE, "rbf:gamma=0.1", {"": "rbf:gamma=0.1"}),
+    (ONE, ["rbf:gamma=0.1"], {"": "rbf:gamma=0.1"}),
     (ONE, ["tanimoto"], {"": "tanimoto"}),
     (SEVERAL, None, {}),
     (SEVERAL, ["ecfp=tanimoto"], {"ecfp": "tanimoto"}),

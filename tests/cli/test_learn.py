@@ -181,7 +181,7 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
     save(model.fit(training, tables.Y), path)
     found = models.load_model(path)
     assert found.tasks is None
-    assert {name: recipe.kind for name, recipe in found.instances.members.items()} == {
+    assert {name: recipe.kind for name, recipe in found.instances.items()} == {
         "noise": "features",
         "sim": "kernel",
     }
@@ -189,7 +189,7 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
     assert ran.code == 0, ran.err
     plain = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2).fit(training["sim"], tables.Y)
     save(plain, path)
-    assert models.load_model(path).instances.kind == "kernel"
+    assert models.load_model(path).instances[""].kind == "kernel"
     assert "features" not in run("inspect", path).out.partition("weigh")[0]
 
 

@@ -56,11 +56,11 @@ def test_sides_are_called_by_their_names(tables, run):
     assert run("permute", path, "-n", 2, "--permute", "films", "--json").json["permuted"] == "tasks"
     assert run("permute", path, "-n", 2, "--permute", "tasks", "--json").json["permuted"] == "tasks"
     wrong = run("permute", path, "--permute", "rows")
-    assert wrong.err == "dyadlearn: --permute must be users, films or both, found 'rows'.\n"
+    assert wrong.err == "dyadlearn: --permute must be both, users or films, found 'rows'.\n"
     asked = ("explain", path, "--instance", "u0", "--task", "i0")
     for word, heading in (("film", "film"), ("task", "film"), ("user", "user"), ("pair", "user")):
         out = tables.folder / f"{word}.csv"
         assert run(*asked, "--by", word, "-o", out).code == 0
         assert out.read_text().startswith(heading)
-    assert "--by must be one of 'pair', 'user', 'film'" in run(*asked, "--by", "row").err
+    assert "--by must be pair, user or film, found 'row'" in run(*asked, "--by", "row").err
     assert "not among the ids of the users" in run("explain", path, "--instance", "nobody", "--task", "i0").err

@@ -42,7 +42,7 @@ def test_names_go_from_tune_to_every_command(tables, named, run, get, put):
     assert run("recommend", path, "--for", "u3", "--side", "parasite").err == (
         "dyadlearn: The model knows no parasite 'u3' (ids are such as 'u0', 'i0').\n"
     )
-    assert "--side is host or parasite" in run("recommend", path, "--for", "u3", "--side", "row").err
+    assert "--side must be host or parasite" in run("recommend", path, "--for", "u3", "--side", "row").err
     run("recommend", path, "--pairs", "-o", out, "-f")
     assert get(out)[0] == ["host", "parasite", "score", "label"]
     new = put(tables.folder / "new.csv", ["n0"], ["age", "height", "mood"], tables.X[:1])

@@ -14,7 +14,7 @@ from dyadlearn.cli.terminal import Terminal, make_list, make_table, number, spok
 
 def test_json_holds_what_json_can_hold(capsys):
     figures = {"a": float("nan"), "b": np.array([1.5, np.inf]), 3: (True, None, "é"), "d": np.int64(4)}
-    Terminal(as_json=True).result(figures)
+    Terminal(json=True).result(figures)
     out = capsys.readouterr().out
     assert json.loads(out) == {"a": None, "b": [1.5, None], "3": [True, None, "é"], "d": 4, "notes": []}
     assert "é" in out
@@ -34,7 +34,7 @@ def test_warnings_become_notes_and_are_said_once(capsys):
 
 def test_ids_are_folded_and_figures_are_not(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    Terminal().show(make_table(["id", "score"], [[80 * "x", "0.12345678"], ["[red]:cat:", "1"]]))
+    Terminal().say(make_table(["id", "score"], [[80 * "x", "0.12345678"], ["[red]:cat:", "1"]]))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 40
     assert sum(line.count("x") for line in lines) == 80
@@ -46,8 +46,8 @@ def test_a_terminal_is_told_nothing_but_text(capsys):
     bad = "red\x1b[31m\x07\x9b2J\u202e"
     with Terminal() as terminal:
         terminal.note(bad)
-        terminal.show(bad, make_table([bad], [[bad + "\n\tx"]]), make_list([(bad, bad)]))
-    Terminal(as_json=True).result({"id": bad})
+        terminal.say(bad, make_table([bad], [[bad + "\n\tx"]]), make_list([(bad, bad)]))
+    Terminal(json=True).result({"id": bad})
     captured = capsys.readouterr()
     for text in (captured.out, captured.err):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
@@ -70,7 +70,7 @@ def test_numbers_for_people(value, text):
         ('leave them out with on_error="drop".', "leave them out with --drop-invalid."),
         ("fit it with tasks=, or ask for setting A.", "fit it with --tasks, or ask for setting A."),
         ("by data_home= or by a variable.", "by --data-home or by a variable."),
-        ('alphas="auto" needs scoring="r2".', "--alphas auto needs --scoring r2."),
+        ('setting="D" needs scoring="r2".', "--setting D needs --scoring r2."),
         ("give groups= and task_groups=, a few of each.", "give --cv, a number of folds."),
         ("n_splits=9 folds need at least as many.", "9 folds (--cv) need at least as many."),
         ("cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv.", "cv=3/alpha=0.1/Y.csv: found 'cv=3' in x/cv=3.csv."),
@@ -85,7 +85,7 @@ def test_sentences(sentence, said):
 def test_long_headings_of_figures_are_broken_where_words_end(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     headings = ["method", "neg_mean_squared_error", "roc_auc", "anunderscorelessheading"]
-    Terminal().show(make_table(headings, [["exact leave-one-out", "-1", "2", "3"]]))
+    Terminal().say(make_table(headings, [["exact leave-one-out", "-1", "2", "3"]]))
     lines = capsys.readouterr().out.splitlines()
     words = [line.split() for line in lines if line.strip()]
     assert words[0] == ["neg_mean_"]

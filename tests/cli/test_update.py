@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 import sys
 from contextvars import Context
 
@@ -13,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
-from dyadlearn import TwoStepRegressor, TwoStepRidge, load, save
+from dyadlearn import TwoStepRegressor, TwoStepRidge, cli, load, save
 from dyadlearn.cli import dyads
 
 
@@ -30,8 +29,6 @@ def parts(tables, put):
         "new_items": put(folder / "i2.csv", items[5:], task_features, tables.T[5:]),
         "half_labels": put(folder / "l3.csv", users[:6], items[5:], tables.Y[:6, 5:]),
         "half_users": put(folder / "u3.csv", users[:6], features, tables.X[:6]),
-        "rest_labels": put(folder / "l4.csv", users[6:], items[:4:-1], tables.Y[6:, :4:-1]),
-        "rest_users": put(folder / "u4.csv", users[6:], features, tables.X[6:]),
     }
 
 
@@ -57,7 +54,7 @@ def test_instances_then_tasks(tables, parts, online, run):
     words = ["--tasks", parts["new_items"], "--instances", tables.instances, "--labels", parts["new_labels"]]
     ran = run("update", online, *words, "--json")
     assert ran.code == 0, ran.err
-    assert (ran.json["instances"], ran.json["tasks"], ran.json["pending_tasks"]) == (12, 8, 0)
+    assert (ran.json["instances"], ran.json["tasks"]) == (12, 8)
     check(online, tables)
     predicted = run("predict", online, "--instances", tables.instances, "--json")
     assert predicted.json["columns"] == tables.items
@@ -74,20 +71,15 @@ def test_a_model_without_constants_learns_on_without(tables, parts, run):
     check(path, tables)
 
 
-def test_tasks_in_two_chunks_into_another_file(tables, parts, online, run):
+def test_new_tasks_need_labels_of_all_instances(tables, parts, online, run):
     assert run("update", online, "--instances", parts["more_users"], "--labels", parts["more_labels"], "-q").code == 0
     before, other = online.read_bytes(), tables.folder / "other.dyad"
     words = ["--tasks", parts["new_items"], "--instances", parts["half_users"], "--labels", parts["half_labels"]]
-    ran = run("update", online, *words, "-o", other)
-    assert ran.code == 0, ran.err
-    assert "3 tasks are pending" in ran.err
-    assert load(other)._learnt.pending.ids.labels == tuple(tables.items[5:])
+    refused = run("update", online, *words)
+    assert (refused.code, "New tasks need labels for all 12 known instances" in refused.err) == (2, True)
+    words = ["--tasks", parts["new_items"], "--instances", tables.instances, "--labels", parts["new_labels"]]
+    assert run("update", online, *words, "-o", other, "-q").code == 0
     assert online.read_bytes() == before
-    refused = run("update", other, "--instances", parts["more_users"], "--labels", parts["more_labels"])
-    assert refused.code == 2
-    assert "pending" in refused.err
-    words = ["--tasks", parts["new_items"], "--instances", parts["rest_users"], "--labels", parts["rest_labels"]]
-    assert run("update", other, *words, "-q").code == 0
     check(other, tables)
 
 
@@ -101,7 +93,7 @@ def test_ratings_of_known_users(tables, parts, put, run):
     words = ["update", path, "--instances", tables.instances, "--labels", ratings, "--format", "long"]
     before = path.read_bytes()
     refused = run(*words, "--known", "ignore")
-    assert (refused.code, "--known is one of error, replace, found 'ignore'" in refused.err) == (2, True)
+    assert (refused.code, "--known must be one of 'error', 'replace', found 'ignore'" in refused.err) == (2, True)
     assert "needs the labels of all" in run(*words).err
     few = put(tables.folder / "few.csv", [u[0], u[9]], ["age", "height", "mood"], tables.X[[0, 9]])
     refused = run("update", path, "--instances", few, "--labels", ratings, "--format", "long")
@@ -212,13 +204,14 @@ def test_what_goes_wrong_after_the_update_says_that_it_was_made(tables, parts, o
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full disk to write to")
-def test_an_output_that_cannot_be_printed_is_told_in_one_line(parts, online):
+def test_an_output_that_cannot_be_printed_is_told_in_one_line(parts, online, capsys, monkeypatch):
     words = ["update", online, "--instances", parts["more_users"], "--labels", parts["more_labels"], "--json"]
-    with open("/dev/full", "w") as full:
-        ran = subprocess.run(
-            [sys.executable, "-m", "dyadlearn.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert ran.returncode == 6
-    assert ran.stderr.startswith("dyadlearn: No space left on device. Before that, ")
-    assert ran.stderr.count("\n") == 1
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit) as stop:
+            cli.app(list(map(str, words)), prog_name="dyadlearn")
+    said = capsys.readouterr().err
+    assert stop.value.code == 6
+    assert said.startswith("dyadlearn: No space left on device. Before that, ")
+    assert said.count("\n") == 1
     assert load(online).n_seen_ == 12

@@ -1,4 +1,4 @@
-"""The command ``dyadlearn``. The only room that loads typer and rich."""
+"""The command ``dyadlearn``. The only package that loads typer and rich."""
 
 from __future__ import annotations
 
@@ -9,22 +9,19 @@ import typer
 
 from dyadlearn import __version__
 from dyadlearn.cli import (
-    card,
     compare,
     datasets,
     demo,
     evaluate,
     explain,
+    fitting,
     inspect,
-    learn,
     permute,
     predict,
-    reproduce,
     screen_recommend,
-    tune,
     update,
 )
-from dyadlearn.cli.options import Command
+from dyadlearn.cli.options import Command, taking_options
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
@@ -58,8 +55,8 @@ def _options(
 
 for _command in (
     demo.demo,
-    tune.tune,
-    learn.learn,
+    fitting.tune,
+    fitting.learn,
     evaluate.evaluate,
     compare.compare,
     predict.predict,
@@ -70,11 +67,9 @@ for _command in (
     explain.explain,
     inspect.inspect,
     inspect.report,
-    card.card,
 ):
-    app.command(cls=Command)(_command)
+    app.command(cls=Command)(taking_options(_command))
 app.add_typer(datasets.app, name="datasets")
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(reproduce.reproduce)
 
 
 def main() -> None:

@@ -8,33 +8,27 @@ from typing import Annotated, Any
 import typer
 
 from dyadlearn import compare as compared
-from dyadlearn._files.tables import write_columns
 from dyadlearn.cli import options
 from dyadlearn.cli.models import Loaded, load_model
-from dyadlearn.cli.options import Force, Json, Quiet, Sides, check_table
-from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.cli.terminal import Terminal
 
 __all__ = ["compare"]
 
 
 def compare(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files, fitted on the same labels.")],
+    *,
     setting: Annotated[
         str | None,
         typer.Option(help="What predictions do without: A, B, C or D; by default what all were tuned for."),
     ] = None,
-    scoring: Annotated[
-        str | None,
-        typer.Option(help=f"What is better; by default what all were chosen by. One of {options.SCORES}."),
-    ] = None,
+    scoring: options.OwnScoring = None,
     resamples: Annotated[int, typer.Option(min=10, help="How often instances and tasks are drawn again.")] = 1000,
     level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
     seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
-    sides: Sides = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table to a file instead.")] = None,
-    force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    sides: options.Sides = None,
+    target: options.TableOutput,
+    terminal: Terminal,
 ) -> None:
     """Tell whether one model is really better than another, on the same held-out labels.
 
@@ -48,46 +42,32 @@ def compare(
 
         dyadlearn compare a.dyad b.dyad c.dyad --setting D --scoring average_precision --json
     """
-    with Terminal(json, quiet) as terminal:
-        check_table(output, force)
-        loaded = {name: load_model(path).named(sides) for name, path in _names(models).items()}
-        given: dict[str, Any] = {"n_resamples": resamples, "level": level, "random_state": seed}
-        with terminal.working("Hold-out and resamples"):
-            found = compared(
-                {name: each.model for name, each in loaded.items()},
-                setting or _tuned_for(loaded),
-                scoring=scoring,
-                sides=next(iter(loaded.values())).sides,
-                **given,
-            )
-        for note in found.notes:
-            terminal.note(note)
-        figures: dict[str, Any] = {
-            "setting": found.setting,
-            "scoring": found.scoring,
-            "level": found.level,
-            "scores": found.scores,
-            "differences": [vars(each) for each in found.differences],
-            "best_shares": found.best_shares,
-            "methods": found.methods,
-            "cells": found.n_cells,
-            "resamples": found.n_resamples,
-            "undefined": found.n_undefined,
-            "verdict": found.verdict,
-        }
-        columns = found.columns()
-        if output is not None:
-            write_columns(output, columns)
-            terminal.result({**figures, "output": str(output)})
-            terminal.say(f"Wrote {len(found.scores)} rows to {output}.", found.verdict)
-            return
-        title = (
-            f"Setting {found.setting}, {found.n_cells} labels; {100 * found.level:g} % intervals from drawing "
-            f"{found.drawn} again, {found.n_resamples} times"
+    loaded = {name: load_model(path).named(sides) for name, path in _names(models).items()}
+    given: dict[str, Any] = {"scoring": scoring, "n_resamples": resamples, "level": level, "random_state": seed}
+    with terminal.working("Hold-out and resamples"):
+        found = compared(
+            {name: each.model for name, each in loaded.items()},
+            setting or _tuned_for(loaded),
+            sides=next(iter(loaded.values())).sides,
+            **given,
         )
-        headings = [name if name == found.scoring else name.replace("_", " ") for name in columns]
-        lines = [[str(line[0]), *map(number, line[1:])] for line in zip(*columns.values(), strict=True)]
-        terminal.result(figures, title, make_table(headings, lines), found.verdict)
+    for note in found.notes:
+        terminal.note(note)
+    same = ("setting", "scoring", "level", "scores", "best_shares", "methods", "verdict")
+    figures = {
+        **{name: getattr(found, name) for name in same},
+        "differences": [vars(each) for each in found.differences],
+        "cells": found.n_cells,
+        "resamples": found.n_resamples,
+        "undefined": found.n_undefined,
+    }
+    title = (
+        f"Setting {found.setting}, {found.n_cells} labels; {100 * found.level:g} % intervals from drawing "
+        f"{found.drawn} again, {found.n_resamples} times"
+    )
+    columns = found.columns()
+    headings = [name if name == found.scoring else name.replace("_", " ") for name in columns]
+    terminal.table(columns, figures, title=title, output=target.output, headings=headings, verdict=found.verdict)
 
 
 def _tuned_for(loaded: dict[str, Loaded]) -> str:

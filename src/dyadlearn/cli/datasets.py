@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ import typer
 from dyadlearn import datasets
 from dyadlearn._files.tables import write_grid
 from dyadlearn._tables import Ids
-from dyadlearn.cli.options import Force, Json, Quiet, check_target
+from dyadlearn.cli.options import Force, check_target, taking_options
 from dyadlearn.cli.terminal import Terminal, make_table
 from dyadlearn.datasets._home import resolve_home
 
@@ -26,67 +25,53 @@ DataHome = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class _Set:
-    """A data set by the name the command line gives it."""
-
-    what: str
-    size: str
-    load: Callable[[Path | None], Any]
-
-
 def _yamanishi(name: str) -> Callable[[Path | None], Any]:
     return lambda home: datasets.fetch_yamanishi(name, data_home=home)
 
 
-def _ratings(name: str) -> Callable[[Path | None], Any]:
-    return lambda home: datasets.load_ratings(name, data_home=home)
-
-
-_SETS = {
-    "debtags": _Set("Debian packages × tags; part of dyadlearn", "1500 × 151", lambda home: datasets.load_debtags()),
-    "nr": _Set("nuclear receptors × drugs (Yamanishi 2008)", "26 × 54", _yamanishi("nr")),
-    "gpcr": _Set("GPCRs × drugs (Yamanishi 2008)", "95 × 223", _yamanishi("gpcr")),
-    "ic": _Set("ion channels × drugs (Yamanishi 2008)", "204 × 210", _yamanishi("ic")),
-    "e": _Set("enzymes × drugs (Yamanishi 2008)", "664 × 445", _yamanishi("e")),
-    "davis": _Set("kinases × inhibitors (Davis 2011)", "442 × 68", lambda home: datasets.fetch_davis(data_home=home)),
-    "kiba": _Set("drugs × kinases, 3/4 missing", "2111 × 229", lambda home: datasets.fetch_kiba(data_home=home)),
-    "douban": _Set("users × movies (Monti 2017); from a folder only", "3000 × 3000", _ratings("douban")),
-    "flixster": _Set("users × movies (Monti 2017); from a folder only", "3000 × 3000", _ratings("flixster")),
-    "lshtc": _Set("texts × topics; from a folder only", "4463 × 1139", lambda home: datasets.load_lshtc(home)),
-    "hummingbird": _Set("plants × birds; from a folder only", "20 × 8", lambda home: datasets.load_hummingbird(home)),
+# What a data set is about, its size, and how it is loaded.
+_SETS: dict[str, tuple[str, str, Callable[[Path | None], Any]]] = {
+    "debtags": ("Debian packages × tags; part of dyadlearn", "1500 × 151", lambda home: datasets.load_debtags()),
+    "nr": ("nuclear receptors × drugs (Yamanishi 2008)", "26 × 54", _yamanishi("nr")),
+    "gpcr": ("GPCRs × drugs (Yamanishi 2008)", "95 × 223", _yamanishi("gpcr")),
+    "ic": ("ion channels × drugs (Yamanishi 2008)", "204 × 210", _yamanishi("ic")),
+    "e": ("enzymes × drugs (Yamanishi 2008)", "664 × 445", _yamanishi("e")),
+    "davis": ("kinases × inhibitors (Davis 2011)", "442 × 68", lambda home: datasets.fetch_davis(data_home=home)),
+    "kiba": ("drugs × kinases, 3/4 missing", "2111 × 229", lambda home: datasets.fetch_kiba(data_home=home)),
+    "hummingbird": ("plants × birds; from a folder only", "20 × 8", lambda home: datasets.load_hummingbird(home)),
 }
 
 
 @app.command("list")
-def list_sets(json: Json = False, quiet: Quiet = False) -> None:
+@taking_options
+def list_sets(terminal: Terminal) -> None:
     """List the data sets."""
-    with Terminal(json, quiet) as terminal:
-        figures = {name: {"what": entry.what, "size": entry.size} for name, entry in _SETS.items()}
-        rows = [(name, entry.what, entry.size) for name, entry in _SETS.items()]
-        terminal.result({"datasets": figures}, make_table(("name", "what", "size"), rows, left=2))
+    figures = {name: {"what": what, "size": size} for name, (what, size, _) in _SETS.items()}
+    rows = [(name, what, size) for name, (what, size, _) in _SETS.items()]
+    terminal.result({"datasets": figures}, make_table(("name", "what", "size"), rows, left=2))
 
 
 @app.command()
-def path(data_home: DataHome = None, json: Json = False, quiet: Quiet = False) -> None:
+@taking_options
+def path(*, data_home: DataHome = None, terminal: Terminal) -> None:
     """Print the folder in which data sets are looked for and downloaded to."""
-    with Terminal(json, quiet) as terminal:
-        home = str(resolve_home(data_home))
-        terminal.result({"path": home})
-        if not json:
-            typer.echo(home)
+    home = str(resolve_home(data_home))
+    terminal.result({"path": home})
+    if not terminal.json:
+        typer.echo(home)
 
 
 @app.command()
+@taking_options
 def fetch(
     name: Annotated[str, typer.Argument(help="A name out of: dyadlearn datasets list.")],
+    *,
     to: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Also write labels.csv, instances.csv and tasks.csv here.")
     ] = None,
     data_home: DataHome = None,
     force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    terminal: Terminal,
 ) -> None:
     """Download a data set unless it is there already, and write it as tables if asked to.
 
@@ -96,21 +81,21 @@ def fetch(
 
         dyadlearn tune nr/labels.csv --instances nr/instances.csv --tasks nr/tasks.csv --setting D -o nr.dyad
     """
-    with Terminal(json, quiet) as terminal:
-        if name not in _SETS:
-            raise ValueError(f"There is no data set {name!r}: the names are {', '.join(_SETS)}.")
-        targets = [] if to is None else [to / f"{table}.csv" for table in ("labels", "instances", "tasks")]
-        for target in targets if to is not None and to.exists() else ():
-            check_target(target, force)
-        with terminal.working(f"Fetching {name}"):
-            data = _SETS[name].load(data_home)
-        if to is not None:
-            _write(data, name, to, targets)
-        shape = list(data.Y.shape) if "Y" in data else None
-        terminal.result({"name": name, "shape": shape, "files": [str(target) for target in targets]})
-        terminal.say(f"{name}: {_SETS[name].what}" + (f", {shape[0]} × {shape[1]}." if shape else "."))
-        if targets:
-            terminal.say(f"Wrote {', '.join(target.name for target in targets)} to {to}.")
+    if name not in _SETS:
+        raise ValueError(f"There is no data set {name!r}: the names are {', '.join(_SETS)}.")
+    what, _, load = _SETS[name]
+    targets = [] if to is None else [to / f"{table}.csv" for table in ("labels", "instances", "tasks")]
+    for target in targets if to is not None and to.exists() else ():
+        check_target(target, force)
+    with terminal.working(f"Fetching {name}"):
+        data = load(data_home)
+    if to is not None:
+        _write(data, name, to, targets)
+    shape = list(data.Y.shape) if "Y" in data else None
+    terminal.result({"name": name, "shape": shape, "files": [str(target) for target in targets]})
+    terminal.say(f"{name}: {what}" + (f", {shape[0]} × {shape[1]}." if shape else "."))
+    if targets:
+        terminal.say(f"Wrote {', '.join(target.name for target in targets)} to {to}.")
 
 
 def _write(data: Any, name: str, folder: Path, targets: list[Path]) -> None:

@@ -12,8 +12,8 @@ import typer
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, landscape, screen
 from dyadlearn._files.tables import writing
 from dyadlearn._tables import Ids, Table
-from dyadlearn.cli.options import Force, Json, Quiet, check_target
-from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.cli.options import Force, check_target
+from dyadlearn.cli.terminal import Terminal, column_table, make_table
 from dyadlearn.datasets import debtags_kernels, load_debtags
 from dyadlearn.diagnostics.fitted import known_settings
 from dyadlearn.holdout import Units
@@ -31,12 +31,12 @@ _NEW = {"A": "A: pair", "B": "B: new package", "C": "C: new tag", "D": "D: both 
 
 
 def demo(
+    *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page about the model goes.")] = Path(
         "report.html"
     ),
     force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    terminal: Terminal,
 ) -> None:
     """Tune the three models on Debian packages and tags, list the likeliest missing tags, write a report.
 
@@ -47,40 +47,32 @@ def demo(
         dyadlearn demo
     """
     start = time.perf_counter()
-    with Terminal(json, quiet) as terminal:
-        writes = not output.exists() or force
-        check_target(output, force=True)
-        data = load_debtags()
-        m, q = data.Y.shape
-        terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
-        models = _fitted(data)
-        model = models["two-step"]
-        scores, popularity = _scores(models, terminal), _popularity(model)
-        said = "\nAUC in each setting: popularity alone, then each model with its best λ of four:"
-        terminal.say(said, _comparison(scores, popularity))
-        terminal.say(
-            "Exact hold-out: what a score is about was never seen by its model, and none was fitted again. (Kronecker "
-            "ridge answers in D too, in ten seconds more.)\n"
-        )
-        best = scores["two-step"]["A"]
-        model.set_alpha(best["alpha"], best["task_alpha"])
-        likeliest = screen(model, "A", label=0.0, k=10)
-        terminal.say("The likeliest tags that nobody has given:", _missing(likeliest))
-        if writes:
-            _write_report(model, output, terminal)
-        else:
-            terminal.note(f"{output} exists already and was left as it is: --force replaces it, -o writes elsewhere.")
-        terminal.result(
-            {
-                "instances": m,
-                "tasks": q,
-                "models": scores,
-                "baselines": popularity,
-                "likeliest_missing": likeliest.columns(),
-                "report": str(output) if writes else None,
-            }
-        )
-        terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
+    writes = not output.exists() or force
+    check_target(output, force=True)
+    data = load_debtags()
+    m, q = data.Y.shape
+    terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
+    models = _fitted(data)
+    model = models["two-step"]
+    scores, popularity = _scores(models, terminal), _popularity(model)
+    said = "\nAUC in each setting: popularity alone, then each model with its best λ of four:"
+    terminal.say(said, _comparison(scores, popularity))
+    terminal.say(
+        "Exact hold-out: what a score is about was never seen by its model, and none was fitted again. (Kronecker "
+        "ridge answers in D too, in ten seconds more.)\n"
+    )
+    best = scores["two-step"]["A"]
+    model.set_alpha(best["alpha"], best["task_alpha"])
+    likeliest = screen(model, "A", label=0.0, k=10).columns()
+    listed = {"package": likeliest["instance"], "tag": likeliest["task"], "score": likeliest["prediction"]}
+    terminal.say("The likeliest tags that nobody has given:", column_table(listed, 2))
+    if writes:
+        _write_report(model, output, terminal)
+    else:
+        terminal.note(f"{output} exists already and was left as it is: --force replaces it, -o writes elsewhere.")
+    figures = {"instances": m, "tasks": q, "models": scores, "baselines": popularity, "likeliest_missing": likeliest}
+    terminal.result({**figures, "report": str(output) if writes else None})
+    terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
 
 
 def _fitted(data: Any) -> dict[str, Any]:
@@ -138,12 +130,6 @@ def _comparison(scores: dict[str, dict[str, dict[str, Any]]], popularity: dict[s
 def _cell(best: dict[str, Any]) -> str:
     alphas = [best["alpha"]] + ([] if best["task_alpha"] is None else [best["task_alpha"]])
     return f"{best['auc']:.3f} ({', '.join(f'{alpha:g}' for alpha in alphas)})"
-
-
-def _missing(found: Any) -> Any:
-    columns = found.columns()
-    rows = zip(columns["instance"], columns["task"], map(number, columns["prediction"]), strict=True)
-    return make_table(("package", "tag", "score"), rows, left=2)
 
 
 def _write_report(model: TwoStepRidge, path: Path, terminal: Terminal) -> None:

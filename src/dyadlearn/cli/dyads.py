@@ -10,10 +10,10 @@ import difflib
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from dyadlearn._files.tables import (
 from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Source, open_source, training_side
 from dyadlearn.cli.files import Files
-from dyadlearn.cli.options import LabelOptions, Reading, SeveralReading
+from dyadlearn.cli.options import LabelOptions, Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import averaged_pairs
@@ -72,10 +72,11 @@ def read_dyads(
     labels: Path,
     instances: Files,
     tasks: Files | None,
-    options: Reading | SeveralReading,
+    how: Reading,
     terminal: Terminal,
     *,
     may_list: bool = True,
+    usual: str = "linear",
 ) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
 
@@ -84,46 +85,56 @@ def read_dyads(
     labels : Path
     instances : Files
     tasks : Files or None
-    options : Reading or SeveralReading
+    how : Reading
     terminal : Terminal
         Told what was left out, dropped or averaged.
     may_list : bool, default=True
         As in `read_labels`.
+    usual : str, default="linear"
+        The kernel of features where none is asked for.
     """
-    kernels = instances.said_of_each(options.kernel, "--kernel", may_be_common=True)
-    task_kernels = {} if tasks is None else tasks.said_of_each(options.task_kernel, "--task-kernel", may_be_common=True)
-    if options.fingerprint and not (options.instances_smiles or options.tasks_smiles):
+    if how.fingerprint and not (how.instances_smiles or how.tasks_smiles):
         raise ValueError(
             "--fingerprint goes with SMILES: name their column by --instances-smiles or --tasks-smiles, or leave "
             "--fingerprint out."
         )
-    first = _opened(instances, options.instances_smiles, "--instances-smiles", kernels)
-    second = {} if tasks is None else _opened(tasks, options.tasks_smiles, "--tasks-smiles", task_kernels)
-    task_ids = _known_ids(first if options.transpose else second)
-    grid = read_labels(labels, options, terminal, task_ids, may_list=may_list)
-    for source in first.values():
-        _check_headings(labels, grid.row_ids, source)
-    for source in second.values():
-        _check_headings(labels, grid.column_ids, source)
-    _check_orientation(grid, labels, next(iter(first.values())), next(iter(second.values()), None))
-    (m, q), how = grid.values.shape, (options.fingerprint, options.drop_invalid, terminal, options.usual_kernel)
-    places = {
-        name: _places(source, grid.row_ids, m, "instances", "rows", labels, terminal) for name, source in first.items()
-    }
-    X, kept = training_side(first, places, kernels, *how, n=m)
-    T, kept_tasks = None, None
-    if second:
-        places = {
-            name: _places(source, grid.column_ids, q, "tasks", "columns", labels, terminal)
-            for name, source in second.items()
-        }
-        T, kept_tasks = training_side(second, places, task_kernels, *how, n=q)
+    first = _opened(instances, how.kernel, "--kernel", how.instances_smiles)
+    second = None if tasks is None else _opened(tasks, how.task_kernel, "--task-kernel", how.tasks_smiles)
+    known = first if how.transpose else second
+    grid = read_labels(labels, how, terminal, None if known is None else known.ids, may_list=may_list)
+    if lies_on_its_side(grid.row_ids, grid.column_ids, first.ids, None if second is None else second.ids):
+        raise IdError(
+            f"{labels} lies on its side: its columns are the ids of {next(iter(instances.paths.values()))}, and "
+            "instances belong in the rows. Add --transpose."
+        )
+
+    def made(side: _Side, ids: Ids | None, n: int, *words: str) -> tuple[Entities, np.ndarray | None]:
+        places = {name: _places(source, ids, n, *words, labels, terminal) for name, source in side.sources.items()}
+        return training_side(side.sources, places, side.kernels, how, terminal, n=n, usual=usual)
+
+    m, q = grid.values.shape
+    X, kept = made(first, grid.row_ids, m, "instances", "rows")
+    T, kept_tasks = (None, None) if second is None else made(second, grid.column_ids, q, "tasks", "columns")
     grid = grid.take(kept, kept_tasks)
     task_ids = grid.column_ids or (None if T is None else T.table.row_ids)
     return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
 
 
-def _opened(files: Files, smiles: str | list[str] | None, option: str, kernels: Mapping[str, str]) -> dict[str, Source]:
+class _Side(NamedTuple):
+    """The files of one side, opened, and their kernels where these are given."""
+
+    sources: dict[str, Source]
+    kernels: dict[str, str]
+
+    @property
+    def ids(self) -> Ids | None:
+        """The ids of the first file that has some."""
+        return next((source.ids for source in self.sources.values() if source.ids is not None), None)
+
+
+def _opened(files: Files, kernel: Sequence[str] | None, kernel_option: str, smiles: Sequence[str] | None) -> _Side:
+    option = f"{files.option}-smiles"
+    kernels = files.said_of_each(kernel, kernel_option, may_be_common=True)
     columns = files.said_of_each(smiles, option, may_be_common=False)
     found: dict[str, Source] = {}
     for name, path in files.paths.items():
@@ -135,12 +146,7 @@ def _opened(files: Files, smiles: str | list[str] | None, option: str, kernels: 
                 f"{str(error).removesuffix('.')}: add {option} {shlex.quote(column)} if the column holds SMILES, or "
                 "leave it out."
             ) from None
-    return found
-
-
-def _known_ids(sources: Mapping[str, Source]) -> Ids | None:
-    """Return the ids of a side, out of the first of its files that has some."""
-    return next((source.ids for source in sources.values() if source.ids is not None), None)
+    return _Side(found, kernels)
 
 
 def read_labels(
@@ -246,26 +252,6 @@ def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
     return cells
 
 
-def _check_headings(labels: Path, labelled: Ids | None, source: Source) -> None:
-    """Refuse files whose first line, which is read as headings, begins with an id: they have none."""
-    if source.ids is None or labelled is None:
-        return
-    for path, corner, ids in ((labels, labelled.name, source.ids), (source.path, source.ids.name, labelled)):
-        if corner is not None and corner in ids.labels:
-            raise DataFileError(
-                f"{path}, first line: {corner!r} is an id, but headings belong there. Put a line of headings above."
-            )
-
-
-def _check_orientation(grid: Table, labels: Path, instances: Source, tasks: Source | None) -> None:
-    """Tell somebody whose labels lie on their side."""
-    if lies_on_its_side(grid.row_ids, grid.column_ids, instances.ids, None if tasks is None else tasks.ids):
-        raise IdError(
-            f"{labels} lies on its side: its columns are the ids of {instances.path}, and instances belong in the "
-            "rows. Add --transpose."
-        )
-
-
 def _places(
     source: Source, wanted: Ids | None, n: int, side: str, axis: str, labels: Path, terminal: Terminal
 ) -> np.ndarray | None:
@@ -282,6 +268,11 @@ def _places(
                 f"Only one of {source.path} and {labels} has ids: the {side} are taken in the order they stand."
             )
         return None
+    for path, corner, ids in ((labels, wanted.name, source.ids), (source.path, source.ids.name, wanted)):
+        if corner is not None and corner in ids.labels:
+            raise DataFileError(
+                f"{path}, first line: {corner!r} is an id, but headings belong there. Put a line of headings above."
+            )
     lacking = list(map(str, source.ids.lacking(wanted.labels)))
     if lacking:
         raise IdError(_lacking(lacking, source, wanted, axis, labels))
@@ -292,38 +283,33 @@ def _places(
 
 
 def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels: Path) -> str:
+    """Return which labelled entities a file lacks, with the ids in it that may be meant."""
     assert source.ids is not None
-    # Those that are labelled already are not meant.
-    known = list(map(str, wanted.lacking(source.ids.labels)))
-    if len(lacking) == len(wanted):
-        alike = next((f" {label!r} and {words}." for label in lacking if (words := _alike(label, known))), "")
-        return (
-            f"None of the {len(wanted)} {axis} of {labels} ({shown(lacking, 3)}) is in {source.path}, whose ids are "
-            f"such as {shown(known, 3)}.{alike}"
-        )
+    known = list(map(str, wanted.lacking(source.ids.labels)))  # those that are labelled already are not meant
     named = []
     for label in lacking[:5]:
-        # Comparing takes too long with very many.
-        close = difflib.get_close_matches(label, known, n=1, cutoff=0.8) if len(known) <= _MANY else []
-        hint = _alike(label, known) or (f"did you mean {close[0]!r}?" if close else "")
-        named.append(repr(label) + (f" ({hint})" if hint else ""))
-    more = ", …" if len(lacking) > 5 else ""
-    return f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {source.path}: {', '.join(named)}{more}."
+        close = _closest(label, known)
+        named.append(repr(label) if close is None else f"{label!r} (did you mean {close!r}?)")
+    listed = ", ".join(named) + (", …" if len(lacking) > 5 else "")
+    if len(lacking) == len(wanted):
+        such = f"whose ids are such as {shown(known, 3)}"
+        return f"None of the {len(wanted)} {axis} of {labels} is in {source.path}, {such}: {listed}."
+    return f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {source.path}: {listed}."
 
 
-def _alike(label: str, known: list[str]) -> str:
-    """Say which known id is the same but for its spelling, and how they differ; nothing where there is none."""
-    spellings: tuple[tuple[str, Callable[[str], Any]], ...] = (
-        ("differs only in case", str.casefold),
-        ("is the same number", as_number),
-        ("differs only in blanks and punctuation", lambda text: re.sub(r"[\W_]", "", text).casefold() or None),
+def _closest(label: str, known: list[str]) -> str | None:
+    """Return the known id that is the same but for case, punctuation or the form of a number, else the most similar."""
+    spellings: tuple[Callable[[str], Any], ...] = (
+        as_number,
+        lambda text: re.sub(r"[\W_]", "", text).casefold() or None,
     )
-    for words, spelled in spellings:
-        own = spelled(label)
-        found = next((other for other in known if own is not None and spelled(other) == own), None)
+    for spelled in spellings:
+        found = next((other for other in known if spelled(other) == spelled(label) is not None), None)
         if found is not None:
-            return f"{found!r} {words}"
-    return ""
+            return found
+    # Comparing takes too long with very many.
+    close = difflib.get_close_matches(label, known, n=1, cutoff=0.8) if len(known) <= _MANY else []
+    return close[0] if close else None
 
 
 def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:

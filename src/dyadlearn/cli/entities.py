@@ -17,7 +17,7 @@ from dyadlearn._files.tables import as_number, id_text, is_blank, read_cells, su
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.cli.files import Files, file_options
-from dyadlearn.cli.options import parse_options, parse_values
+from dyadlearn.cli.options import Reading, parse_options, parse_values
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
@@ -29,13 +29,15 @@ __all__ = [
     "Recipe",
     "Recipes",
     "Source",
+    "in_words",
     "n_entities",
     "new_entities",
     "new_side",
     "open_new",
     "open_source",
+    "recipes_from_state",
+    "recipes_state",
     "take_rows",
-    "training_entities",
     "training_side",
     "with_row_ids",
 ]
@@ -88,11 +90,6 @@ class Recipe(Stored):
         return self.kernel, self.params or None
 
     @property
-    def members(self) -> dict[str, Recipe]:
-        """The recipe of each file of the side."""
-        return {"": self}
-
-    @property
     def in_words(self) -> str:
         """What the side is made of, for people."""
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
@@ -108,42 +105,37 @@ class Recipe(Stored):
         return self.kind in kinds and all(len(path) == len(self.names or ()) for path in self.paths)
 
 
-@dataclass(frozen=True)
-class Recipes(Stored):
-    """How the rows of a side came to be that has several descriptions; as a `Recipe`, for each of them.
+#: The recipes of one side by the names of its descriptions; that of a single file without a name is "".
+Recipes = dict[str, Recipe]
 
-    Attributes
-    ----------
-    descriptions : dict of str to Recipe
-    """
 
-    descriptions: dict[str, Recipe]
+def in_words(recipes: Recipes | None) -> str:
+    """Return what a side is made of, for people."""
+    parts = [f"{name}: {recipe.in_words}" if name else recipe.in_words for name, recipe in (recipes or {}).items()]
+    return "; ".join(parts) or "none"
 
-    @property
-    def members(self) -> dict[str, Recipe]:
-        """The recipe of each file of the side."""
-        return self.descriptions
 
-    @property
-    def in_words(self) -> str:
-        """What the side is made of, for people."""
-        return "; ".join(f"{name}: {recipe.in_words}" for name, recipe in self.members.items())
+def recipes_state(recipes: Recipes | None) -> dict[str, Any] | None:
+    """Return the recipes of a side as plain values, for the model file."""
+    if recipes is None or "" in recipes:
+        return None if recipes is None else recipes[""].state()
+    return {"descriptions": {name: recipe.state() for name, recipe in recipes.items()}}
 
-    def state(self) -> dict[str, Any]:
-        """Return the states of all recipes."""
-        return {"descriptions": {name: recipe.state() for name, recipe in self.members.items()}}
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], where: str) -> Recipes:
-        """Return the recipes that a state describes."""
-        parts = state["descriptions"]
-        if type(parts) is not dict or not parts:
-            raise TypeError("descriptions are names and recipes")
-        try:
-            check_description_names(list(parts), where)
-        except ValueError as error:
-            raise TypeError(str(error)) from error
-        return cls({name: Recipe.from_state(part, where) for name, part in parts.items()})
+def recipes_from_state(state: Any, where: str) -> Recipes | None:
+    """Return the recipes that a state describes; a file may come from anywhere."""
+    if state is None:
+        return None
+    if "descriptions" not in state:
+        return {"": Recipe.from_state(state, where)}
+    parts = state["descriptions"]
+    if type(parts) is not dict or not parts:
+        raise TypeError("descriptions are names and recipes")
+    try:
+        check_description_names(list(parts), where)
+    except ValueError as error:
+        raise TypeError(str(error)) from error
+    return {name: Recipe.from_state(part, where) for name, part in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -184,7 +176,7 @@ class Entities:
     """What a model is given for one side in training: a table (n, d), a kernel or several, and how it was made."""
 
     table: Table | Descriptions
-    recipe: Recipe | Recipes
+    recipes: Recipes
 
 
 def open_source(
@@ -228,29 +220,31 @@ def _texts(path: Path, texts: Sequence[Any], ids: Ids) -> FeatureFile:
     return FeatureFile.of_table(path, Table(np.fromiter(texts, dtype=object, count=len(texts)), ids))
 
 
-def training_entities(
-    source: Source,
-    places: np.ndarray | None,
-    kernel: str | None,
-    fingerprint: str | None,
-    drop_invalid: bool,
+def training_side(
+    sources: Mapping[str, Source],
+    places: Mapping[str, np.ndarray | None],
+    kernels: Mapping[str, str],
+    how: Reading,
     terminal: Terminal,
+    *,
+    n: int,
     usual: str = "linear",
 ) -> tuple[Entities, np.ndarray | None]:
-    """Make one side of the training data out of a file.
+    """Make one side of the training data out of all its files.
 
     Parameters
     ----------
-    source : Source
-    places : integer array of shape (n,) or None
-        Which entities to take, in this order; None takes all as they come.
-    kernel : str or None
-        Name and options of the kernel; None chooses what suits the file.
-    fingerprint : str or None
-        Options of fingerprints.
-    drop_invalid : bool
-        Whether molecules and sequences that cannot be read are left out.
+    sources : mapping of str to Source
+        By the names of what they describe; a single one may have the name "".
+    places : mapping of str to integer array of shape (n,) or None
+        Which entities to take of each file, in this order; None takes all as they come.
+    kernels : mapping of str to str
+        Name and options of the kernels; for others one is chosen that suits the file.
+    how : Reading
+        Of which the options of fingerprints, and whether to leave out what cannot be read.
     terminal : Terminal
+    n : int
+        The number of entities.
     usual : str, default="linear"
         The kernel of features where none is asked for.
 
@@ -258,40 +252,72 @@ def training_entities(
     -------
     entities : Entities
     kept : integer array or None
-        Which of the entities are left, None for all.
+        Which of the entities are left, those that all files describe; None for all.
     """
-    name, params = (None, {}) if kernel is None else parse_options(kernel)
-    if source.kind == "table":
-        return _of_numbers(source, places, name, params, usual, terminal), None
+    tables: dict[str, Table] = {}
+    recipes: Recipes = {}
+    kept: dict[str, np.ndarray] = {}
+    for name, source in sources.items():
+        kernel, params = parse_options(kernels[name]) if name in kernels else (None, {})
+        if source.kind in ("smiles", "sequences"):
+            tables[name], recipes[name], kept[name] = _of_texts(source, places[name], kernel, params, how, terminal)
+            continue
+        if source.kind == "table":
+            tables[name], recipes[name] = _of_numbers(source, places[name], kernel, params, usual, terminal)
+        else:
+            tables[name], recipes[name] = _of_ranks(source.table(places[name]), params)
+        kept[name] = np.arange(tables[name].values.shape[0])
+    left = reduce(np.intersect1d, kept.values())
+    for name, own in kept.items():
+        if len(own) > len(left):
+            tables[name], recipes[name] = _cut(tables[name], recipes[name], np.searchsorted(own, left))
+    table = tables[""] if "" in tables else Descriptions(tables)
+    return Entities(table, recipes), left if len(left) < n else None
+
+
+def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]:
+    """Return some of the entities that one file describes; a kernel is cut on both axes."""
+    if recipe.of_model[0] != "precomputed":
+        return table.take(rows), recipe
+    sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
+    paths = [recipe.paths[row] for row in rows] if recipe.paths else []
+    return table.take(rows, rows), replace(recipe, sequences=sequences, paths=paths)
+
+
+def _of_texts(
+    source: Source,
+    places: np.ndarray | None,
+    kernel: str | None,
+    params: dict[str, Any],
+    how: Reading,
+    terminal: Terminal,
+) -> tuple[Table, Recipe, np.ndarray]:
+    """Return what molecules or sequences are as numbers, and which of them could be read."""
     table = source.table(places)
-    if source.kind == _TAXONOMY:
-        return _of_ranks(table, params), None
     if source.kind == "smiles":
-        name = name or "tanimoto"
-        options = parse_values(fingerprint) if fingerprint else {}
-        check_kernel(name, params)
-        recipe = Recipe("smiles", name, params, source.column, options)
+        kernel = kernel or "tanimoto"
+        check_kernel(kernel, params)
+        options = parse_values(how.fingerprint) if how.fingerprint else {}
+        recipe = Recipe("smiles", kernel, params, source.column, options)
     else:
-        name = name or "smith-waterman"
-        if name not in _SEQUENCE_KERNELS:
-            raise KernelError(f"Sequences have the kernels {' and '.join(_SEQUENCE_KERNELS)}, found {name!r}.")
-        recipe = Recipe("sequences", name, params)
-    # Texts have ids, which tell afterwards who is left.
-    assert table.row_ids is not None
-    values, left = _of_training(list(table.values), list(table.row_ids.labels), recipe, drop_invalid, terminal)
+        recipe = Recipe("sequences", kernel or "smith-waterman", params)
+        if recipe.kernel not in _SEQUENCE_KERNELS:
+            raise KernelError(f"Sequences have the kernels {' and '.join(_SEQUENCE_KERNELS)}, found {kernel!r}.")
+    values, left = _features(table, recipe, "drop" if how.drop_invalid else "raise", terminal)
+    assert table.row_ids is not None  # texts have ids, which tell afterwards who is left
     kept = table.row_ids.positions(left, str(source.path))
-    if name == "smith-waterman":
+    if recipe.kernel == "smith-waterman":
         recipe = replace(recipe, sequences=list(table.values[kept]))
-    made = Entities(Table(values, table.row_ids.take(kept)), recipe)
-    return made, kept if len(kept) < len(table.row_ids) else None
+    return Table(values, table.row_ids.take(kept)), recipe, kept
 
 
-def _of_ranks(table: Table, params: dict[str, Any]) -> Entities:
+def _of_ranks(table: Table, params: dict[str, Any]) -> tuple[Table, Recipe]:
     """Return the kernel of a taxonomy, and the names of its ranks for new ones to be compared with."""
     options = dict(params)
     assert table.column_ids is not None
-    ranks = options.pop("ranks", None)
-    ranks = list(map(str, table.column_ids.labels)) if ranks is None else _separated(ranks)
+    ranks = table.column_ids
+    if "ranks" in options:
+        ranks = make_ids(_separated(options.pop("ranks")), None, "The list of ranks of the kernel taxonomy")
     if "weights" in options:
         numbers = [as_number(weight) for weight in _separated(options["weights"])]
         if None in numbers:
@@ -302,11 +328,10 @@ def _of_ranks(table: Table, params: dict[str, Any]) -> Entities:
         raise KernelError(f"The kernel taxonomy takes ranks, weights and normalized, found {shown(sorted(unknown))}.")
     if not isinstance(options.get("normalized", True), bool):
         raise KernelError(f"The kernel taxonomy is normalized=true or false, found {options['normalized']!r}.")
-    if len(set(ranks)) < len(ranks):
-        raise KernelError(f"The kernel taxonomy takes every rank once, found {'/'.join(ranks)}.")
-    table = table.take(None, table.column_ids.positions(ranks, "the file's ranks"))
-    recipe = Recipe(_TAXONOMY, _TAXONOMY, options, names=ranks, paths=table.values.tolist())
-    return Entities(Table(taxonomy_kernel(table.values, **options), table.row_ids), recipe)
+    table = table.take(None, table.column_ids.positions(ranks.labels, "the file's ranks"))
+    names = list(map(str, ranks.labels))
+    recipe = Recipe(_TAXONOMY, _TAXONOMY, options, names=names, paths=table.values.tolist())
+    return Table(taxonomy_kernel(table.values, **options), table.row_ids), recipe
 
 
 def _separated(text: Any) -> list[str]:
@@ -315,13 +340,8 @@ def _separated(text: Any) -> list[str]:
 
 
 def _of_numbers(
-    source: Source,
-    places: np.ndarray | None,
-    name: str | None,
-    params: dict[str, Any],
-    usual: str,
-    terminal: Terminal,
-) -> Entities:
+    source: Source, places: np.ndarray | None, name: str | None, params: dict[str, Any], usual: str, terminal: Terminal
+) -> tuple[Table, Recipe]:
     path, rows, columns = source.path, source.ids, source.file.columns
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
         terminal.note(
@@ -334,7 +354,7 @@ def _of_numbers(
         table = source.table(places)
         check_features(table, path)
         names = None if columns is None else list(map(id_text, columns.labels))
-        return Entities(table, Recipe("features", name or usual, params, names=names))
+        return table, Recipe("features", name or usual, params, names=names)
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
     table = source.table()
@@ -345,64 +365,16 @@ def _of_numbers(
         raise KernelError(f"{path} has {m} rows and {n} columns, but a precomputed kernel is square.")
     table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
     check_features(table, path)
-    return Entities(replace(table, column_ids=None), Recipe("kernel", "precomputed"))
-
-
-def training_side(
-    sources: Mapping[str, Source],
-    places: Mapping[str, np.ndarray | None],
-    kernels: Mapping[str, str],
-    *how: Any,
-    n: int,
-) -> tuple[Entities, np.ndarray | None]:
-    """Make one side of the training data out of all its files.
-
-    Parameters
-    ----------
-    sources : mapping of str to Source
-        By the names of what they describe; a single one may have the name "".
-    places : mapping of str to integer array of shape (n,) or None
-    kernels : mapping of str to str
-    *how
-        The rest of what `training_entities` takes.
-    n : int
-        The number of entities.
-
-    Returns
-    -------
-    entities : Entities
-    kept : integer array or None
-        Which of the entities are left, those that all files describe; None for all.
-    """
-    made = {name: training_entities(source, places[name], kernels.get(name), *how) for name, source in sources.items()}
-    if "" in made:
-        return made[""]
-    own = {name: np.arange(n) if kept is None else kept for name, (_, kept) in made.items()}
-    left = reduce(np.intersect1d, own.values())
-    cut = {name: _cut(found, np.searchsorted(own[name], left)) for name, (found, _) in made.items()}
-    tables = {name: found.table for name, found in cut.items()}
-    recipes = Recipes({name: found.recipe.members[""] for name, found in cut.items()})
-    return Entities(Descriptions(tables), recipes), left if len(left) < n else None
-
-
-def _cut(entities: Entities, rows: np.ndarray) -> Entities:
-    """Return some of the entities that one file describes; a kernel is cut on both axes."""
-    table, recipe = entities.table, entities.recipe.members[""]
-    assert isinstance(table, Table)
-    if recipe.of_model[0] != "precomputed":
-        return replace(entities, table=table.take(rows))
-    sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
-    paths = [recipe.paths[row] for row in rows] if recipe.paths else []
-    return Entities(table.take(rows, rows), replace(recipe, sequences=sequences, paths=paths))
+    return replace(table, column_ids=None), Recipe("kernel", "precomputed")
 
 
 def new_side(
     files: Files,
-    recipe: Recipe | Recipes,
+    recipes: Recipes,
     ids: Ids | None,
     terminal: Terminal,
     *,
-    smiles: str | Sequence[str] | None = None,
+    smiles: Sequence[str] | None = None,
     smiles_option: str = "--smiles",
     asked: Sequence[Hashable] | None = None,
 ) -> Table | Descriptions:
@@ -411,9 +383,9 @@ def new_side(
     Parameters
     ----------
     files : Files
-    recipe, ids, terminal
+    recipes, ids, terminal
         As in `new_entities`.
-    smiles : str, sequence of str or None
+    smiles : sequence of str or None
         The columns of molecules, by the names of the files, where they are called otherwise than in training.
     smiles_option : str
         How the command line calls that.
@@ -421,28 +393,27 @@ def new_side(
         Who is asked for. Of a file that can be read in part the others are not read. None asks for all, or, of such a
         file, for those that the files beside it describe.
     """
-    wanted = recipe.members
-    if set(files.paths) != set(wanted):
-        told = "in one file, without a name" if "" in wanted else f"by the descriptions {shown(list(wanted), 12)}"
-        such = "FILE" if "" in wanted else f"{next(iter(wanted))}=FILE"
+    if set(files.paths) != set(recipes):
+        told = "in one file, without a name" if "" in recipes else f"by the descriptions {shown(list(recipes), 12)}"
+        such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
         found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
         raise ValueError(
             f"The model was made {told}: give new ones alike, such as {files.option} {such}; found {found}."
         )
     columns = files.said_of_each(smiles, smiles_option, may_be_common=False)
     for name, column in columns.items():
-        if (kind := wanted[name].kind) != "smiles":
+        if (kind := recipes[name].kind) != "smiles":
             kind = "a kernel" if kind == "kernel" else kind
             raise ValueError(
                 f"{smiles_option} {column}: the model was made from {kind}, not from SMILES, so leave it out."
             )
-    sources = {name: open_new(path, wanted[name], columns.get(name)) for name, path in files.paths.items()}
+    sources = {name: open_new(path, recipes[name], columns.get(name)) for name, path in files.paths.items()}
     if all(source.file.is_whole for source in sources.values()):
         asked = None  # nothing is saved by leaving somebody out
     elif asked is None:
         known = (source.ids for source in sources.values() if source.file.is_whole)
         asked = next((found.labels for found in known if found is not None), None)
-    tables = {name: new_entities(source, wanted[name], ids, terminal, asked=asked) for name, source in sources.items()}
+    tables = {name: new_entities(source, recipes[name], ids, terminal, asked=asked) for name, source in sources.items()}
     if "" in tables:
         return tables[""]
     # Columns are those of training by now, so that rows alone are to be brought into one order.
@@ -520,7 +491,7 @@ def new_entities(
         block = taxonomy_kernel(table.values, np.array(recipe.paths, dtype=object), **recipe.params)
         return Table(block, table.row_ids)
     if source.kind != "table":
-        return replace(table, values=_of_new(table, recipe, terminal))
+        return replace(table, values=_new_features(table, recipe, terminal))
     wanted, what = ids, "ids of training"
     if recipe.kind != "kernel":
         wanted = None if recipe.names is None else make_ids(recipe.names, None, "The list of the model's features")
@@ -562,41 +533,40 @@ def _with_columns(table: Table, path: Path, wanted: Ids, what: str, is_kernel: b
     return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
 
 
-def _of_training(
-    texts: list[Any], labels: list[Any], recipe: Recipe, drop_invalid: bool, terminal: Terminal
-) -> tuple[Array, list[Any]]:
-    """Return fingerprints, word counts or alignments, and the labels of those that could be read."""
-    options: dict[str, Any] = {"on_error": "drop" if drop_invalid else "raise"}
+def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Terminal) -> tuple[Array, list[Any]]:
+    """Return fingerprints, word counts or alignments, and the ids of those that could be read.
+
+    `on_error` is "raise", "drop", or None where the message is not to name an option that leaves out the others.
+    """
+    assert texts.row_ids is not None
+    function: Any
     if recipe.kind == "smiles":
-        from dyadlearn.kernels.chemistry import fingerprints as function
+        from dyadlearn.kernels.chemistry import fingerprints
 
-        options |= recipe.fingerprint
-    elif recipe.kernel == "spectrum":
-        from dyadlearn.kernels.sequences import kmer_counts as function  # type: ignore[assignment]
-
-        options |= recipe.params
+        function, options = fingerprints, recipe.fingerprint
     else:
-        from dyadlearn.kernels.sequences import smith_waterman as function  # type: ignore[assignment]
+        from dyadlearn.kernels.sequences import kmer_counts, smith_waterman
 
-        options |= {**recipe.params, "progress": terminal.progress}
+        function, options = kmer_counts, recipe.params
+        if recipe.kernel != "spectrum":
+            function, options = smith_waterman, {**recipe.params, "progress": terminal.progress}
     try:
-        return function(texts, labels, **options)
+        found: tuple[Array, list[Any]] = function(
+            list(texts.values), list(texts.row_ids.labels), on_error=on_error, **options
+        )
+        return found
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise  # a bug, and no misspelled option
         raise ValueError(f"Unknown option: {error}.") from None
 
 
-def _of_new(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
-    """Return the same of new molecules or sequences; what cannot be read is named."""
+def _new_features(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
+    """Return the same of new molecules or sequences, which are aligned with those of training."""
+    if recipe.kernel != "smith-waterman":
+        return _features(texts, recipe, None, terminal)[0]
+    from dyadlearn.kernels.sequences import SmithWaterman
+
     assert texts.row_ids is not None
     named = dict(zip(texts.row_ids.labels, texts.values, strict=True))
-    if recipe.kind == "smiles":
-        from dyadlearn.kernels.chemistry import MorganFingerprints
-
-        return MorganFingerprints(**recipe.fingerprint).transform(named)
-    from dyadlearn.kernels.sequences import KmerCounts, SmithWaterman
-
-    if recipe.kernel == "spectrum":
-        return KmerCounts(**recipe.params).transform(named)
     return SmithWaterman(**recipe.params, progress=terminal.progress).fit(recipe.sequences).transform(named)

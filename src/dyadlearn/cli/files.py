@@ -66,6 +66,13 @@ class Files:
         return cls({"": path}, option)
 
     @classmethod
+    def single(cls, given: Sequence[str], option: str) -> Files:
+        """Read what an option says of which a command takes one only."""
+        if len(given) > 1:
+            raise ValueError(f"{option} names one file here, found {len(given)}: dyadlearn learn takes several.")
+        return cls.one(Path(given[0]), option)
+
+    @classmethod
     def of(cls, given: Sequence[str], option: str) -> Files:
         """Read what an option says that may be repeated: ``file``, or ``name=file`` each time.
 
@@ -90,12 +97,12 @@ class Files:
         """The files as they are given, without their folders."""
         return " ".join(f"{name}={file_name(path)}" if name else file_name(path) for name, path in self.paths.items())
 
-    def said_of_each(self, given: str | Sequence[str] | None, option: str, *, may_be_common: bool) -> dict[str, str]:
+    def said_of_each(self, given: Sequence[str] | None, option: str, *, may_be_common: bool) -> dict[str, str]:
         """Return what an option says of each file: ``name=text``, or, where that makes sense, one text for all.
 
         Parameters
         ----------
-        given : str, sequence of str or None
+        given : sequence of str or None
         option : str
             How the command line calls it.
         may_be_common : bool
@@ -106,7 +113,7 @@ class Files:
         dict of str to str
             Files of which nothing is said are not in it.
         """
-        texts = [given] if isinstance(given, str) else list(given or ())
+        texts = list(given or ())
         if "" in self.paths:
             if len(texts) > 1:
                 raise ValueError(f"{option} is given {len(texts)} times, but {self.option} names a single file.")

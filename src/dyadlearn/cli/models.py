@@ -6,7 +6,7 @@ A file keeps with a model how its data came to be, so that new data can be made 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,21 +22,23 @@ from dyadlearn import (
     TwoStepRidgeCV,
 )
 from dyadlearn._files.tables import id_text, text_ids, writing
-from dyadlearn._tables import Ids
+from dyadlearn._tables import Ids, Table
 from dyadlearn.cli.dyads import Dyads
-from dyadlearn.cli.entities import Recipe, Recipes
-from dyadlearn.cli.options import MODELS, check_has_tasks, given_options, sides_of
+from dyadlearn.cli.entities import Recipe, Recipes, in_words, new_side, recipes_from_state, recipes_state
+from dyadlearn.cli.files import Files
+from dyadlearn.cli.options import MODELS, ModelArgument, Sides, check_has_tasks, given_options, sides_of
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.fitted import is_network
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.duration import SearchTime
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
 
 __all__ = [
     "Loaded",
-    "called",
+    "ModelFile",
     "check_model",
     "check_online",
     "fitted",
@@ -63,7 +65,6 @@ _PARAMETERS = {
     "task_groups": "task_kernel",
     "keep_labels": "keep_labels",
     "device": "device",
-    "budget": "budget",
     "exhaustive": "exhaustive",
 }
 
@@ -98,61 +99,55 @@ def _parameters(name: str, searches: bool) -> set[str]:
 
 
 def check_online(data: Dyads) -> None:
-    """Refuse what an online model cannot take: sides that are not linear in features."""
+    """Raise for what an online model cannot take: sides that are not linear in features."""
     for side, entities in (("instances", data.instances), ("tasks", data.tasks)):
-        if entities is not None and any(each.of_model[0] != "linear" for each in entities.recipe.members.values()):
-            raise ValueError(f"An online model is linear in features, but its {side} are {entities.recipe.in_words}.")
+        if entities is not None and any(recipe.of_model[0] != "linear" for recipe in entities.recipes.values()):
+            raise ValueError(f"An online model is linear in features, but its {side} are {in_words(entities.recipes)}.")
 
 
-def searched(
-    data: Dyads, name: str, announce: Callable[[SearchTime], None], *, groups: Any, task_groups: Any, **params: Any
-) -> Any:
-    """Fit a model that chooses its regularisation; the parameters are those of the library's searches.
-
-    `announce` is told how long it takes, where folds are solved again.
-    """
+def searched(data: Dyads, name: str, *, groups: Any, task_groups: Any, **params: Any) -> Any:
+    """Fit a model that chooses its regularisation; the parameters are those of the library's searches."""
     scorer(params["scoring"])
     model = _made(_CLASSES[name][1], data, params)
-    model._fit_announced(announce, data.instances.table, data.labels, _tasks(data, name), None, groups, task_groups)
-    # How it was shown is no part of the model.
-    model.progress = None
+    model.fit(data.instances.table, data.labels, _tasks(data, name), groups=groups, task_groups=task_groups)
+    model.progress = None  # how it was shown is no part of the model
     return model
 
 
 def fitted(data: Dyads, name: str, alpha: float, task_alpha: float, intercept: bool, **more: Any) -> Any:
     """Fit a model with a given regularisation, and with those of the other parameters that it has."""
     params = {"alpha": alpha, "task_alpha": task_alpha, "fit_intercept": intercept, **more}
-    model = _made(_CLASSES[name][0], data, params)
-    return model.fit(data.instances.table, data.labels, tasks=_tasks(data, name))
+    return _made(_CLASSES[name][0], data, params).fit(data.instances.table, data.labels, tasks=_tasks(data, name))
 
 
 def learned(data: Dyads, *, groups: Any, task_groups: Any, **params: Any) -> LearnedKernelRidge:
     """Fit a model that learns its kernels; the parameters are those of the library's."""
-    for prefix, entities in (("", data.instances), ("task_", data.tasks)):
-        if entities is not None:
-            kernels = {
-                name: kernel if options is None else (kernel, options)
-                for name, (kernel, options) in ((name, each.of_model) for name, each in entities.recipe.members.items())
-            }
-            params[f"{prefix}kernel"] = kernels.get("", kernels)
+    for prefix, recipes in _recipes(data).items():
+        specs = {name: recipe.of_model for name, recipe in recipes.items()}
+        kernels = {name: kernel if options is None else (kernel, options) for name, (kernel, options) in specs.items()}
+        params[f"{prefix}kernel"] = kernels.get("", kernels)
     model = LearnedKernelRidge(**params)
-    tasks = None if data.tasks is None else data.tasks.table
-    model.fit(data.instances.table, data.labels, tasks=tasks, groups=groups, task_groups=task_groups)
+    model.fit(data.instances.table, data.labels, _tasks(data), groups=groups, task_groups=task_groups)
     model.progress = None
     return model
 
 
 def _made(model: Any, data: Dyads, params: dict[str, Any]) -> Any:
     """Return a model of a class with the kernels of these data; parameters that it lacks were not asked for."""
-    for prefix, entities in (("", data.instances), ("task_", data.tasks)):
-        if entities is not None:
-            kernel, options = entities.recipe.members[""].of_model
-            params = {**params, f"{prefix}kernel": kernel, f"{prefix}kernel_params": options}
+    for prefix, recipes in _recipes(data).items():
+        kernel, options = recipes[""].of_model
+        params = {**params, f"{prefix}kernel": kernel, f"{prefix}kernel_params": options}
     own = model._get_param_names()
     return model(**{name: value for name, value in params.items() if name in own})
 
 
-def _tasks(data: Dyads, name: str) -> Any:
+def _recipes(data: Dyads) -> dict[str, Recipes]:
+    """Return the recipes of the sides by what the parameters of their kernels begin with."""
+    sides = {"": data.instances, "task_": data.tasks}
+    return {prefix: entities.recipes for prefix, entities in sides.items() if entities is not None}
+
+
+def _tasks(data: Dyads, name: str = "") -> Any:
     return None if data.tasks is None or name == "independent" else data.tasks.table
 
 
@@ -169,8 +164,8 @@ class Loaded:
     Attributes
     ----------
     model : estimator
-    instances : Recipe or Recipes
-    tasks : Recipe, Recipes or None
+    instances : dict of str to Recipe
+    tasks : dict of str to Recipe, or None
     origin : dict
         The names of the files it was made from, and how it was chosen.
     versions : dict
@@ -181,19 +176,16 @@ class Loaded:
         Of the file as it was read.
     sides : (str, str) or None
         What an instance and a task are called, where somebody has said so.
-    saved : estimator or None
-        What the file holds, which may wrap the model.
     """
 
     model: Any
-    instances: Recipe | Recipes
-    tasks: Recipe | Recipes | None
+    instances: Recipes
+    tasks: Recipes | None
     origin: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     path: Path | None = None
     checksum: str | None = None
     sides: tuple[str, str] | None = None
-    saved: Any = None
 
     def named(self, words: str | None = None) -> Loaded:
         """Return the model with other words for its sides; None leaves those of its file."""
@@ -206,6 +198,17 @@ class Loaded:
     def names(self) -> SideNames:
         """What the sides are called in tables and sentences."""
         return side_names(self.sides, network=_is_network(self.model))
+
+    def role(self, word: str | None, option: str, roles: tuple[str, str], *more: str) -> str | None:
+        """Return which of the `roles` of the sides an option names, by its own word or by that of the side.
+
+        Other words that the option takes are `more`; None stays None.
+        """
+        names = self.names.both if roles[0] == "instances" else tuple(self.names)
+        words = {names[1]: roles[1], names[0]: roles[0], **{role: role for role in (*roles, *more)}}
+        if word is not None and word not in words:
+            raise ValueError(f"{option} must be {', '.join((*more, names[0]))} or {names[1]}, found {word!r}.")
+        return None if word is None else words[word]
 
     def headed(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Return columns of a table, among them instance and task, with the names that the sides have."""
@@ -228,17 +231,44 @@ class Loaded:
             None if tasks is None else text_ids(tasks, "The tasks of the model"),
         )
 
+    def new(
+        self,
+        given: list[str],
+        side: int,
+        option: str,
+        terminal: Terminal,
+        *,
+        smiles: list[str] | None,
+        smiles_option: str = "--smiles",
+        asked: list[str] | None = None,
+    ) -> Table | Descriptions:
+        """Read the files of new instances (side 0) or tasks (side 1), as `new_side` does."""
+        recipes = (self.instances, self.tasks)[side]
+        if recipes is None:
+            raise ValueError(
+                f"The model knows nothing of {self.names.tasks} and cannot predict for new ones: leave {option} out."
+            )
+        how: dict[str, Any] = {"smiles": smiles, "smiles_option": smiles_option, "asked": asked}
+        return new_side(Files.of(given, option), recipes, self.ids[side], terminal, **how)
 
-def called(sides: str | None, names: SideNames) -> tuple[str, str] | None:
-    """Return what a model file keeps of the names of the sides; None where nobody has said any."""
-    return None if sides is None else (names.instance, names.task)
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A model file, and other words for its sides."""
+
+    model: ModelArgument
+    sides: Sides = None
+
+    def load(self) -> Loaded:
+        """Read the file."""
+        return load_model(self.model).named(self.sides)
 
 
 def save_model(loaded: Loaded, path: Path) -> None:
     """Write a model file, whole or not at all; the file it was read from only if that is still what it was."""
     about = {
-        "instances": loaded.instances.state(),
-        "tasks": None if loaded.tasks is None else loaded.tasks.state(),
+        "instances": recipes_state(loaded.instances),
+        "tasks": recipes_state(loaded.tasks),
         "origin": loaded.origin,
         "sides": None if loaded.sides is None else list(loaded.sides),
     }
@@ -255,13 +285,8 @@ def load_model(path: Path) -> Loaded:
     if not hasattr(model, "predict"):
         raise ModelFileError(f"{path} holds a feature map, which predicts nothing.")
     try:
-        versions, about = _texts(header.get("versions", {})), header.get(_KEY)
-        if about is None:
-            return replace(_from_python(model), versions=versions, path=path, checksum=checksum, saved=saved)
-        instances = _recipe(about["instances"], "instances")
-        tasks = None if about["tasks"] is None else _recipe(about["tasks"], "tasks")
-        sides = _sides(about.get("sides"), model)  # which older files lack
-        return Loaded(model, instances, tasks, _origin(about["origin"]), versions, path, checksum, sides, saved)
+        found = _described(model, header.get(_KEY))
+        return replace(found, versions=_texts(header.get("versions", {})), path=path, checksum=checksum)
     except (AttributeError, LookupError, TypeError, ModelFileError) as error:
         raise ModelFileError(
             f"{path} was made by another version of the command line, or is damaged: its header does not say how its "
@@ -269,8 +294,19 @@ def load_model(path: Path) -> Loaded:
         ) from error
 
 
-def _recipe(plain: Any, side: str) -> Recipe | Recipes:
-    return (Recipes if "descriptions" in plain else Recipe).from_state(plain, side)
+def _described(model: Any, about: Any) -> Loaded:
+    """Return a model with what the command line has written about it or, where it has not, what the model keeps."""
+    if about is None:
+        recipes = [
+            {name: _recipe(spec, names if name == "" else spec.columns) for name, spec in specs.items()}
+            for specs, (_, names) in zip(model._descriptions, model._columns, strict=True)
+        ]
+        return Loaded(model, recipes[0], recipes[1] if len(recipes) > 1 else None)
+    instances = recipes_from_state(about["instances"], "instances")
+    if instances is None:
+        raise TypeError("no instances")
+    tasks, sides = recipes_from_state(about["tasks"], "tasks"), _sides(about.get("sides"), model)
+    return Loaded(model, instances, tasks, _origin(about["origin"]), sides=sides)
 
 
 def _texts(plain: Any) -> dict[str, str]:
@@ -291,7 +327,7 @@ def _is_network(model: Any) -> bool:
 
 
 def _sides(plain: Any, model: Any) -> tuple[str, str] | None:
-    """Return what the sides are called after checking that nothing obeys it: a file may come from anywhere."""
+    """Return what the sides are called after checking that no terminal obeys it: a file may come from anywhere."""
     if plain is None:
         return None
     try:
@@ -301,20 +337,7 @@ def _sides(plain: Any, model: Any) -> tuple[str, str] | None:
     return names.instance, names.task
 
 
-def _from_python(model: Any) -> Loaded:
-    """Tell what new data must look like from what the model itself keeps."""
-    recipes: list[Recipe | Recipes] = []
-    for descriptions, (_, names) in zip(model._descriptions, model._columns, strict=True):
-        if "" in descriptions:
-            recipes.append(_recipe_from_python(descriptions[""], names))
-        else:
-            recipes.append(
-                Recipes({name: _recipe_from_python(each, each.columns) for name, each in descriptions.items()})
-            )
-    return Loaded(model, recipes[0], recipes[1] if len(recipes) > 1 else None)
-
-
-def _recipe_from_python(spec: Any, names: Ids | None) -> Recipe:
+def _recipe(spec: Any, names: Ids | None) -> Recipe:
     """Return the recipe of one table, from what a model says of its kernel."""
     return Recipe(
         "kernel" if spec.is_precomputed else "features",

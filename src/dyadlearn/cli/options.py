@@ -8,10 +8,10 @@ import os
 import re
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import typer
@@ -28,35 +28,17 @@ __all__ = [
     "SCORES",
     "Command",
     "Force",
-    "Instances",
-    "InstancesSmiles",
     "Intercept",
-    "Json",
     "LabelOptions",
-    "Labels",
-    "Making",
-    "MaybeInstances",
-    "MaybeSeveralInstances",
     "ModelArgument",
-    "ModelName",
-    "Quiet",
     "Reading",
-    "Scoring",
-    "SeveralInstances",
-    "SeveralInstancesSmiles",
-    "SeveralReading",
-    "SeveralTasks",
-    "SeveralTasksSmiles",
     "Sides",
-    "Tasks",
-    "TasksSmiles",
-    "Title",
-    "ToldScoring",
-    "ToldSettings",
+    "SmilesOfInstances",
+    "SmilesOfTasks",
+    "TableOutput",
     "alphas_of",
     "check_beside",
     "check_has_tasks",
-    "check_table",
     "check_target",
     "given_options",
     "parse_options",
@@ -66,57 +48,32 @@ __all__ = [
     "taking_options",
 ]
 
-# Labels and their sides.
-Labels = Annotated[
-    Path, typer.Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")
-]
-Instances = Annotated[
-    Path, typer.Option("--instances", help="Instances: features, embeddings, a kernel, SMILES or FASTA.")
-]
-MaybeInstances = Annotated[
-    Path | None, typer.Option("--instances", help="Features, embeddings, a kernel, SMILES or FASTA.")
-]
-Tasks = Annotated[Path | None, typer.Option("--tasks", help="Tasks: features, embeddings, a kernel, SMILES or FASTA.")]
-InstancesSmiles = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column of the instances that holds SMILES.")
-]
-TasksSmiles = Annotated[str | None, typer.Option(metavar="COLUMN", help="The column of the tasks that holds SMILES.")]
-
-# The same of sides that may have several files.
-_ALIKE = (
-    "Features, embeddings, a kernel, SMILES or FASTA; repeated, each by a name, where the model learns from several."
+MODELS = ("two-step", "kronecker", "independent", "online")
+#: What --scoring takes, in words; 10 stands for any number.
+SCORES = (
+    f"{', '.join(name.replace('_at_k', '_at_10') for name in scorer_names())}, or a name that scikit-learn has for "
+    "regression"
 )
-SeveralInstances = Annotated[
-    list[str],
-    typer.Option(
-        "--instances",
-        metavar="[NAME=]FILE",
-        help="Instances: features, embeddings, a kernel, SMILES or FASTA; repeated, each by a name, for several.",
-    ),
+_FILES = "Features, embeddings, a kernel, SMILES or FASTA; learn takes several, each as NAME=FILE."
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
+ModelName = Annotated[str, typer.Option("--model", help=f"One of {', '.join(MODELS)}.")]
+Instances = Annotated[list[str], typer.Option("--instances", metavar="[NAME=]FILE", help=f"Instances. {_FILES}")]
+MaybeInstances = Annotated[
+    list[str] | None, typer.Option("--instances", metavar="[NAME=]FILE", help=f"Instances. {_FILES}")
 ]
-MaybeSeveralInstances = Annotated[
-    list[str] | None, typer.Option("--instances", metavar="[NAME=]FILE", help=f"Instances. {_ALIKE}")
-]
-SeveralTasks = Annotated[list[str] | None, typer.Option("--tasks", metavar="[NAME=]FILE", help=f"Tasks. {_ALIKE}")]
-SeveralInstancesSmiles = Annotated[
+Tasks = Annotated[list[str] | None, typer.Option("--tasks", metavar="[NAME=]FILE", help=f"Tasks. {_FILES}")]
+SmilesOfInstances = Annotated[
     list[str] | None,
     typer.Option("--instances-smiles", metavar="[NAME=]COLUMN", help="The column of the instances that holds SMILES."),
 ]
-SeveralTasksSmiles = Annotated[
+SmilesOfTasks = Annotated[
     list[str] | None,
     typer.Option("--tasks-smiles", metavar="[NAME=]COLUMN", help="The column of the tasks that holds SMILES."),
 ]
-
-# What the sides are called; the model file keeps what tune is told.
 Sides = Annotated[
     str | None, typer.Option("--sides", metavar="I,T", help="Words for an instance and a task, such as host,parasite.")
 ]
-
-# Models.
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
-MODELS = ("two-step", "kronecker", "independent", "online")
-
-ModelName = Annotated[str, typer.Option("--model", help=f"One of {', '.join(MODELS)}.")]
 Intercept = Annotated[
     bool,
     typer.Option(
@@ -127,33 +84,37 @@ Intercept = Annotated[
 Device = Annotated[
     str | None, typer.Option("--device", help="Where to compute: cuda is a GPU, by torch or cupy; by default here.")
 ]
-#: What --scoring takes, in words; 10 stands for any number.
-SCORES = (
-    f"{', '.join(name.replace('_at_k', '_at_10') for name in scorer_names())}, or a name that scikit-learn has for "
-    "regression"
-)
-
-# What is told of a model on a page or a card.
-Title = Annotated[str | None, typer.Option("--title", help="The heading.")]
-ToldSettings = Annotated[str | None, typer.Option("--settings", help="Which settings; by default all that are quick.")]
-ToldScoring = Annotated[
-    str | None,
-    typer.Option("--scoring", help=f"What is best; by default what the model was tuned for. One of {SCORES}."),
+SettingOption = Annotated[
+    str, typer.Option("--setting", help="What predictions do without: the pair A, its instance B, its task C, both D.")
 ]
-Scoring = Annotated[
+Folds = Annotated[int | None, typer.Option("--cv", help="Folds where labels are missing and no shortcut exists.")]
+OwnScoring = Annotated[
     str | None,
-    typer.Option(help=f"What is best; by default roc_auc for two values, else squared error. One of {SCORES}."),
+    typer.Option("--scoring", help=f"A score; by default the one that models were tuned for. One of {SCORES}."),
 ]
-
-# Output.
-Json = Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace the output file if it exists.")]
 
 
 @dataclass(frozen=True)
+class TableOutput:
+    """Where a table goes; checked before any work is done for it."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write a .csv, .tsv, .parquet or .npz instead of printing."),
+    ] = None
+    force: Force = False
+
+    def __post_init__(self) -> None:
+        if self.output is not None:
+            if suffix_of(self.output) not in TABLES:
+                raise ValueError(f"{self.output} must end in one of {', '.join(TABLES)}, so that its format is known.")
+            check_target(self.output, self.force)
+
+
+@dataclass(frozen=True)
 class LabelOptions:
-    """How a file of labels is to be read; the fields are options of the commands that read one."""
+    """How a file of labels is to be read."""
 
     format: Annotated[
         str | None, typer.Option(help="What the labels are, grid or long; by default the file tells.")
@@ -168,73 +129,59 @@ class LabelOptions:
 
 
 @dataclass(frozen=True)
-class Making(LabelOptions):
-    """How labels are to be read, and molecules and sequences to be made into numbers."""
+class Reading(LabelOptions):
+    """How labels and the files of both their sides are to be read."""
 
-    fingerprint: Annotated[
-        str | None,
-        typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096."),
-    ] = None
+    fingerprint: Annotated[str | None, typer.Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = (
+        None
+    )
     drop_invalid: Annotated[
         bool, typer.Option("--drop-invalid", help="Leave out SMILES and sequences that cannot be read.")
     ] = False
-
-
-@dataclass(frozen=True)
-class Reading(Making):
-    """How labels and the files of both their sides are to be read, one file a side."""
-
-    #: The kernel of features where none is said.
-    usual_kernel: ClassVar[str] = "linear"
-
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            help="Kernel of the instances, as precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3, taxonomy."
-        ),
-    ] = None
-    task_kernel: Annotated[str | None, typer.Option(help="Kernel of the tasks.")] = None
-    instances_smiles: InstancesSmiles = None
-    tasks_smiles: TasksSmiles = None
-
-
-@dataclass(frozen=True)
-class SeveralReading(Making):
-    """How labels and the files of both their sides are to be read, of which each side may have several."""
-
-    usual_kernel: ClassVar[str] = "rbf"
-
     kernel: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[NAME=]KERNEL",
-            help="Kernel of the instances, by the name of its file, such as ecfp=tanimoto, or one for all of them: "
-            "precomputed, linear, rbf, tanimoto, spectrum:k=3, taxonomy.",
+            help="Kernel of the instances, of one file by its name or of all: precomputed, linear, rbf:gamma=0.1, "
+            "tanimoto, spectrum:k=3, taxonomy.",
         ),
     ] = None
     task_kernel: Annotated[
         list[str] | None, typer.Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks, likewise.")
     ] = None
-    instances_smiles: SeveralInstancesSmiles = None
-    tasks_smiles: SeveralTasksSmiles = None
+    instances_smiles: SmilesOfInstances = None
+    tasks_smiles: SmilesOfTasks = None
 
 
 def taking_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Let the fields of a command's parameter `how`, a class of options, be options on the command line."""
-    signature = inspect.signature(command, eval_str=True)
-    kind = signature.parameters["how"].annotation
-    fields = inspect.signature(kind, eval_str=True).parameters.values()
-    options = [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields]
+    """Return a command whose parameters are all options; a class of options stands for its fields.
+
+    The parameter `terminal` is one of these classes, and the command runs within it.
+    """
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        kind = parameter.annotation
+        if not is_dataclass(kind):
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        hints, given = get_type_hints(kind, include_extras=True), [field for field in fields(kind) if field.init]
+        groups[name] = kind, [field.name for field in given]
+        for field in given:
+            default = inspect.Parameter.empty if field.default is MISSING else field.default
+            option = inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
+            )
+            parameters.append(option)
 
     @wraps(command)
     def called(**given: Any) -> None:
-        how = kind(**{option.name: given.pop(option.name) for option in options})
-        command(how=how, **given)
+        made = {name: kind(**{option: given.pop(option) for option in names}) for name, (kind, names) in groups.items()}
+        with made["terminal"]:
+            command(**made, **given)
 
-    parameters = list(signature.parameters.values())
-    place = list(signature.parameters).index("how")
-    parameters[place : place + 1] = options
-    called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
 
 
@@ -265,8 +212,8 @@ def given_options(*names: str) -> list[str]:
     return found
 
 
-def check_beside(present: bool, needed: str, *names: str) -> None:
-    """Raise where one of some options is given that says nothing without another, which is not `present`."""
+def check_beside(present: object, needed: str, *names: str) -> None:
+    """Raise where one of some options is given that has no effect without another, which is not `present`."""
     for option in () if present else given_options(*names):
         raise ValueError(f"{option} goes with {needed}: add it, or leave {option} out.")
 
@@ -305,19 +252,17 @@ def _value(text: str) -> Any:
     return int(text) if re.fullmatch(r"[-+]?\d+", text) else number
 
 
-def alphas_of(text: str | None, option: str) -> Any:
-    """Read regularisations: numbers with commas, ``first:last:count`` in even steps of the exponent, or auto."""
-    if text is None or text == "auto":
-        return text
+def alphas_of(text: str | None, option: str) -> list[float] | None:
+    """Read regularisations: numbers with commas, or ``first:last:count`` in even steps of the exponent."""
+    if text is None:
+        return None
     try:
         if ":" in text:
             first, last, count = text.split(":")
-            return np.geomspace(parse_number(first), parse_number(last), int(count)).tolist()
+            return np.geomspace(parse_number(first), parse_number(last), int(count)).tolist()  # type: ignore[no-any-return]
         return [parse_number(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(
-            f"{option} takes numbers as 0.1,1,10, a range as 1e-3:1e3:7, or auto; found {text!r}."
-        ) from None
+        raise ValueError(f"{option} takes numbers as 0.1,1,10 or a range as 1e-3:1e3:7; found {text!r}.") from None
 
 
 def settings_of(text: str) -> list[Setting]:
@@ -327,12 +272,12 @@ def settings_of(text: str) -> list[Setting]:
 
 
 def sides_of(text: str | None) -> tuple[str, ...] | None:
-    """Read what the sides are called, two words with a comma; whether they will do is looked at where they are used."""
+    """Read what the sides are called, two words with a comma; they are checked where they are used."""
     return None if text is None else tuple(text.split(","))
 
 
 def check_target(path: Path, force: bool) -> None:
-    """Refuse a place that cannot be written to, before any work is done for it; with `force` a file may be there."""
+    """Raise for a place that cannot be written to, before any work is done for it; with `force` a file may be there."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a folder, name a file to write", str(path))
     if not path.parent.is_dir():
@@ -342,12 +287,3 @@ def check_target(path: Path, force: bool) -> None:
         raise PermissionError(errno.EACCES, "this folder cannot be written to", str(path.parent))
     if path.exists() and not force:
         raise FileExistsError(errno.EEXIST, "it exists already, choose another name or add --force", str(path))
-
-
-def check_table(path: Path | None, force: bool) -> None:
-    """Refuse a place for a table that cannot be written to; None stands for standard output."""
-    if path is None:
-        return
-    if suffix_of(path) not in TABLES:
-        raise ValueError(f"{path} must end in one of {', '.join(TABLES)}, so that its format is known.")
-    check_target(path, force)

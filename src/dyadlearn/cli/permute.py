@@ -8,16 +8,17 @@ import typer
 
 from dyadlearn import permutation_test
 from dyadlearn.cli import options
-from dyadlearn.cli.models import load_model
-from dyadlearn.cli.options import Json, ModelArgument, Quiet, Sides
+from dyadlearn.cli.models import ModelFile
 from dyadlearn.cli.terminal import Terminal, make_table, number
-from dyadlearn.sides import SideNames
 
 __all__ = ["permute"]
 
+_FIGURES = ("setting", "permuted", "scoring", "method", "score", "null_mean", "null_deviation", "null", "p_value")
+
 
 def permute(
-    model: ModelArgument,
+    source: ModelFile,
+    *,
     setting: Annotated[
         str | None,
         typer.Option(
@@ -28,14 +29,9 @@ def permute(
         str | None, typer.Option("--permute", help="instances, tasks or both; by default what is new in the setting.")
     ] = None,
     permutations: Annotated[int, typer.Option("-n", "--permutations", min=1, help="How many permutations.")] = 999,
-    scoring: Annotated[
-        str | None,
-        typer.Option(help=f"A score; by default the one that the model was tuned for. One of {options.SCORES}."),
-    ] = None,
+    scoring: options.OwnScoring = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the permutations.")] = 0,
-    sides: Sides = None,
-    json: Json = False,
-    quiet: Quiet = False,
+    terminal: Terminal,
 ) -> None:
     """Test whether a model predicts better than it would if its labels belonged to other instances or tasks.
 
@@ -48,39 +44,19 @@ def permute(
 
         dyadlearn permute model.dyad --setting D -n 99 --json
     """
-    with Terminal(json, quiet) as terminal:
-        loaded = load_model(model).named(sides)
-        found = permutation_test(
-            loaded.model,
-            setting or str(getattr(loaded.model, "holdout_setting_", "B")),
-            permute=_permuted(permuted, loaded.names),
-            n_permutations=permutations,
-            scoring=scoring or loaded.origin.get("scoring"),
-            random_state=seed,
-            progress=terminal.progress,
-        )
-        null = f"{number(found.null_mean)} ± {number(found.null_deviation)}"
-        called = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(found.permuted, found.permuted)
-        line = [found.setting, called, number(found.score), null, number(found.p_value)]
-        figures = {
-            "setting": found.setting,
-            "permuted": found.permuted,
-            "scoring": found.scoring,
-            "method": found.method,
-            "score": found.score,
-            "null_mean": found.null_mean,
-            "null_deviation": found.null_deviation,
-            "null": found.null.tolist(),
-            "p_value": found.p_value,
-        }
-        title = f"{len(found)} permutations of {called} ({found.method})"
-        terminal.result(figures, title, make_table(["setting", "permuted", found.scoring, "null", "p"], [line], left=2))
-
-
-def _permuted(wanted: str | None, names: SideNames) -> str | None:
-    """Return what is to be permuted as the library says it; sides may be called by their own names."""
-    words = {names.tasks: "tasks", names.instances: "instances"}
-    words |= {word: word for word in ("instances", "tasks", "both")}
-    if wanted is not None and wanted not in words:
-        raise ValueError(f"--permute must be {names.instances}, {names.tasks} or both, found {wanted!r}.")
-    return None if wanted is None else words[wanted]
+    loaded = source.load()
+    found = permutation_test(
+        loaded.model,
+        setting or str(getattr(loaded.model, "holdout_setting_", "B")),
+        permute=loaded.role(permuted, "--permute", ("instances", "tasks"), "both"),
+        n_permutations=permutations,
+        scoring=scoring or loaded.origin.get("scoring"),
+        random_state=seed,
+        progress=terminal.progress,
+    )
+    null = f"{number(found.null_mean)} ± {number(found.null_deviation)}"
+    words = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(found.permuted, found.permuted)
+    line = [found.setting, words, number(found.score), null, number(found.p_value)]
+    title = f"{len(found)} permutations of {words} ({found.method})"
+    table = make_table(["setting", "permuted", found.scoring, "null", "p"], [line], left=2)
+    terminal.result({name: getattr(found, name) for name in _FIGURES}, title, table)

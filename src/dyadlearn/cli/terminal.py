@@ -7,15 +7,17 @@ says what kind of failure it is.
 from __future__ import annotations
 
 import errno
-import json
 import math
 import os
 import re
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Self
+from dataclasses import dataclass, field
+from json import dumps
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 import numpy as np
 import typer
@@ -23,6 +25,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from dyadlearn._files.atomic import Written, noting_files
+from dyadlearn._files.tables import write_columns
 from dyadlearn._printing import make_list, make_table, number, printable
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import FileChangedError, ModelFileError
@@ -32,6 +35,8 @@ __all__ = [
     "NOTHING_WRITTEN",
     "Commands",
     "Terminal",
+    "as_rows",
+    "column_table",
     "make_list",
     "make_table",
     "number",
@@ -74,31 +79,33 @@ def _as_option(found: re.Match[str]) -> str:
     return option if value in (None, "True") else f"{option} {value.strip(chr(34) + chr(39))}"
 
 
+@dataclass
 class Terminal:
-    """The voice of one command; within it, warnings of the library become notes.
-
-    Parameters
-    ----------
-    as_json : bool
-        Whether the result is printed as JSON.
-    quiet : bool
-        Whether notes are kept back.
+    """The output of one command; within it, warnings of the library become notes.
 
     Attributes
     ----------
+    json : bool
+        Whether the result is printed as JSON.
+    quiet : bool
+        Whether notes are kept back.
     notes : list of str
-        What was noted so far, also where nobody heard it.
-    progress : bool or None
-        What to tell functions that can show a progress bar: never, or where somebody watches.
+        What was noted so far, also where it was not printed.
     """
 
-    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
-        self.as_json, self.quiet = as_json, quiet
-        self.notes: list[str] = []
-        self.progress = False if quiet else None
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object, for machines.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars.")] = False
+    notes: list[str] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
         # Ids are full of colons and brackets, which must not be read as codes of emoji or colours.
         self.console = Console(emoji=False, markup=False, highlight=False)
         self._warnings = warnings.catch_warnings()
+
+    @property
+    def progress(self) -> bool | None:
+        """What functions that can show a progress bar are given: False for never, None for terminals only."""
+        return False if self.quiet else None
 
     def __enter__(self) -> Self:
         self._warnings.__enter__()
@@ -123,24 +130,77 @@ class Terminal:
         return Progress(None, title, self.progress)
 
     def say(self, *things: Any) -> None:
-        """Print sentences and tables for people; machines and the quiet do without."""
-        if not self.as_json and not self.quiet:
-            self.show(*things)
-
-    def show(self, *things: Any) -> None:
-        """Print sentences and tables on standard output."""
-        for thing in things:
-            self.console.print(printable(thing) if isinstance(thing, str) else thing)
+        """Print sentences and tables for people, unless JSON or silence is wanted."""
+        if not self.json and not self.quiet:
+            self._print(*things)
 
     def result(self, figures: Mapping[str, Any], *things: Any) -> None:
         """Print a result: figures as JSON for machines, sentences and tables for people."""
-        if self.as_json:
-            plain = _plain({**figures, "notes": self.notes})
-            text = json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False)
-            # JSON escapes most of the codes that a terminal obeys by itself, and these are read as the same.
-            sys.stdout.write(re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]", _escaped, text) + "\n")
-        else:
-            self.show(*things)
+        if not self.json:
+            self._print(*things)
+            return
+        text = dumps(_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
+        # JSON escapes most of the codes that a terminal obeys by itself, and these are read as the same.
+        sys.stdout.write(re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]", _escaped, text) + "\n")
+
+    def table(
+        self,
+        columns: Mapping[str, Sequence[Any]],
+        figures: Mapping[str, Any],
+        *,
+        title: str,
+        output: Path | None,
+        left: int = 1,
+        headings: Sequence[str] | None = None,
+        verdict: str | None = None,
+    ) -> None:
+        """Write a table to a file, or print it as a result.
+
+        Parameters
+        ----------
+        columns : mapping of str to sequence
+        figures : mapping
+            For machines.
+        title : str
+            A line above the table.
+        output : Path or None
+        left : int, default=1
+            How many columns, from the first, hold text.
+        headings : sequence of str, default=None
+            The names of the columns for people, where these differ.
+        verdict : str, default=None
+            A line below the table.
+        """
+        below = [] if verdict is None else [verdict]
+        if output is None:
+            self.result(figures, title, column_table(columns, left, headings), *below)
+            return
+        write_columns(output, columns)
+        self.result({**figures, "output": str(output)})
+        self.say(f"Wrote {len(next(iter(columns.values())))} rows to {output}.", *below)
+
+    def _print(self, *things: Any) -> None:
+        for thing in things:
+            self.console.print(printable(thing) if isinstance(thing, str) else thing)
+
+
+def column_table(
+    columns: Mapping[str, Sequence[Any]],
+    left: int,
+    headings: Sequence[str] | None = None,
+    more: Sequence[Sequence[str]] = (),
+) -> Any:
+    """Return named columns as a table for people, of which the first `left` hold text; `more` lines follow."""
+    lines = [
+        [str(cell) if place < left else number(cell) for place, cell in enumerate(line)]
+        for line in zip(*columns.values(), strict=True)
+    ]
+    return make_table(headings or list(columns), [*lines, *more], left=left)
+
+
+def as_rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return named columns as a dict for each row."""
+    return [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -160,20 +220,23 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, str | int | bool) else str(value)
 
 
-# Failing -------------------------------------------------------------------------------------------
+# Errors --------------------------------------------------------------------------------------------
 
-#: 0 is success, and 1 a mistake in dyadlearn itself, which is shown in full.
-BAD_INPUT = 2
-BAD_MODEL = 3
-SURROUNDINGS = 4
-CHANGED_MEANWHILE = 5
+# 0 is success, and 1 a mistake in dyadlearn itself, which is shown in full.
 DONE_BUT = 6
 INTERRUPTED = 130
 
 NOTHING_WRITTEN = "interrupted; no output was written."
 
-# What a user can mend by naming another file, as opposed to what the machine lacks.
-_ABOUT_FILES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+# The exit code of each kind of error: the first kind that fits.
+_CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
+    ((ModelFileError,), 3),
+    ((FileChangedError,), 5),
+    # What a user can correct by naming another file, as opposed to what the machine lacks.
+    ((FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError), 2),
+    ((OSError, MemoryError, ImportError), 4),
+    ((ValueError,), 2),
+)
 
 
 class Commands(TyperGroup):
@@ -195,19 +258,14 @@ class Commands(TyperGroup):
                 return result
             except KeyboardInterrupt:
                 _stop(INTERRUPTED, NOTHING_WRITTEN if not written else "interrupted.", written)
-            except OSError as error:
-                if error.errno == errno.EPIPE and not any(file.in_place for file in written):
-                    raise  # typer ends quietly when nobody reads on
-                _drop_output()
-                _stop(BAD_INPUT if isinstance(error, _ABOUT_FILES) else SURROUNDINGS, _about(error), written)
-            except ModelFileError as error:
-                _stop(BAD_MODEL, str(error), written)
-            except FileChangedError as error:
-                _stop(CHANGED_MEANWHILE, str(error), written)
-            except (MemoryError, ImportError) as error:
-                _stop(SURROUNDINGS, str(error) or "there is not enough memory.", written)
-            except ValueError as error:
-                _stop(BAD_INPUT, str(error), written)
+            except Exception as error:
+                code = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
+                is_unread = getattr(error, "errno", None) == errno.EPIPE and not any(file.in_place for file in written)
+                if code is None or is_unread:
+                    raise  # a bug; or nobody reads on, and typer ends quietly
+                if isinstance(error, OSError):
+                    _drop_output()
+                _stop(code, _about(error), written)
 
 
 def _stop(code: int, sentence: str, written: list[Written]) -> None:
@@ -229,9 +287,9 @@ def _drop_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _about(error: OSError) -> str:
-    """Return what went wrong with a file, without the number of the error."""
-    if error.strerror is None:
-        return str(error)
+def _about(error: Exception) -> str:
+    """Return what went wrong, with the name of the file and without the number of the error."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error) or "there is not enough memory."
     where = "" if error.filename is None else f"{error.filename}: "
     return f"{where}{error.strerror}."

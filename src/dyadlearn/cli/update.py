@@ -9,11 +9,12 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table, shown
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.entities import Recipe, Recipes, new_entities, open_new
+from dyadlearn.cli.entities import Recipes, new_entities, open_new
 from dyadlearn.cli.models import Loaded, load_model, save_model
-from dyadlearn.cli.options import Force, Json, ModelArgument, Quiet, check_target
+from dyadlearn.cli.options import Force, ModelArgument, check_target
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.knowledge import KNOWN
@@ -21,7 +22,6 @@ from dyadlearn.growing.knowledge import KNOWN
 __all__ = ["update"]
 
 
-@options.taking_options
 def update(
     model: ModelArgument,
     labels: Annotated[Path, typer.Option("--labels", help="Labels of what is new: a grid or a long table.")],
@@ -38,8 +38,7 @@ def update(
     ] = "error",
     how: options.LabelOptions,
     force: Force = False,
-    json: Json = False,
-    quiet: Quiet = False,
+    terminal: Terminal,
 ) -> None:
     """Let an online model learn more; without --output its file is replaced when all went well.
 
@@ -53,46 +52,37 @@ def update(
 
         dyadlearn update model.dyad --instances all_users.csv --labels ratings_of_today.csv --known replace
     """
-    with Terminal(json, quiet) as terminal:
-        if known not in KNOWN:
-            raise ValueError(f"--known is one of {', '.join(KNOWN)}, found {known!r}.")
-        target = model if output is None else output
-        check_target(target, force or output is None)
-        found = load_model(model)
-        online = found.model
-        if not online.grows:
-            raise ValueError(f"{model} holds a {type(online).__name__}: only models of tune --model online learn more.")
-        if instances is None and tasks is None:
-            raise ValueError("There is nothing new: give --instances, or --tasks.")
-        if tasks is not None and found.tasks is None:
-            raise ValueError("The model was made without --tasks: leave them out, new tasks are columns of the labels.")
-        grid = dyads.read_labels(labels, how, terminal)
-        others = known == "replace"  # the labels of instances that stay as they are need not come again
-        X = _new_side(instances, found.instances, grid.row_ids, "rows", labels, terminal, others=others)
-        if _are_new_tasks(grid, found, tasks):
-            T = _new_side(tasks, found.tasks, grid.column_ids, "columns", labels, terminal)
-            _check_new(grid.column_ids, found.ids[1])
-            online.partial_fit_tasks(T, grid, X=X)
-        else:
-            if online.statistics_.per_task:
-                grid = _with_holes(grid, found.ids[1], labels, terminal)
-            grid = grid.columns_as(found.ids[1], f"the columns of {labels}", "the tasks of the model")
-            # The ids of a model need not be texts; now that the columns are in their order, they need none.
-            online.partial_fit(X, replace(grid, column_ids=None), known=known)
-        save_model(found, target)
-        figures = {
-            "instances": online.n_seen_,
-            "tasks": online.n_tasks_,
-            "pending_tasks": online.n_pending_tasks_,
-            "output": str(target),
-        }
-        if online.n_pending_tasks_:
-            terminal.note(
-                f"{online.n_pending_tasks_} tasks are pending until their labels for all {online.n_seen_} instances "
-                "have come; until then the model does not know them."
+    check_choice(known, "--known", KNOWN)
+    target = model if output is None else output
+    check_target(target, force or output is None)
+    found = load_model(model)
+    online = found.model
+    if not online.grows:
+        raise ValueError(f"{model} holds a {type(online).__name__}: only models of tune --model online learn more.")
+    if instances is None and tasks is None:
+        raise ValueError("There is nothing new: give --instances, or --tasks.")
+    if tasks is not None and found.tasks is None:
+        raise ValueError("The model was made without --tasks: leave them out, new tasks are columns of the labels.")
+    grid = dyads.read_labels(labels, how, terminal)
+    others = known == "replace"  # the labels of instances that stay as they are need not come again
+    X = _new_side(instances, found.instances, grid.row_ids, "rows", labels, terminal, others=others)
+    if _are_new_tasks(grid, found, tasks):
+        T = _new_side(tasks, found.tasks, grid.column_ids, "columns", labels, terminal)
+        _check_new(grid.column_ids, found.ids[1])
+        if len(grid.values) < online.n_seen_:
+            raise ValueError(
+                f"New tasks need labels for all {online.n_seen_} known instances, and {labels} has {len(grid.values)}."
             )
-        terminal.result(figures)
-        terminal.say(f"{target} knows {online.n_seen_} instances and {online.n_tasks_} tasks now.")
+        online.partial_fit_tasks(T, grid, X=X)
+    else:
+        if online.statistics_.per_task:
+            grid = _with_missing(grid, found.ids[1], labels, terminal)
+        grid = grid.columns_as(found.ids[1], f"the columns of {labels}", "the tasks of the model")
+        # The ids of a model need not be texts; now that the columns are in their order, they need none.
+        online.partial_fit(X, replace(grid, column_ids=None), known=known)
+    save_model(found, target)
+    terminal.result({"instances": online.n_seen_, "tasks": online.n_tasks_, "output": str(target)})
+    terminal.say(f"{target} knows {online.n_seen_} instances and {online.n_tasks_} tasks now.")
 
 
 def _are_new_tasks(grid: Table, found: Loaded, tasks: Path | None) -> bool:
@@ -103,7 +93,7 @@ def _are_new_tasks(grid: Table, found: Loaded, tasks: Path | None) -> bool:
     return not set(grid.column_ids.labels) & set(known.labels)
 
 
-def _with_holes(grid: Table, known: Ids | None, labels: Path, terminal: Terminal) -> Table:
+def _with_missing(grid: Table, known: Ids | None, labels: Path, terminal: Terminal) -> Table:
     """Return labels with a column for every known task, NaN for those that nothing was said of."""
     if grid.column_ids is None or known is None or known.lacking(grid.column_ids.labels):
         return grid
@@ -111,14 +101,14 @@ def _with_holes(grid: Table, known: Ids | None, labels: Path, terminal: Terminal
     if not lacking:
         return grid
     terminal.note(f"{labels} says nothing of {len(lacking)} of {len(known)} tasks: none of their labels is observed.")
-    holes = np.full((grid.values.shape[0], len(lacking)), np.nan)
+    missing = np.full((grid.values.shape[0], len(lacking)), np.nan)
     ids = Ids((*grid.column_ids.labels, *lacking), grid.column_ids.name)
-    return replace(grid, values=np.hstack([grid.values, holes]), column_ids=ids)
+    return replace(grid, values=np.hstack([grid.values, missing]), column_ids=ids)
 
 
 def _new_side(
     path: Path | None,
-    recipe: Recipe | Recipes | None,
+    recipes: Recipes | None,
     wanted: Ids | None,
     axis: str,
     labels: Path,
@@ -130,9 +120,9 @@ def _new_side(
 
     Others that have no labels are refused, unless `others` says that they may be there.
     """
-    if path is None or recipe is None:
+    if path is None or recipes is None:
         return None
-    how = recipe.members[""]  # an online model has one file a side
+    how = recipes[""]  # an online model has one file a side
     source = open_new(path, how)
     # Files that can be read in part may hold many that nothing is said of today.
     asked = None if wanted is None or source.file.is_whole else wanted.labels
