@@ -79,7 +79,7 @@ EXPERIMENTS = {
 
 #: What is no experiment of the paper but has tables in the documentation: the scripts, and how long they take.
 OTHERS = {
-    "records.py": "learned kernels on public benchmarks: hours, unit by unit (dyadlearn reproduce records)",
+    "records.py": "learned kernels on public benchmarks: hours, unit by unit (python experiments/records.py)",
     "pair_kernels.py": "pair kernels compared: hours",
     "intervals.py": "coverage of intervals: hours with KIBA, else less than one",
     "kiba.py": "KIBA in all settings: more than ten minutes",

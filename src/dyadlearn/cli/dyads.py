@@ -108,8 +108,8 @@ def read_dyads(
             "instances belong in the rows. Add --transpose."
         )
 
-    def made(side: _Side, ids: Ids | None, n: int, *words: str) -> tuple[Entities, np.ndarray | None]:
-        places = {name: _places(source, ids, n, *words, labels, terminal) for name, source in side.sources.items()}
+    def made(side: _Side, ids: Ids | None, n: int, word: str, axis: str) -> tuple[Entities, np.ndarray | None]:
+        places = {name: _places(each, ids, n, word, axis, labels, terminal) for name, each in side.sources.items()}
         return training_side(side.sources, places, side.kernels, how, terminal, n=n, usual=usual)
 
     m, q = grid.values.shape

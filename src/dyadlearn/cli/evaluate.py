@@ -90,8 +90,8 @@ def evaluate(
         names = side_names(sides_of(sides))
         files = Files.single(instances, "--instances"), Files.single(tasks, "--tasks") if tasks else None
         data = dyads.read_dyads(source, *files, how, terminal)
-        alphas = [1.0 if value is None else value for value in (alpha, task_alpha)]
-        estimator = fitted(data, model, *alphas, intercept, device=device)
+        first, second = (1.0 if value is None else value for value in (alpha, task_alpha))
+        estimator = fitted(data, model, first, second, intercept, device=device)
     if not nested and not estimator.learns_kernels:
         raise ValueError(
             "--no-nested goes with models of dyadlearn learn, and this one learned no kernels: leave it out."

@@ -49,7 +49,7 @@ def explain(
     check_beside(new_instance, "--new-instance", "instances_smiles")
     check_beside(new_task, "--new-task", "tasks_smiles")
     loaded = source.load()
-    kind = loaded.role(by, "--by", ("instance", "task"), "pair")
+    kind = loaded.role(by, "--by", ("instance", "task"), "pair") or by
     check_beside(target.output, "--output", "by")
     asked = (
         _asked(loaded, 0, instance, new_instance, instances_smiles, terminal),

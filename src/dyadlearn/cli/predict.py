@@ -108,7 +108,7 @@ def predict(
             write_grid(output, blocks, rows, columns, "instance" if loaded.sides is None else loaded.names.instance)
     else:
         first, second = _places(rows, columns, pairs)
-        table = {"instance": rows.take(first).labels, "task": columns.take(second).labels}
+        table: dict[str, Any] = {"instance": rows.take(first).labels, "task": columns.take(second).labels}
         if pairs is not None and interval is None and not probability and is_large((len(rows), len(columns))):
             table[word] = new.of_pairs(first, second)  # the others are not predicted
         else:
