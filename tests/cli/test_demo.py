@@ -12,12 +12,20 @@ from dyadlearn import TwoStepRidge
 from dyadlearn.cli import demo
 from dyadlearn.datasets import debtags_kernels, load_debtags
 
+ROWS, COLUMNS = np.arange(0, 1500, 13), np.arange(0, 151, 4)
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    """The kernels of 116 packages and 38 tags."""
+    K, G = debtags_kernels(load_debtags())
+    return K[np.ix_(ROWS, ROWS)], G[np.ix_(COLUMNS, COLUMNS)]
+
 
 @pytest.fixture
-def small_debtags(monkeypatch, tmp_path):
-    """Let the demonstration run on 120 packages and 40 tags, in an empty folder."""
-    data = load_debtags()
-    rows, columns = np.arange(0, 1500, 13), np.arange(0, 151, 4)
+def small_debtags(kernels, monkeypatch, tmp_path):
+    """Let the demonstration run on 116 packages and 38 tags, in an empty folder."""
+    data, rows, columns = load_debtags(), ROWS, COLUMNS
     part = Bunch(
         X=data.X[rows],
         tasks=data.tasks[columns],
@@ -28,14 +36,9 @@ def small_debtags(monkeypatch, tmp_path):
     )
     monkeypatch.setattr(demo, "_ALPHAS", (0.3, 3.0))
     monkeypatch.setattr(demo, "load_debtags", lambda: part)
-    monkeypatch.setattr(demo, "debtags_kernels", lambda _: kernels(data, rows, columns))
+    monkeypatch.setattr(demo, "debtags_kernels", lambda _: kernels)
     monkeypatch.chdir(tmp_path)
     return part
-
-
-def kernels(data, rows, columns):
-    K, G = debtags_kernels(data)
-    return K[np.ix_(rows, rows)], G[np.ix_(columns, columns)]
 
 
 def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
@@ -90,7 +93,12 @@ def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
     assert_allclose(missing["prediction"][0], held_out[row, column])
 
 
-def test_quiet_means_quiet(small_debtags, run, tmp_path):
+def test_quiet_means_quiet(small_debtags, run, tmp_path, monkeypatch):
+    def write(model, path, *, progress, **more):
+        assert progress is False
+        path.write_text("a page")
+
+    monkeypatch.setattr("dyadlearn.report.write_report", write)
     ran = run("demo", "-q", "-o", tmp_path / "page.html")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     assert (tmp_path / "page.html").exists()

@@ -81,7 +81,7 @@ def test_report(tables, model, run):
     assert "Users &amp; items" in page
     assert run("report", model, "-o", path).code == 2
     assert path.read_text(encoding="utf-8") == page
-    assert run("report", model, "-o", path, "-f", "--sides", "user,item").code == 0
+    assert run("report", model, "-o", path, "-f", "--sides", "user,item", "--settings", "A").code == 0
     assert "12 users × 8 items" in path.read_text(encoding="utf-8")
 
 

@@ -60,8 +60,8 @@ def test_the_whole_way(nr, folder, run, get):
     assert max(row["difference"] for row in rows.values()) < 1e-8
 
     words = ["predict", "model.dyad", "--instances", "new_targets.csv", "--tasks", "new_drugs.csv", "-o", "p.csv"]
-    done = subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "Wrote 6 × 10 predictions to p.csv.\n", "")
+    done = run(*words)
+    assert (done.code, done.out, done.err) == (0, "Wrote 6 × 10 predictions to p.csv.\n", "")
     lines = get(folder / "p.csv")
     assert lines[0][1:] == nr.task_names[Q:].tolist()
     assert [line[0] for line in lines[1:]] == nr.instance_names[M:].tolist()

@@ -8,12 +8,21 @@ from dyadlearn import TwoStepRidge, save
 from dyadlearn.store.container import read_container, write_container
 
 
+@pytest.fixture(scope="module")
+def written():
+    """The content of the file below and what was said of it, once it was made."""
+    return []
+
+
 @pytest.fixture
-def named(tables, run):
+def named(tables, run, written):
     """A model file that knows what its sides are called."""
     path = tables.folder / "hosts.dyad"
-    words = ["--setting", "D", "--alphas", "0.1,1,10", "--sides", "host, parasite", "-o", path]
-    return path, run("tune", tables.labels, *tables.sides, *words)
+    if not written:
+        words = ["--setting", "D", "--alphas", "0.1,1,10", "--sides", "host, parasite", "-o", path]
+        written.extend([run("tune", tables.labels, *tables.sides, *words), path.read_bytes()])
+    path.write_bytes(written[1])
+    return path, written[0]
 
 
 def test_names_go_from_tune_to_every_command(tables, named, run, get, put):

@@ -32,11 +32,20 @@ def parts(tables, put):
     }
 
 
+@pytest.fixture(scope="module")
+def written():
+    """The content of the file below, once it was made."""
+    return []
+
+
 @pytest.fixture
-def online(tables, parts, run):
+def online(tables, parts, run, written):
     path = tables.folder / "online.dyad"
-    words = ["tune", parts["labels"], *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q"]
-    assert run(*words).code == 0
+    if not written:
+        words = ["tune", parts["labels"], *tables.sides, "--model", "online", "--alphas", "1", "-o", path, "-q"]
+        assert run(*words).code == 0
+        written.append(path.read_bytes())
+    path.write_bytes(written[0])
     return path
 
 
