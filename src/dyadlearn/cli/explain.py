@@ -90,9 +90,8 @@ def _asked(
     """Return an instance (side 0) or a task as the library takes it: an id, a position, or one row of a file."""
     word, ids, own = ("instance", "task")[side], loaded.ids[side], loaded.own_ids[side]
     if given:
-        how: dict[str, Any] = {"smiles": smiles, "smiles_option": f"--{word}s-smiles"}
-        asked = None if wanted is None else [wanted]
-        rows = loaded.new(given, side, f"--new-{word}", terminal, asked=asked, **how)
+        how = {"smiles": smiles, "smiles_option": f"--{word}s-smiles", "asked": None if wanted is None else [wanted]}
+        rows = loaded.new(given, side, f"--new-{word}", terminal, **how)
         if wanted is not None and rows.row_ids is not None:
             return take_rows(rows, rows.row_ids.positions([wanted], given[0]))
         if n_entities(rows) != 1:

@@ -225,30 +225,17 @@ class Loaded:
     @property
     def ids(self) -> tuple[Ids | None, Ids | None]:
         """The same as text, where no two may be alike."""
-        instances, tasks = self.own_ids
-        return (
-            None if instances is None else text_ids(instances, "The instances of the model"),
-            None if tasks is None else text_ids(tasks, "The tasks of the model"),
-        )
+        sides = zip(self.own_ids, ("instances", "tasks"), strict=True)
+        instances, tasks = (None if ids is None else text_ids(ids, f"The {side} of the model") for ids, side in sides)
+        return instances, tasks
 
-    def new(
-        self,
-        given: list[str],
-        side: int,
-        option: str,
-        terminal: Terminal,
-        *,
-        smiles: list[str] | None,
-        smiles_option: str = "--smiles",
-        asked: list[str] | None = None,
-    ) -> Table | Descriptions:
-        """Read the files of new instances (side 0) or tasks (side 1), as `new_side` does."""
+    def new(self, given: list[str], side: int, option: str, terminal: Terminal, **how: Any) -> Table | Descriptions:
+        """Read the files of new instances (side 0) or tasks (side 1); the rest is as in `new_side`."""
         recipes = (self.instances, self.tasks)[side]
         if recipes is None:
             raise ValueError(
                 f"The model knows nothing of {self.names.tasks} and cannot predict for new ones: leave {option} out."
             )
-        how: dict[str, Any] = {"smiles": smiles, "smiles_option": smiles_option, "asked": asked}
         return new_side(Files.of(given, option), recipes, self.ids[side], terminal, **how)
 
 

@@ -62,7 +62,7 @@ _PHRASES = (
     (re.compile(r"\bX\[('[^']*')\]"), r"--instances \1"),
     (re.compile(r"\btasks\[('[^']*')\]"), r"--tasks \1"),
     (re.compile(r"\braise max_iter, tol or the regularisation"), "raise the regularisation"),
-    (re.compile(r" Use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it\."), ""),
+    (re.compile(r": use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it"), ""),
 )
 
 
