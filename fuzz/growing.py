@@ -136,9 +136,9 @@ def _step(
     if kind == "tasks" and new_columns:
         some = sorted(rng.choice(new_columns, int(rng.integers(1, len(new_columns) + 1)), replace=False).tolist())
         cut = int(rng.integers(1, len(rows) + 1))
-        for part in (rows[:cut], rows[cut:]):
-            if part:
-                model.partial_fit_tasks(None if T is None else T[some], Y[np.ix_(part, some)], X=X[part])
+        parts = [part for part in (rows[:cut], rows[cut:]) if part]
+        chunks = [(X[part], Y[np.ix_(part, some)]) for part in parts]
+        model.partial_fit_tasks(None if T is None else T[some], chunks=chunks)
         columns += some
         return f"learn {len(some)} tasks"
     if kind == "forget tasks" and len(columns) > 1:

@@ -92,10 +92,9 @@ def test_a_fitted_model_goes_on(batches, tasks):
 
 MODELS = {
     "plain": OnlineTwoStepRidge,
-    "cholesky": lambda: OnlineTwoStepRidge(solver="cholesky", prequential=True),
-    "woodbury": lambda: OnlineTwoStepRidge(solver="woodbury", prequential=True),
+    "cholesky": lambda: OnlineTwoStepRidge(solver="cholesky"),
+    "woodbury": lambda: OnlineTwoStepRidge(solver="woodbury"),
     "without constants": lambda: OnlineTwoStepRidge(fit_intercept=False, solver="woodbury"),
-    "sample": lambda: OnlineTwoStepRidge(reservoir=5, random_state=0),
     "keeping": lambda: OnlineTwoStepRidge(keep_instances=True, keep_tasks=True),
     "projected": lambda: OnlineTwoStepRidge(feature_map=CanonicalProjection(2, random_state=0)),
     "projection": lambda: CanonicalProjection(2, random_state=0),
@@ -111,8 +110,8 @@ FORMS = {
 # Every model, and every form with the models that keep what they are given as it is.
 RESUMED = [
     *((kind, "dense") for kind in MODELS),
-    *((kind, "sparse") for kind in ("woodbury", "sample", "keeping", "projected", "projection")),
-    *((kind, "single") for kind in ("cholesky", "sample", "keeping", "projection")),
+    *((kind, "sparse") for kind in ("woodbury", "keeping", "projected", "projection")),
+    *((kind, "single") for kind in ("cholesky", "keeping", "projection")),
     *((kind, "vector") for kind in ("woodbury", "keeping", "projected", "projection")),
 ]
 
@@ -170,7 +169,7 @@ def stream(pause):
         time.sleep(pause)
 
 def learn(pause, **options):
-    model = OnlineTwoStepRidge(0.3, 0.2, solver="woodbury", prequential=True, reservoir=9, random_state=0)
+    model = OnlineTwoStepRidge(0.3, 0.2, solver="woodbury")
     return fit_stream(model, stream(pause), tasks=tasks, **options)
 
 def written():
@@ -527,7 +526,7 @@ def test_ratings_go_on_after_a_crash(batches, tasks, tmp_path, cut):
     pd, frames, path = pytest.importorskip("pandas"), rated(batches), tmp_path / "model.dyad"
 
     def model():
-        return OnlineTwoStepRidge(keep_labels=True, prequential=True, reservoir=4, random_state=0)
+        return OnlineTwoStepRidge(keep_labels=True)
 
     how = {"tasks": tasks, "known": "replace"}
     fit_stream(model(), frames[:cut], checkpoint=path, every=2, **how)

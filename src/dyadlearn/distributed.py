@@ -335,7 +335,7 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
         alphas = filters[0].ridge(model.alpha), filters[1].ridge(model.task_alpha)
         return OnlineTwoStepRidge(*alphas, fit_intercept=model.fit_intercept)
     _check_online(model)
-    for name in ("keep_instances", "keep_labels", "reservoir"):
+    for name in ("keep_instances", "keep_labels"):
         if getattr(model, name):
             raise ValueError(
                 f"{name} would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "

@@ -102,24 +102,3 @@ def test_thousands_of_woodbury_batches(n_batches, window, constant):
     assert 0 < worst < 1e-9
     if window:  # rows that leave take digits with them: unrepaired, the coefficients would be wrong by 1e-7
         assert model.inverse.settled.n_refreshes > 0
-
-
-@over(every(with_tasks=[True, False], wrap=[np.asarray, sparse.csr_array], perfect=[True, False], level=[None, 0, 1e4]))
-def test_squared_error(with_tasks, wrap, perfect, level):
-    rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(40, 6)), rng.normal(size=(9, 4)) if with_tasks else np.eye(9)
-    # Perfect labels leave nothing but cancellation to the closed form.
-    Y = (
-        X @ rng.normal(size=(6, T.shape[1])) @ T.T
-        if perfect
-        else rng.normal(size=(40, 9)) * (rng.random((40, 9)) < 0.3)
-    )
-    alpha = 1e-9 if perfect else 0.3
-    if level and not perfect:
-        Y = Y + level
-    seen = collect(X, Y, T if with_tasks else None, constant=level is not None)
-    model = OnlineRidge.start(seen, alpha, alpha)
-    F = model.rows(X) @ model.coefficients @ (model.statistics.task_rows if with_tasks else T).T
-    rtol = 1e-5 if perfect else 1e-10 if level and wrap is np.asarray else 1e-12
-    if not level or wrap is np.asarray:  # labels of such a level are not sparse
-        assert_allclose(model.squared_error(wrap(X), wrap(Y)), np.sum((F - Y) ** 2), rtol=rtol)

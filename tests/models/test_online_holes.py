@@ -42,9 +42,9 @@ def test_equals_two_ridge_regressions_in_a_row(fit_intercept, first_has_holes, s
     model.partial_fit(wrap(X[:10]), Y[:10, :4], tasks=T[:4]).partial_fit(wrap(X[10:]), Y[10:, :4])
     wanted = twin(X, Y[:, :4], T[:4], fit_intercept=fit_intercept)
     assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
-    model.partial_fit_tasks(T[4:], Y[:9, 4:], X=X[:9])
-    assert model.n_pending_tasks_ == 2
-    model.partial_fit_tasks(T[4:], Y[9:, 4:], X=X[9:]).forget(wrap(X[5:8]), Y[5:8]).forget_tasks([1])
+    model.partial_fit_tasks(T[4:], chunks=[(X[:9], Y[:9, 4:]), (wrap(X[9:]), Y[9:, 4:])]).forget(
+        wrap(X[5:8]), Y[5:8]
+    ).forget_tasks([1])
     kept, columns = np.delete(np.arange(M), [5, 6, 7]), [0, 2, 3, 4, 5]
     wanted = twin(X[kept], Y[kept][:, columns], T[columns], fit_intercept=fit_intercept)
     assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
@@ -195,35 +195,10 @@ def test_rounding_that_is_left_is_told():
         model.forget(1e8 * X[:1], large)
 
 
-def test_the_running_score_counts_observed_labels():
-    X, Y, T = make()
-    for tasks, step in ((T, 5), (None, 7)):
-        model = OnlineTwoStepRidge(0.3, 0.7, prequential=True).fit(X[:10], Y[:10], tasks=tasks)
-        errors = []
-        for start in range(10, M, step):
-            rows = slice(start, start + step)
-            if tasks is None:
-                predicted = IndependentTaskRidge(0.3).fit(X[:start], Y[:start]).predict(X[rows])
-            else:
-                predicted = twin(X[:start], Y[:start], T).predict(X[rows])
-            gaps = (predicted - Y[rows]).ravel()
-            errors.append(gaps[~np.isnan(gaps)])
-            model.partial_fit(X[rows], Y[rows])
-        assert_allclose(model.prequential_, np.mean(np.concatenate(errors) ** 2), rtol=1e-8)
-
-
-def test_the_running_score_of_a_complete_model_that_meets_holes():
-    X, Y, T = make()
-    full = np.nan_to_num(Y[:10], nan=2.0)
-    model = OnlineTwoStepRidge(0.3, 0.7, prequential=True, keep_tasks=True).fit(X[:10], full, tasks=T)
-    gaps = model.predict(X[10:]) - Y[10:]
-    assert_allclose(model.partial_fit(X[10:], Y[10:]).prequential_, np.nanmean(gaps**2), rtol=1e-10)
-
-
 @over(every(setting=["A", "B", "C", "D"]))
 def test_holdout_and_landscape(setting):
     X, Y, T = make()
-    model = OnlineTwoStepRidge(0.3, 0.7, reservoir=M, random_state=0).fit(X[:10], Y[:10], tasks=T)
+    model = OnlineTwoStepRidge(0.3, 0.7).fit(X[:10], Y[:10], tasks=T)
     model.partial_fit(X[10:], Y[10:])
     frame = pd.DataFrame(Y[3:6], index=list("abc"))
     held_out = model.holdout(X[3:6], frame, setting)
@@ -239,9 +214,7 @@ def test_holdout_and_landscape(setting):
     alphas, task_alphas = [0.1, 0.3, 10.0], [0.7, 5.0]
     scores = model.landscape(X, Y, alphas, task_alphas, setting=setting)
     assert_allclose(scores[1, 0], -np.nanmean((model.holdout(X, Y, setting) - Y) ** 2), rtol=1e-10)
-    # The reservoir is all there is, in another order.
-    assert_allclose(model.landscape(None, None, alphas, task_alphas, setting=setting), scores, rtol=1e-8)
-    model.tune(None, None, alphas, task_alphas, setting=setting)
+    model.tune(X, Y, alphas, task_alphas, setting=setting)
     best = np.unravel_index(np.argmax(scores), scores.shape)
     assert (model.alpha, model.task_alpha) == (alphas[best[0]], task_alphas[best[1]])
 
@@ -288,7 +261,7 @@ def test_other_libraries(library):
     Y[:, 4] = np.nan
     Y[2, 4] = 1.0
     mine, labels, tasks = (library.asarray(part) for part in (X, Y, T))
-    model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, prequential=True, reservoir=5, random_state=0)
+    model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True)
     ids = Ids(tuple(range(M)))
     model.fit(Table(mine[:20, :], ids.take(range(20))), labels[:20, :5], tasks=tasks[:5, :])
     model.partial_fit(Table(mine[20:, :], ids.take(range(20, M))), labels[20:, :5])

@@ -27,7 +27,7 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def travelled(model, X, Y, T):
     """Return a model that has learnt and forgotten much, and knows all rows and tasks but the first two of each."""
     model.fit(X[:9], Y[:9, :4], tasks=T[:4]).partial_fit(X[9:], Y[9:, :4])
-    model.partial_fit_tasks(T[4:], Y[:10, 4:], X=X[:10]).partial_fit_tasks(None, Y[10:, 4:], X=X[10:])
+    model.partial_fit_tasks(T[4:], chunks=[(X[:10], Y[:10, 4:]), (X[10:], Y[10:, 4:])])
     return model.forget(X[:2], Y[:2]).forget_tasks([0, 1], Y[2:, :2], X=X[2:])
 
 
@@ -135,7 +135,7 @@ def test_sparse_features_are_not_made_dense():
     Y = rng.normal(size=(n, 2)) + 5
     tracemalloc.start()
     try:
-        model = OnlineTwoStepRidge(prequential=True).fit(X, Y).partial_fit(X, Y).forget(X[:5000], Y[:5000])
+        model = OnlineTwoStepRidge().fit(X, Y).partial_fit(X, Y).forget(X[:5000], Y[:5000])
         found = model.predict(X)
         assert tracemalloc.get_traced_memory()[1] < 12e6
     finally:

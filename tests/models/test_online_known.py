@@ -204,6 +204,8 @@ class TestReplacing:
             model.partial_fit_tasks(T[3:], Y[ITEMS[3:]].to_numpy(), X=X.to_numpy())
         with pytest.raises(ValueError, match="Y has 5 rows, expected one for each of 20 instances"):
             model.partial_fit_tasks(T[3:], Y[ITEMS[3:]][:5], X=X[:5])
+        with pytest.raises(ValueError, match="takes the labels of tasks in one piece"):
+            model.partial_fit_tasks(T[3:], chunks=[(X, Y[ITEMS[3:]])])
         # By their ids in any order, with their instances or without.
         model.partial_fit_tasks(T[3:5], Y[["d", "e"]][::-1], X=X).partial_fit_tasks(T[5:], Y[["f"]][::-1])
         same(model, X, Y, T)
@@ -214,28 +216,6 @@ class TestReplacing:
         model.partial_fit(X[4:5], one_cell("u4", "f", 8.0).drop(columns="b"), known="replace")
         final.loc["u4", "f"] = 8.0
         same(model, X, final.drop(columns="b"), T.drop("b"))
-
-    def test_the_sample_has_the_new_labels(self):
-        X, Y, T = make()
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, reservoir=M, random_state=0).fit(X, Y, tasks=T)
-        model.partial_fit(X[3:4] + 1, one_cell("u3", "c", 5.0), known="replace")
-        final_X, final = X.copy(), Y.copy()
-        final_X.loc["u3"], final.loc["u3", "c"] = X.loc["u3"] + 1, 5.0
-        sample = model._learnt.reservoir
-        assert_allclose(sample.rows, final_X)
-        assert_allclose(sample.labels, final)
-        scores = model.landscape(final_X, final, [0.1, 1.0], [0.7])
-        assert_allclose(model.landscape(None, None, [0.1, 1.0], [0.7]), scores, rtol=1e-10)
-
-    def test_labels_that_were_known_are_no_predictions(self):
-        X, Y, T = make()
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, prequential=True).fit(X[:-1], Y[:-1], tasks=T)
-        news = make(0.3, seed=2)[1].iloc[[2, 5, M - 1]]
-        gaps = (model.predict(X.loc[news.index]) - news).where(
-            Y.loc[news.index].isna() | (news.index == "u19")[:, None]
-        )
-        model.partial_fit(X.loc[news.index], news, known="replace")
-        assert_allclose(model.prequential_, np.nanmean(gaps.to_numpy() ** 2), rtol=1e-10)
 
     def test_rounding_that_is_left_is_told(self):
         X, Y, T = make()

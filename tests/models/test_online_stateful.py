@@ -51,8 +51,6 @@ class OnlineMachine(RuleBasedStateMachine):
             solver=solver,
             keep_tasks=keep_tasks or holes,
             **keep,
-            reservoir=3,
-            random_state=0,
         )
         # partial_fit may come first too.
         first = self.model.fit if seed % 2 else self.model.partial_fit
@@ -117,13 +115,13 @@ class OnlineMachine(RuleBasedStateMachine):
         if self.is_named:
             ids = Ids(tuple(self.ids[row] for row in order))
             learn(tasks, Table(labels[order], ids), X=Table(self.given(self.X[order], is_sparse), ids))
-            assert self.model.n_pending_tasks_ == 0
             return
         cuts = np.sort(rng.integers(0, len(self.X) + 1, size=n_chunks - 1))
-        for chunk in np.split(order, cuts):
-            if len(chunk):
-                learn(tasks, self.given(labels[chunk], is_sparse), X=self.given(self.X[chunk], is_sparse))
-        assert self.model.n_pending_tasks_ == 0
+        chunks = (chunk for chunk in np.split(order, cuts) if len(chunk))
+        learn(
+            tasks,
+            chunks=((self.given(self.X[rows], is_sparse), self.given(labels[rows], is_sparse)) for rows in chunks),
+        )
 
     @precondition(lambda self: len(self.X))
     @rule(seed=seeds, count=st.integers(1, 3), n_chunks=st.integers(1, 3), is_sparse=st.booleans())
@@ -176,18 +174,6 @@ class OnlineMachine(RuleBasedStateMachine):
     @rule(alpha=st.none() | regularisations, task_alpha=st.none() | regularisations)
     def another_regularisation(self, alpha, task_alpha):
         self.model.set_alpha(alpha, task_alpha)
-
-    @precondition(lambda self: len(self.X) and self.Y.shape[1] > 1 and not self.is_named)
-    @rule(seed=seeds)
-    def abandoned_tasks(self, seed):
-        rng = self.random(seed)
-        T, Y = self.new_tasks_of(rng, 2, self.T.shape[1]), rng.normal(size=(len(self.X), 2))
-        tasks = T if self.has_tasks else None
-        if len(self.X) > 1:
-            self.model.partial_fit_tasks(tasks, Y[1:], X=self.X[1:])
-            assert self.model.n_pending_tasks_ == 2
-            self.model.abandon_tasks()
-        assert self.model.n_pending_tasks_ == 0
 
     @invariant()
     def equals_what_is_fitted_on_the_rest(self):
@@ -254,17 +240,6 @@ class OnlineMachine(RuleBasedStateMachine):
         else:
             batch = IndependentTaskRidge(self.model.alpha, fit_intercept=self.fit_intercept).fit(self.X, self.Y)
         assert_allclose(self.model.predict(X), batch.predict(X), rtol=1e-6, atol=1e-8)
-        sample = self.model._learnt.reservoir
-        if len(sample):
-            learnt = {(*row, *labels) for row, labels in zip(self.X.tolist(), self.plain(self.Y), strict=True)}
-            rows, labels = (part.toarray() if sparse.issparse(part) else part for part in (sample.rows, sample.labels))
-            assert len(rows) <= 3
-            assert all((*row, *label) in learnt for row, label in zip(rows.tolist(), self.plain(labels), strict=True))
-
-    @staticmethod
-    def plain(labels):
-        """Return labels as lists, with a number that none of them is for holes: NaN is not equal to itself."""
-        return np.where(np.isnan(labels), 1e9, labels).tolist()
 
 
 TestOnline = pytest.mark.filterwarnings(f"ignore::{NoLabelWarning.__module__}.NoLabelWarning")(OnlineMachine.TestCase)

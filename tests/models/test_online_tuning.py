@@ -51,7 +51,7 @@ class TestRegularisation:
         model.partial_fit(X[20:], Y[20:, :5])
         assert_allclose(model.coef_, TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5]).coef_, rtol=1e-9)
 
-    @over(every(bad=[{"alpha": -1}, {"task_alpha": "1"}, {"solver": "lu"}, {"reservoir": -1}, {"reservoir": 1.5}]))
+    @over(every(bad=[{"alpha": -1}, {"task_alpha": "1"}, {"solver": "lu"}]))
     def test_bad_parameters(self, data, bad):
         with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
             OnlineTwoStepRidge(**bad).fit(*data[:2])
@@ -121,50 +121,6 @@ class TestRegularisation:
         assert single.landscape_.shape == (4,)
         with pytest.raises(ValueError, match="alphas is empty"):
             model.tune(X, Y, [])
-        with pytest.raises(ValueError, match="no sample of learnt rows"):
-            model.tune()
-
-    @over(every(wrap=[np.asarray, sparse.csr_array]))
-    def test_a_reservoir_of_learnt_rows(self, data, wrap):
-        rng = np.random.default_rng(1)
-        X, T = rng.normal(size=(400, P)), data[2]
-        Y = rng.normal(size=(400, Q)) * (rng.random((400, Q)) < 0.5)
-        batches = [slice(start, start + 40) for start in range(0, 400, 40)]
-        model = OnlineTwoStepRidge(reservoir=60, random_state=0)
-        for rows in batches:
-            model.partial_fit(wrap(X[rows]), wrap(Y[rows]), tasks=T)
-        sample = model._learnt.reservoir
-        place = {row.tobytes(): i for i, row in enumerate(X)}
-        dense = sample.rows.toarray() if sparse.issparse(sample.rows) else sample.rows
-        where = np.array([place[row.tobytes()] for row in dense])
-        assert len(set(where)) == 60
-        assert 100 < where.mean() < 300, "early and late rows have the same chance"
-        found = model.landscape(alphas=[0.1, 10], task_alphas=[1.0])
-        assert_allclose(found, model.landscape(X[where], Y[where], [0.1, 10], [1.0]), rtol=1e-10)
-        model.forget(X[where[:20]], Y[where[:20]])
-        assert len(model._learnt.reservoir) == 40
-        model.forget_tasks([0], np.delete(Y, where[:20], axis=0)[:, [0]], X=np.delete(X, where[:20], axis=0))
-        assert model._learnt.reservoir.labels.shape == (40, Q - 1)
-        model.tune(setting="D", alphas=[1, 2], task_alphas=[1, 2])
-
-    def test_the_same_stream_leaves_the_same_sample(self, data):
-        X, Y, _ = data
-        samples = []
-        for _ in range(2):
-            model = OnlineTwoStepRidge(reservoir=4, random_state=3).fit(X[:6], Y[:6])
-            samples.append(model.partial_fit(X[6:15], Y[6:15]).partial_fit(X[15:], Y[15:])._learnt.reservoir.rows)
-        assert_array_equal(*samples)
-
-    @over(every(with_tasks=[True, False]))
-    def test_prequential_score(self, data, with_tasks):
-        X, Y, T = data
-        model = OnlineTwoStepRidge(prequential=True).fit(X[:8], Y[:8], tasks=T if with_tasks else None)
-        assert np.isnan(model.prequential_)
-        errors = []
-        for rows in (slice(8, 12), slice(12, 24)):
-            errors.append((model.predict(X[rows]) - Y[rows]) ** 2)
-            model.partial_fit(X[rows], Y[rows])
-            assert model.prequential_ == pytest.approx(np.mean(np.vstack(errors)))
 
 
 class TestFeatureMaps:

@@ -44,12 +44,12 @@ def test_sizes_without_any_score_are_left_out(ax):
 
 def test_what_an_online_model_has_recorded(real, ax):
     X, Y, T = real
-    model, sizes, scores = OnlineTwoStepRidge(prequential=True), [], []
+    model, sizes, scores = OnlineTwoStepRidge(), [], []
     model.fit(X[:6], Y[:6], tasks=T)
     for start in range(6, 24, 6):
-        model.partial_fit(X[start : start + 6], Y[start : start + 6])
-        sizes.append(model.n_seen_)
-        scores.append(model.prequential_)
+        rows = slice(start, start + 6)
+        scores.append(model.score(X[rows], Y[rows]))
+        sizes.append(model.partial_fit(X[rows], Y[rows]).n_seen_)
     display = LearningCurveDisplay.from_scores(sizes, {"online": scores}, ax=ax)
     assert_array_equal(display.lines_["online"].get_xdata(), [12, 18, 24])
 

@@ -11,11 +11,9 @@ from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, save
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.columns import Columns, PackedColumns
 from dyadlearn.growing.kept import Kept
-from dyadlearn.growing.knowledge import Knowledge
 
 RNG = np.random.default_rng(3)
 X, T, Y = RNG.normal(size=(60, 12)), RNG.normal(size=(7, 4)), RNG.normal(size=(60, 7))
-NEW_TASKS, NEW_LABELS = RNG.normal(size=(2, 4)), RNG.normal(size=(60, 2))
 
 
 HOLES = np.where(RNG.random(Y.shape) < 0.4, np.nan, Y)
@@ -48,7 +46,7 @@ def replaced():
     """A model that knows its instances and has exchanged labels of some, so that others have gone."""
     pd = pytest.importorskip("pandas")
     rows, labels = pd.DataFrame(X, NAMES), pd.DataFrame(HOLES, NAMES)
-    model = OnlineTwoStepRidge(0.5, 0.2, keep_labels=True, reservoir=5, random_state=0)
+    model = OnlineTwoStepRidge(0.5, 0.2, keep_labels=True)
     model.fit(rows[:40], labels[:40], tasks=T)
     return model.partial_fit(rows[10:15] + 1, labels[10:15].fillna(0.0), known="replace")
 
@@ -60,30 +58,24 @@ STATES = {
     "cholesky": lambda: _asked(learnt(solver="cholesky")),
     "eigen": lambda: learnt().set_alpha(3.0),
     "unregularised": lambda: _asked(learnt().set_alpha(0.0, 0.0)),
-    "tuned": lambda: learnt(reservoir=15, random_state=1).tune(),
-    "scored": lambda: learnt(prequential=True).partial_fit(X[40:45], Y[40:45]),
+    "tuned": lambda: learnt().tune(X[:15], Y[:15]),
     "instances kept": lambda: learnt(keep_instances=True).partial_fit(X[40:45], Y[40:45]),
     "tasks kept": lambda: learnt(keep_tasks=True),
-    "pending": lambda: learnt(reservoir=4, random_state=0).partial_fit_tasks(NEW_TASKS, NEW_LABELS[:25], X=X[:25]),
-    "forgetting": lambda: learnt().forget_tasks([1, 5], Y[:25, [1, 5]], X=X[:25]),
     "without tasks": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40]),
     "vector": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40, 0]),
     "float32": lambda: OnlineTwoStepRidge().fit(X[:40].astype("f4"), Y[:40].astype("f4"), tasks=T.astype("f4")),
-    "sparse": lambda: OnlineTwoStepRidge(keep_instances=True, reservoir=5, random_state=2).fit(
+    "sparse": lambda: OnlineTwoStepRidge(keep_instances=True).fit(
         sparse.csr_array(np.maximum(X[:40], 0)), sparse.csr_array(np.maximum(Y[:40], 0)), tasks=T
     ),
     "frames": with_frames,
     "mapped": mapped,
     "holes": with_holes,
-    "holes, asked": lambda: _asked(with_holes(reservoir=9, random_state=0)),
+    "holes, asked": lambda: _asked(with_holes()),
     "holes, some solved": lambda: _asked(with_holes()).partial_fit(
         X[40:41], np.where(np.arange(7) < 2, 1.0, np.nan)[None]
     ),
     "holes, plain": lambda: _asked(with_holes(fit_intercept=False)),
     "holes, without tasks": lambda: _asked(OnlineTwoStepRidge(0.5).fit(X[:40], HOLES[:40])),
-    "holes, pending": lambda: with_holes().partial_fit_tasks(
-        NEW_TASKS, np.where(NEW_LABELS[:25] < 0, np.nan, NEW_LABELS[:25]), X=X[:25]
-    ),
     "replaced": replaced,
 }
 
@@ -100,9 +92,6 @@ def test_an_online_model_comes_back_as_it_was(state, round_trip, assert_same):
     assert_same(loaded, model)
     assert_same(loaded.predict(X), model.predict(X))
     assert_same(loaded.coef_, model.coef_)
-    assert_same(loaded.n_pending_tasks_, model.n_pending_tasks_)
-    if model.n_pending_tasks_:
-        return
     labels = Y[:, 0] if state == "vector" else Y
     for lesson in (slice(45, 47), slice(47, 60)):  # few rows change an inverse, many make a new one
         for one in (loaded, model):
@@ -147,15 +136,6 @@ def test_statistics_with_holes_that_do_not_fit_together_are_refused(tmp_path):
         Kept.from_state({**kept.state(), "alive": kept.alive[1:]}, "kept")
 
 
-def test_pending_tasks_join_after_loading(round_trip, assert_same):
-    model = STATES["pending"]()
-    loaded = round_trip(model)
-    for one in (model, loaded):
-        one.partial_fit_tasks(None, NEW_LABELS[25:40], X=X[25:40])
-    assert loaded.n_tasks_ == 9
-    assert_same(loaded.predict(X), model.predict(X))
-
-
 def test_a_projection_is_stored_by_itself(round_trip, assert_same):
     projection = CanonicalProjection(3, random_state=0).fit(X, Y)
     bare = round_trip(projection)
@@ -180,13 +160,3 @@ def test_nothing_that_was_learnt_is_left_out():
     for model in (STATES["mapped"](), STATES["tuned"](), STATES["mapped"]().feature_map_):
         stored = {*model.state(), *model.get_params(deep=False)}
         assert [name for name in vars(model) if not {name, name.removeprefix("_")} & stored] == []
-
-
-@pytest.mark.parametrize("keep", [True, False])
-def test_a_file_from_before_labels_were_kept(keep, assert_same):
-    model = learnt(keep_instances=keep).partial_fit(X[40:45], Y[40:45])
-    state = model._learnt.state()
-    for name in ("kept", "keeps_instances", "keeps_labels"):
-        del state[name]
-    older = {**state, "instances": (X[:40], X[40:45]) if keep else None}
-    assert_same(Knowledge.from_state(older, "learnt"), model._learnt)

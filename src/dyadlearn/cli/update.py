@@ -69,10 +69,6 @@ def update(
     if _are_new_tasks(grid, found, tasks):
         T = _new_side(tasks, found.tasks, grid.column_ids, "columns", labels, terminal)
         _check_new(grid.column_ids, found.ids[1])
-        if len(grid.values) < online.n_seen_:
-            raise ValueError(
-                f"New tasks need labels for all {online.n_seen_} known instances, and {labels} has {len(grid.values)}."
-            )
         online.partial_fit_tasks(T, grid, X=X)
     else:
         if online.statistics_.per_task:

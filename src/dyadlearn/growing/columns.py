@@ -15,7 +15,7 @@ that it has no label of, and whatever was joined can be taken away again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -407,15 +407,11 @@ def seen_in(Phi: Array, Y: Array, tasks: Array | None, *, per_task: bool, consta
     return collect(Phi, Y, tasks, per_task=per_task, constant=constant)
 
 
-def seen_together(parts: Sequence[Statistics | Columns]) -> Statistics | Columns:
-    """Return the statistics of the rows of all parts, which are of the same tasks."""
-    total = parts[0]
-    for part in parts[1:]:
-        if isinstance(total, Statistics) and isinstance(part, Statistics):
-            total = merge(total, part)
-        else:
-            total = join(as_columns(total), as_columns(part), 1)
-    return total
+def seen_together(first: Statistics | Columns, second: Statistics | Columns) -> Statistics | Columns:
+    """Return the statistics of the rows of both, which are of the same tasks."""
+    if isinstance(first, Statistics) and isinstance(second, Statistics):
+        return merge(first, second)
+    return join(as_columns(first), as_columns(second), 1)
 
 
 def _taken(group: Statistics, columns: np.ndarray) -> Statistics:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
-from dyadlearn._array import Array, dense, is_sparse, namespace, take_rows
+from dyadlearn._array import Array, dense, namespace, take_rows
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.column_ridge import ColumnRidge, with_rows, with_tasks
 from dyadlearn.growing.columns import Columns, check_told_apart, seen_in, seen_together
-from dyadlearn.growing.kept import Batch, Kept, row_keys, stacked, without_columns
+from dyadlearn.growing.kept import Batch, Kept, row_keys
 from dyadlearn.growing.statistics import Statistics, has_holes, same_rows
 from dyadlearn.growing.two_step import OnlineRidge
 
-__all__ = ["KNOWN", "Knowledge", "Lesson", "Pending", "Reservoir"]
+__all__ = ["KNOWN", "Knowledge", "Lesson"]
 
 #: What becomes of instances whose ids are known.
 KNOWN = ("error", "replace")
@@ -53,120 +53,6 @@ class Lesson:
 
 
 @dataclass(frozen=True, eq=False)
-class Pending(Stored):
-    """Tasks whose labels have come for some of the instances only.
-
-    Attributes
-    ----------
-    statistics : Statistics
-        Of the instances whose labels have come, for these tasks alone.
-    ids : Ids or None
-    positions : integer array of shape (l,) or None
-        Which known tasks they are, if they are to be forgotten; None for new ones.
-    """
-
-    statistics: Statistics | Columns
-    ids: Ids | None = None
-    positions: np.ndarray | None = None
-
-    _shapes: ClassVar[Mapping[str, str]] = {"ids": "statistics.n_tasks"}
-
-    def _fits(self) -> bool:
-        places = self.positions
-        return places is None or (places.dtype.kind == "i" and places.shape == (self.statistics.n_tasks,))
-
-    def is_complete(self, seen: Statistics | Columns) -> bool:
-        """Tell whether the labels of all instances have come; refuse instances that are others."""
-        n, wanted = self.statistics.n_rows, seen.n_rows
-        if n < wanted:
-            return False
-        if n > wanted or not same_rows(_of_instances(self.statistics), _of_instances(seen)):
-            raise ValueError(
-                f"The chunks bring labels for {n} instances, but these are not the {wanted} that were learnt: their "
-                "Gram matrix differs. Give every learnt instance once, with the features it was learnt with. This "
-                "chunk was not taken in; abandon_tasks() gives the others up too."
-            )
-        return True
-
-
-@dataclass(frozen=True, eq=False)
-class Reservoir(Stored):
-    """A uniform sample of the rows that were learnt, of bounded size.
-
-    Attributes
-    ----------
-    size, seed : int
-    n_offered : int
-        Number of rows it is a sample of.
-    rows, labels : arrays or sparse matrices of shape (c, p) and (c, q), or None
-        At most `size` rows as they came, with their labels.
-    """
-
-    size: int
-    seed: int
-    n_offered: int = 0
-    rows: Array | None = None
-    labels: Array | None = None
-
-    _shapes: ClassVar[Mapping[str, str]] = {"rows": "sparse c p", "labels": "sparse c q"}
-
-    def _fits(self) -> bool:
-        return (self.rows is None) == (self.labels is None)
-
-    def __len__(self) -> int:
-        return 0 if self.rows is None else int(self.rows.shape[0])
-
-    def offered(self, rows: Array, labels: Array) -> Reservoir:
-        """Return the sample after rows (l, p) with labels (l, q) went by."""
-        # Seeded by what went by before, so that the same stream leaves the same sample however it is interrupted.
-        rng = np.random.default_rng([self.seed, self.n_offered])
-        place = self.n_offered + np.arange(rows.shape[0])
-        slots = np.where(place < self.size, place, rng.integers(0, place + 1))
-        content = {slot: slot for slot in range(len(self))}
-        for new in np.flatnonzero(slots < self.size):
-            # A slot that rows were forgotten from may lie beyond the end: then the sample grows again.
-            content[min(int(slots[new]), len(content))] = len(self) + int(new)
-        order = np.array([content[slot] for slot in range(len(content))], dtype=np.intp)
-        return replace(
-            self,
-            n_offered=self.n_offered + int(rows.shape[0]),
-            rows=_picked(self.rows, rows, order),
-            labels=_picked(self.labels, labels, order),
-        )
-
-    def without(self, rows: Array, labels: Array) -> Reservoir:
-        """Return the sample after rows (l, p) with labels (l, q) were forgotten."""
-        left = replace(self, n_offered=max(self.n_offered - int(rows.shape[0]), 0))
-        if self.rows is None:
-            return left
-        gone = set(zip(row_keys(rows), row_keys(labels), strict=True))
-        known = zip(row_keys(self.rows), row_keys(self.labels), strict=True)
-        kept = np.flatnonzero([key not in gone for key in known])
-        if not len(kept):
-            return Reservoir(self.size, self.seed)
-        return replace(left, rows=take_rows(self.rows, kept), labels=take_rows(self.labels, kept))
-
-    def without_tasks(self, positions: np.ndarray) -> Reservoir:
-        """Return the sample with the labels of some tasks forgotten."""
-        return replace(self, labels=without_columns(self.labels, positions))
-
-    def exchanged(self, old: tuple[Array, Array], new: tuple[Array, Array]) -> Reservoir:
-        """Return the sample with rows (l, p) and labels (l, q) that are in it exchanged for others."""
-        if self.rows is None:
-            return self
-        place = {key: row for row, key in enumerate(zip(*map(row_keys, old), strict=True))}
-        # Most rows are none of them, whatever their labels.
-        wanted = {rows for rows, _ in place}
-        order, found = np.arange(len(self)), row_keys(self.rows)
-        some = np.array([row for row, key in enumerate(found) if key in wanted], dtype=np.intp)
-        if not some.size:
-            return self
-        for row, labels in zip(some, row_keys(take_rows(self.labels, some)), strict=True):
-            order[row] = len(self) + place[found[row], labels] if (found[row], labels) in place else row
-        return replace(self, rows=_picked(self.rows, new[0], order), labels=_picked(self.labels, new[1], order))
-
-
-@dataclass(frozen=True, eq=False)
 class Knowledge(Stored):
     """Everything that changes when a model learns, swapped in one assignment.
 
@@ -182,14 +68,10 @@ class Knowledge(Stored):
         Of the tasks, and of their features.
     n_task_features : int
         Number of columns of the tasks as they came.
-    pending : Pending or None
     kept : Kept
         The instances, as far as the model keeps them.
     keeps_instances, keeps_labels : bool
         Whether it keeps every instance as it came, and the labels of each.
-    reservoir : Reservoir or None
-    squared_error : float
-        Of predictions made just before learning, summed over `n_scored` labels.
     """
 
     model: OnlineRidge | ColumnRidge
@@ -198,13 +80,9 @@ class Knowledge(Stored):
     task_ids: Ids | None = None
     task_names: Ids | None = None
     n_task_features: int = 0
-    pending: Pending | None = None
     kept: Kept = field(default_factory=Kept)
     keeps_instances: bool = False
     keeps_labels: bool = False
-    reservoir: Reservoir | None = None
-    squared_error: float = 0.0
-    n_scored: int = 0
 
     _shapes: ClassVar[Mapping[str, str]] = {"task_ids": "model.statistics.n_tasks", "task_names": "n_task_features"}
 
@@ -216,12 +94,6 @@ class Knowledge(Stored):
     def from_state(cls, state: Mapping[str, Any], where: str) -> Knowledge:
         """Return what a state describes, with a dtype of numpy."""
         found = {**state, "dtype": {"float32": np.float32, "float64": np.float64}[state["dtype"]]}
-        if "instances" in found:  # as files had it when a model kept no ids and no labels
-            rows = found.pop("instances")
-            kept = Kept()
-            for batch in rows or ():
-                kept = kept.with_batch(Batch(int(batch.shape[0]), rows=batch))
-            found |= {"kept": kept, "keeps_instances": rows is not None, "keeps_labels": False}
         return super().from_state(found, where)
 
     def _fits(self) -> bool:
@@ -232,16 +104,6 @@ class Knowledge(Stored):
             and all((batch.rows is not None) == self.keeps_instances for batch in batches)
             and all((batch.labels is not None) == self.keeps_labels for batch in batches)
             and all(batch.labels is None or batch.labels.shape[1] == known.n_tasks for batch in batches)
-        )
-
-    def check_settled(self, verb: str) -> None:
-        """Refuse to change the instances while the labels of tasks are incomplete."""
-        if self.pending is None:
-            return
-        count, have = self.pending.statistics.n_tasks, self.pending.statistics.n_rows
-        raise ValueError(
-            f"Cannot {verb} while {count} task(s) are pending, labelled for {have} of {self.model.statistics.n_rows} "
-            "instances: give the labels of the others, or give the tasks up with abandon_tasks()."
         )
 
     def new_ids(self, new: Ids | None) -> Ids | None:
@@ -257,23 +119,9 @@ class Knowledge(Stored):
             raise IdError(f"Tasks {shown} are known already: give new tasks ids of their own, or forget the old ones.")
         return new
 
-    def scored(self, lesson: Lesson) -> Knowledge:
-        """Return what is known with the squared error of predictions of labels added, before these are learnt."""
-        labels = lesson.labels
-        places = self._known_places(lesson.ids)
-        if any(place is not None for place in places):
-            # A label that is replaced was known, and is no prediction.
-            old = self._old_labels(places)
-            xp = namespace(old)
-            labels = xp.where(xp.isnan(old), dense(labels), xp.full_like(old, float("nan")))
-        error, count = self.model.scored(lesson.Phi, labels)
-        return replace(self, squared_error=self.squared_error + error, n_scored=self.n_scored + count)
-
     def with_rows(self, lesson: Lesson) -> Knowledge:
         """Return what is known after new instances."""
-        reservoir = None if self.reservoir is None else self.reservoir.offered(lesson.rows, lesson.labels)
-        model = with_rows(self.model, lesson.Phi, lesson.labels)
-        return replace(self.keeping(lesson), model=model, reservoir=reservoir)
+        return replace(self.keeping(lesson), model=with_rows(self.model, lesson.Phi, lesson.labels))
 
     def keeping(self, lesson: Lesson) -> Knowledge:
         """Return what is known with what is to be kept of instances, which is learnt elsewhere."""
@@ -283,9 +131,8 @@ class Knowledge(Stored):
     def without_rows(self, lesson: Lesson) -> Knowledge:
         """Return what is known without instances that it knew."""
         places = self._places_to_forget(lesson)
-        reservoir = None if self.reservoir is None else self.reservoir.without(lesson.rows, lesson.labels)
         model = self.model.without_rows(lesson.Phi, lesson.labels)
-        return replace(self, model=model, kept=self.kept.without(places), reservoir=reservoir)
+        return replace(self, model=model, kept=self.kept.without(places))
 
     def _places_to_forget(self, lesson: Lesson) -> list[tuple[int, int]]:
         """Return where instances that are to be forgotten are kept; refuse what was not learnt so."""
@@ -325,16 +172,6 @@ class Knowledge(Stored):
             [position for position, place in enumerate(self._known_places(ids)) if place is not None], dtype=np.intp
         )
 
-    def _old_labels(self, places: Sequence[tuple[int, int] | None]) -> Array:
-        """Return the labels (l, q) that instances were learnt with, NaN for what is not known."""
-        known = [position for position, place in enumerate(places) if place is not None]
-        _, labels = self.kept.taken([place for place in places if place is not None])
-        labels = dense(labels)
-        nothing = namespace(labels).full_like(labels[:1, :], float("nan"))
-        order = np.full(len(places), len(known))
-        order[known] = np.arange(len(known))
-        return take_rows(namespace(labels).concat([labels, nothing], axis=0), order)
-
     def replacing(self, lesson: Lesson, mapped: Callable[[Array], Array]) -> tuple[Knowledge, float]:
         """Return what is known with known instances learnt anew, and how much of it is rounding.
 
@@ -364,80 +201,60 @@ class Knowledge(Stored):
             left = model.without_rows(mapped(rows), old)
             after = with_rows(left, lesson.Phi, new)
         merged = replace(lesson, labels=new)
-        reservoir = self.reservoir
-        if reservoir is not None:
-            reservoir = reservoir.exchanged((rows, old), (lesson.rows, new))
         learnt = replace(self, kept=self.kept.without(places)).keeping(merged)
-        return replace(learnt, model=after, reservoir=reservoir), model.digits_lost(after)
+        return replace(learnt, model=after), model.digits_lost(after)
 
-    def with_labels(
-        self,
-        chunks: Sequence[tuple[Array, Array]],
-        Psi: Array | None,
-        ids: Ids | None,
-        positions: np.ndarray | None = None,
-    ) -> Knowledge:
-        """Return what is known with labels of more instances for some tasks, which join or leave when they are all.
+    def seen_of_tasks(self, parts: Iterable[tuple[Array, Array]], Psi: Array | None) -> Statistics | Columns:
+        """Return the statistics of some tasks, of all instances that were learnt.
 
         Parameters
         ----------
-        chunks : sequence of (array of shape (n, d), array of shape (n, l))
-            Features of instances, and their labels for these tasks.
+        parts : iterable of (array of shape (n, d), array of shape (n, l))
+            Features of instances, and their labels for these tasks. One part is in memory at a time.
         Psi : array of shape (l, r) or None
             Features of the tasks.
-        ids, positions : as in `Pending`
+
+        Raises
+        ------
+        ValueError
+            If the instances of all parts are not those that were learnt.
         """
         known = self.model.statistics
-        seen = [] if self.pending is None else [self.pending.statistics]
-        for Phi, labels in chunks:
+
+        def seen_of(part: tuple[Array, Array]) -> Statistics | Columns:
+            Phi, labels = part
             if has_holes(labels):
                 check_told_apart(known)
-            seen.append(seen_in(Phi, labels, Psi, per_task=known.per_task, constant=known.has_constant))
-        pending = Pending(seen_together(seen), ids, positions)
-        if not pending.is_complete(self.model.statistics):
-            return replace(self, pending=pending)
-        found = pending.statistics
-        if positions is not None:
-            assert isinstance(found, Statistics)  # tasks that holes keep apart are forgotten without labels
-            return self.without_tasks(positions, found.cross, found.label_mean)
-        ids = self.task_ids
-        if ids is not None and pending.ids is not None:
-            ids = Ids((*ids.labels, *pending.ids.labels), ids.name)
-        # The rows in the reservoir have no labels for the new tasks.
-        reservoir = None if self.reservoir is None else Reservoir(self.reservoir.size, self.reservoir.seed)
-        kept = self.kept.with_tasks(stacked([labels for _, labels in chunks])) if self.keeps_labels else self.kept
-        model = with_tasks(self.model, found)
-        return replace(self, model=model, pending=None, task_ids=ids, kept=kept, reservoir=reservoir, is_vector=False)
+            return seen_in(Phi, labels, Psi, per_task=known.per_task, constant=known.has_constant)
 
-    def without_tasks(
-        self, positions: np.ndarray, cross: Array | None = None, label_mean: Array | None = None
-    ) -> Knowledge:
-        """Return what is known without some tasks: see `dyadlearn.growing.statistics.remove_tasks`."""
+        seen = reduce(seen_together, map(seen_of, parts))
+        if seen.n_rows != known.n_rows or not same_rows(_of_instances(seen), _of_instances(known)):
+            raise ValueError(
+                f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} that were learnt: "
+                "their Gram matrix differs. Give every learnt instance once in the same call, with the features it was "
+                "learnt with; chunks= takes them in pieces. Nothing was changed."
+            )
+        return seen
+
+    def with_tasks(self, found: Statistics | Columns, ids: Ids | None, labels: Array | None) -> Knowledge:
+        """Return what is known with new tasks, by their statistics.
+
+        `labels` (m, l) are in the order of the instances, and are needed where the model keeps labels.
+        """
+        if self.task_ids is not None and ids is not None:
+            ids = Ids((*self.task_ids.labels, *ids.labels), self.task_ids.name)
+        kept = self.kept if labels is None else self.kept.with_tasks(labels)
+        return replace(self, model=with_tasks(self.model, found), task_ids=ids, kept=kept, is_vector=False)
+
+    def without_tasks(self, positions: np.ndarray, found: Statistics | None = None) -> Knowledge:
+        """Return what is known without some tasks, whose statistics are needed where they are not told apart."""
         ids = self.task_ids
         if ids is not None:
             ids = ids.take(np.delete(np.arange(len(ids)), positions))
-        reservoir = None if self.reservoir is None else self.reservoir.without_tasks(positions)
-        # Where tasks are told apart nothing but their positions is needed.
-        model = self.model.without_tasks(positions, *(() if cross is None else (cross, label_mean)))
-        kept = self.kept.without_tasks(positions)
-        return replace(self, model=model, pending=None, task_ids=ids, kept=kept, reservoir=reservoir)
+        model = self.model.without_tasks(positions, *(() if found is None else (found.cross, found.label_mean)))
+        return replace(self, model=model, task_ids=ids, kept=self.kept.without_tasks(positions))
 
 
 def _of_instances(seen: Statistics | Columns) -> Statistics:
     """Return statistics of all instances, whatever their tasks are."""
     return seen.instances if isinstance(seen, Columns) else seen
-
-
-def _picked(old: Array | None, new: Array, order: np.ndarray) -> Array:
-    """Return rows of `old` and `new`, one below the other, by position in both together."""
-    if old is None:
-        return take_rows(new, order)
-    # Only what is taken over is copied: `new` may be much longer than the sample.
-    n_old = int(old.shape[0])
-    fresh = np.flatnonzero(order >= n_old)
-    taken = take_rows(new, order[fresh] - n_old)
-    place = order.copy()
-    place[fresh] = n_old + np.arange(len(fresh))
-    if is_sparse(old) or is_sparse(new):
-        return sparse.vstack([sparse.csr_array(old), sparse.csr_array(taken)], format="csr")[place]
-    return take_rows(namespace(old).concat([old, taken], axis=0), place)

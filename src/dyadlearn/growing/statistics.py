@@ -177,16 +177,6 @@ class Statistics(Stored):
         return tasks if self.task_mean is None else bordered(tasks, self.task_mean)
 
     @property
-    def task_rows_gram(self) -> Array:
-        """Gram matrix of `task_rows`: that of the tasks, with a constant (r + 1, r + 1)."""
-        if self.task_gram is None or self.task_mean is None:
-            return self.task_gram
-        bordered = zeros((self.width, self.width), self.task_gram)
-        bordered[:-1, :-1] = self.task_gram
-        bordered[-1, -1] = float(self.n_tasks)
-        return bordered
-
-    @property
     def target(self) -> Array:
         r"""Right-hand side :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi` of shape (d, r), or (d, q).
 

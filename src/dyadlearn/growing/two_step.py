@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, dense, double, is_sparse, matmul, namespace, row_blocks, take_rows
+from dyadlearn._array import Array, double, namespace, take_rows
 from dyadlearn._means import value, with_constants
 from dyadlearn._state import Stored
 from dyadlearn.growing.inverse import RidgeInverse
@@ -36,7 +36,6 @@ from dyadlearn.growing.statistics import (
     add_tasks,
     alike,
     digits_lost,
-    has_holes,
     remove_rows,
     remove_tasks,
 )
@@ -120,25 +119,6 @@ class TwoSteps(Stored, stored=False):
         """Which tasks (q,) nothing is predicted for."""
         return np.zeros(self.statistics.n_tasks, dtype=bool)
 
-    def scored(self, Phi: Array, Y: Array) -> tuple[float, int]:
-        """Return the squared error of predictions, summed over labels that are observed and predicted, and how many.
-
-        Parameters
-        ----------
-        Phi : array or sparse matrix of shape (l, d)
-        Y : array or sparse matrix of shape (l, q)
-            NaN where not observed.
-        """
-        labels, A = double(Y), matmul(self.rows(Phi), self.coefficients)
-        xp, tasks = namespace(A), self.statistics.task_rows
-        error, count = 0.0, 0
-        for rows in row_blocks(Y.shape[0], 16 * Y.shape[1]):
-            gaps = (A[rows, :] if tasks is None else A[rows, :] @ tasks.T) - dense(labels[rows, :])
-            found = ~xp.isnan(gaps)
-            error += float(xp.sum(xp.where(found, gaps, xp.zeros_like(gaps)) ** 2))
-            count += int(xp.sum(xp.astype(found, xp.int64)))
-        return error, count
-
 
 @dataclass(frozen=True, eq=False)
 class OnlineRidge(TwoSteps):
@@ -210,49 +190,6 @@ class OnlineRidge(TwoSteps):
         known = self.statistics
         level = known.level if known.has_constant else None
         return self._finished(self.inverse.solve(known.target), level, known.n_tasks)
-
-    def squared_error(self, Phi: Array, Y: Array) -> float:
-        r"""Return the squared error of predictions, summed over instances and tasks, without forming them all.
-
-        With :math:`\mathbf{A} = \boldsymbol\Phi\mathbf{W}`,
-
-        .. math:: \|\mathbf{A}\boldsymbol\Psi^\top - \mathbf{Y}\|^2 = \langle\mathbf{A}^\top\mathbf{A},
-                  \boldsymbol\Psi^\top\boldsymbol\Psi\rangle - 2\langle\mathbf{A}, \mathbf{Y}\boldsymbol\Psi\rangle
-                  + \|\mathbf{Y}\|^2 .
-
-        Parameters
-        ----------
-        Phi : array or sparse matrix of shape (l, d)
-        Y : array or sparse matrix of shape (l, q)
-
-        Returns
-        -------
-        float
-        """
-        known = self.statistics
-        tasks, labels, A = known.task_rows, double(Y), matmul(self.rows(Phi), self.coefficients)
-        xp = namespace(A)
-        if tasks is not None:
-            if known.has_constant and not is_sparse(Y):
-                # Both about the grand mean, for the digits of what cancels.
-                grand_mean = float(self.coefficients[-2, -1])
-                labels, A = labels - grand_mean, xp.concat([A[:, :-1], A[:, -1:] - grand_mean], axis=1)
-            total = float(xp.sum((labels.data if is_sparse(labels) else labels) ** 2))
-            own = float(xp.sum((A.T @ A) * known.task_rows_gram))
-            error = own - 2.0 * float(xp.sum(A * matmul(labels, tasks))) + total
-            if error > 1e-9 * (own + total):  # else little but cancellation is left
-                return error
-        error = 0.0
-        for rows in row_blocks(Y.shape[0], 16 * Y.shape[1]):
-            found = A[rows, :] if tasks is None else A[rows, :] @ tasks.T
-            error += float(xp.sum((found - dense(labels[rows, :])) ** 2))
-        return error
-
-    def scored(self, Phi: Array, Y: Array) -> tuple[float, int]:
-        """Return what `TwoSteps.scored` does, of complete labels without forming all predictions."""
-        if has_holes(Y):
-            return super().scored(Phi, Y)
-        return self.squared_error(Phi, Y), int(Y.shape[0] * Y.shape[1])
 
     def digits_lost(self, after: Any) -> float:
         """Return how much of this model, once it has forgotten, is rounding: `dyadlearn.growing.statistics`."""

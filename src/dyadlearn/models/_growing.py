@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -176,7 +177,7 @@ class GrowingModel(PairModel, stored=False):
                 raise ValueError("This model was fitted without features of the tasks: leave tasks out.")
             return None, ids
         if tasks is None:
-            raise ValueError("tasks is None, but there are none pending: give the features of the new tasks.")
+            raise ValueError("tasks is None, but this model has features of its tasks: give those of the new tasks.")
         table, Psi = self._known_tasks(tasks, ids)
         return double(copied(Psi)), table.row_ids
 
@@ -191,14 +192,27 @@ class GrowingModel(PairModel, stored=False):
         self._check_library(X=rows, Y=grid.values)
         return Lesson(rows, self._mapped(rows), grid.values, ids), grid
 
-    def _chunks(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, list[tuple[Array, Array]]]:
-        """Return labels of some tasks, and with the features of the instances batch by batch."""
+    def _task_parts(
+        self, pieces: Iterable[tuple[Any, Any]], n_tasks: int, ids: Ids | None
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield features of instances and their labels for some tasks, which have these ids, part by part."""
+        for X, y in pieces:
+            grid, features = self._task_labels(X, y, ids)
+            if grid.values.shape[1] != n_tasks:
+                raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s).")
+            start = 0
+            for Phi in features:
+                end = start + int(Phi.shape[0])
+                yield Phi, grid.values[start:end, :]
+                start = end
+
+    def _task_labels(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, Iterable[Array]]:
+        """Return labels of some tasks, and the features of the instances, of those that are kept batch by batch."""
         learnt = self._learnt
-        if X is not None and not learnt.keeps_labels:
-            rows, grid, _ = self._read_rows(X, y, ids, reset=False)
-            return grid, [(self._mapped(rows), grid.values)]
         if X is not None:
             rows, grid, row_ids = self._read_rows(X, y, ids, reset=False)
+            if not learnt.keeps_labels:
+                return grid, [self._mapped(rows)]
             if row_ids is None or learnt.kept.ids is None:
                 raise ValueError(
                     "This model keeps all instances with their labels: give the labels of new tasks for all of them at "
@@ -212,10 +226,8 @@ class GrowingModel(PairModel, stored=False):
             raise ValueError("X is missing: give the instances that y labels, or let the model keep_instances=True.")
         if grid.values.shape[0] != self.n_seen_:
             raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
-        grid, instances = grid.rows_as(learnt.kept.ids, "the rows of Y", "the known instances"), learnt.kept.instances
-        ends = np.cumsum([batch.shape[0] for batch in instances])
-        parts = [grid.values[end - batch.shape[0] : end, :] for batch, end in zip(instances, ends, strict=True)]
-        return grid, [(self._mapped(batch), part) for batch, part in zip(instances, parts, strict=True)]
+        grid = grid.rows_as(learnt.kept.ids, "the rows of Y", "the known instances")
+        return grid, map(self._mapped, learnt.kept.instances)
 
     # Feature maps --------------------------------------------------------------------------------
 

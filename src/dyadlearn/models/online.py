@@ -5,14 +5,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NoReturn, Self
 
 import numpy as np
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, cast, copied, dense, is_sparse, take_rows
-from dyadlearn._checks import check_alphas, check_choice, check_flag, check_labels, check_same_library, check_whole
+from dyadlearn._checks import check_alphas, check_choice, check_flag, check_labels, check_same_library
 from dyadlearn._tables import Table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.column_holdout import lone_labels
@@ -20,7 +21,8 @@ from dyadlearn.growing.column_ridge import started
 from dyadlearn.growing.columns import seen_in
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
-from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson, Reservoir
+from dyadlearn.growing.kept import stacked
+from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson
 from dyadlearn.growing.statistics import check_room, equal_features, has_holes
 from dyadlearn.holdout.lone import warn_of_lone, warn_of_unlabelled
 from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
@@ -35,6 +37,9 @@ from dyadlearn.models._side import check_rows
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["OnlineTwoStepRidge"]
+
+#: Instances with their labels, piece by piece.
+Chunks = Iterable[tuple[Any, Any]]
 
 #: How much of what is left may be rounding of what was forgotten, before that is said.
 _LOST = 1e-8
@@ -99,12 +104,6 @@ class OnlineTwoStepRidge(GrowingModel):
     keep_labels : bool, default=False
         Whether to keep all instances and their labels, so that the labels of known ids can be replaced. Takes memory
         for every instance and every observed label; the tasks are kept apart too.
-    reservoir : int, default=0
-        Size of a random sample of learnt rows with their labels, for `landscape` and `tune`.
-    prequential : bool, default=False
-        Whether `partial_fit` first predicts what it is given, for the running score `prequential_`.
-    random_state : int, RandomState or None, default=None
-        For the sample.
 
     Attributes
     ----------
@@ -115,10 +114,6 @@ class OnlineTwoStepRidge(GrowingModel):
         them, shape (q,) or a float.
     n_seen_, n_tasks_ : int
         Number of instances and of tasks that are learnt and not forgotten.
-    n_pending_tasks_ : int
-        Number of tasks whose labels are still incomplete.
-    prequential_ : float
-        Mean squared error of predictions made just before learning; NaN before there are any.
     statistics_ : Statistics, or Columns from the first hole on
         What is known of the data.
     feature_map_, task_feature_map_ : transformer
@@ -163,9 +158,6 @@ class OnlineTwoStepRidge(GrowingModel):
         keep_instances: bool = False,
         keep_tasks: bool = False,
         keep_labels: bool = False,
-        reservoir: int = 0,
-        prequential: bool = False,
-        random_state: Any = None,
     ) -> None:
         self.alpha = alpha
         self.task_alpha = task_alpha
@@ -176,9 +168,6 @@ class OnlineTwoStepRidge(GrowingModel):
         self.keep_instances = keep_instances
         self.keep_tasks = keep_tasks
         self.keep_labels = keep_labels
-        self.reservoir = reservoir
-        self.prequential = prequential
-        self.random_state = random_state
 
     # Learning and forgetting ---------------------------------------------------------------------
 
@@ -228,7 +217,6 @@ class OnlineTwoStepRidge(GrowingModel):
                 0 if task_rows is None else int(task_rows.shape[1]),
                 keeps_instances=bool(self.keep_instances or self.keep_labels),
                 keeps_labels=bool(self.keep_labels),
-                reservoir=self._new_reservoir(rows, grid.values),
             )
             _warn_of_unpredicted(np.zeros(0), nothing.model.unpredicted)
             self._learnt = nothing.keeping(Lesson(rows, Phi, grid.values, ids))
@@ -262,7 +250,6 @@ class OnlineTwoStepRidge(GrowingModel):
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, tasks)
         learnt = self._current()
-        learnt.check_settled("learn new instances")
         if tasks is not None:
             Psi, _ = self._task_features(tasks, learnt.task_ids)
             if not equal_features(Psi, learnt.model.statistics.tasks):
@@ -272,8 +259,6 @@ class OnlineTwoStepRidge(GrowingModel):
         places = learnt.known_among(lesson.ids)
         if places.size:
             self._check_replaceable(learnt, lesson, places, known)
-        if self.prequential:
-            learnt = learnt.scored(lesson)
         if places.size:
             learnt, lost = learnt.replacing(lesson.take(places), self._mapped)
             _warn_of_lost(lost, 3)
@@ -317,105 +302,99 @@ class OnlineTwoStepRidge(GrowingModel):
             If the instances were so much larger than those that are left that their rounding shows.
         """
         learnt = self._current()
-        learnt.check_settled("forget instances")
         lesson, _ = self._known_rows(X, y)
         if not learnt.model.takes_holes:
             _refuse_holes(lesson.labels)
         self._forgotten(learnt, learnt.without_rows(lesson))
         return self
 
-    def partial_fit_tasks(self, tasks: Any, y: Any, X: Any = None) -> Self:
-        """Learn new tasks, labelled for all known instances, in any number of chunks.
+    def partial_fit_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
+        """Learn new tasks, labelled for all known instances.
 
-        A label may be NaN, not observed, where the model tells its tasks apart; the instance must come all the same.
-
-        The tasks are pending until the Gram matrix of the instances that came with their labels equals that of all that
-        were learnt: a task labelled for some of them only would count the rest as zeros. Until then `predict` does
-        not know the tasks, and instances can neither be learnt nor forgotten.
+        A label may be NaN, not observed, where the model tells its tasks apart; the instance must come all the same. An
+        instance that does not come would count as zeros. So the Gram matrix of the instances that come is compared with
+        that of all that were learnt, and other instances are refused.
 
         Parameters
         ----------
         tasks : array, sparse matrix, frame or Tasks of shape (l, p'), or None
-            The new tasks, the same in every chunk. None stands for the pending ones, and for a model without features
-            of the tasks.
-        y : array, sparse matrix or frame of shape (n, l) or (n,)
-            Their labels for the instances of this chunk.
-        X : array, sparse matrix or frame of shape (n, p), default=None
-            The instances of this chunk, as they were learnt. None stands for all of them, in the order they were
-            learnt, if the model keeps them.
+            The new tasks. None for a model without features of the tasks.
+        y : array, sparse matrix or frame of shape (m, l) or (m,), default=None
+            Their labels for all instances.
+        X : array, sparse matrix or frame of shape (m, p), default=None
+            The instances, as they were learnt. None stands for all of them, in the order they were learnt, if the model
+            keeps them.
+        chunks : iterable of (X, y), default=None
+            Instances and labels in pieces, in place of `y` and `X`: each learnt instance is in one of the pieces. One
+            piece is in memory at a time. A model with ``keep_labels=True`` does not take pieces.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dyadlearn import OnlineTwoStepRidge
+        >>> rng = np.random.default_rng(0)
+        >>> X, T, Y = rng.normal(size=(50, 3)), rng.normal(size=(6, 2)), rng.normal(size=(50, 6))
+        >>> model = OnlineTwoStepRidge().fit(X, Y[:, :4], tasks=T[:4])
+        >>> pieces = ((X[rows], Y[rows, 4:]) for rows in (slice(0, 30), slice(30, 50)))
+        >>> model.partial_fit_tasks(T[4:], chunks=pieces).n_tasks_
+        6
         """
         learnt = self._current()
-        pending = learnt.pending
-        if pending is not None and pending.positions is not None:
-            learnt.check_settled("learn new tasks")
-        grid, chunks = self._chunks(X, y, None if pending is None else pending.ids)
-        if pending is None:
-            Psi, ids = self._task_features(tasks, grid.column_ids)
-            ids, n_new = learnt.new_ids(ids), grid.values.shape[1] if Psi is None else Psi.shape[0]
-        else:
-            Psi, ids, n_new = pending.statistics.tasks, pending.ids, pending.statistics.n_tasks
-            if tasks is not None and not equal_features(self._task_features(tasks, ids)[0], Psi):
-                learnt.check_settled("learn other tasks")
-        if grid.values.shape[1] != n_new:
-            raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_new} new task(s).")
-        after = learnt.with_labels(chunks, Psi, ids)
+        first, pieces = _pieces(X, y, chunks, learnt)
+        columns = self._read_labels(first[1], None)
+        Psi, ids = self._task_features(tasks, columns.column_ids)
+        n_tasks = int(columns.values.shape[1] if Psi is None else Psi.shape[0])
+        parts: Iterable[tuple[Array, Array]] = self._task_parts(pieces, n_tasks, ids)
+        ids, labels = learnt.new_ids(ids), None
+        if learnt.keeps_labels:
+            parts = list(parts)
+            labels = stacked([part for _, part in parts])
+        after = learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels)
         _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
         self._learnt = after
         return self
 
-    def forget_tasks(self, tasks: Any, y: Any = None, X: Any = None) -> Self:
+    def forget_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
         """Unlearn tasks: afterwards the model is as if they had never come.
 
-        A model that tells its tasks apart (without features of the tasks, or with ``keep_tasks=True``) forgets them at
-        once. Any other needs their labels for all instances, in any number of chunks as in `partial_fit_tasks`, and
-        until they have come the tasks are known still.
+        A model that tells its tasks apart (without features of the tasks, or with ``keep_tasks=True``) needs nothing
+        but their names. Any other needs their labels for all instances.
 
         Parameters
         ----------
         tasks : id, position, or sequence of them
-            Ids where the known tasks have ids, else positions; the same in every chunk.
-        y : array, sparse matrix or frame of shape (n, l) or (n,), default=None
-            The labels of these tasks for the instances of this chunk.
-        X : array, sparse matrix or frame of shape (n, p), default=None
-            The instances of this chunk, as they were learnt. None stands for all of them, if the model keeps them.
+            Ids where the known tasks have ids, else positions.
+        y, X, chunks : as in `partial_fit_tasks`
+            The labels of these tasks, and the instances.
 
         Returns
         -------
         self
         """
         learnt = self._current()
-        known, pending = learnt.model.statistics, learnt.pending
+        known = learnt.model.statistics
         wanted = [tasks] if isinstance(tasks, str | int | np.integer) else list(tasks)
         where = positions(wanted, learnt.task_ids, known.n_tasks, "the known tasks")
         if len(set(where.tolist())) < len(where):
             raise ValueError("tasks names a task more than once.")
         if len(where) >= known.n_tasks:
             raise ValueError("A model needs at least one task: these are all it has. Fit it anew instead.")
-        if pending is not None and (pending.positions is None or not np.array_equal(pending.positions, where)):
-            learnt.check_settled("forget other tasks")
         if known.per_task:
             self._forgotten(learnt, learnt.without_tasks(where))
             return self
-        if y is None:
+        if y is None and chunks is None:
             raise ValueError(
                 "The labels of the tasks are needed to forget them: give them as y, with the instances as X, or let "
                 "the model keep its tasks apart (keep_tasks=True)."
             )
         ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
-        grid, chunks = self._chunks(X, y, ids)
-        _refuse_holes(grid.values)
-        if grid.values.shape[1] != len(where):
-            raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {len(where)} task(s).")
-        self._forgotten(learnt, learnt.with_labels(chunks, take_rows(known.tasks, where), ids, where))
-        return self
-
-    def abandon_tasks(self) -> Self:
-        """Give pending tasks up: new ones stay unknown, those being forgotten stay known."""
-        self._learnt = replace(self._current(), pending=None)
+        parts = self._task_parts(_pieces(X, y, chunks, learnt)[1], len(where), ids)
+        seen: Any = learnt.seen_of_tasks(map(_complete, parts), take_rows(known.tasks, where))
+        self._forgotten(learnt, learnt.without_tasks(where, seen))
         return self
 
     def _forgotten(self, before: Knowledge, after: Knowledge) -> None:
@@ -481,18 +460,6 @@ class OnlineTwoStepRidge(GrowingModel):
     def _as_learnt(self, values: Array) -> Array:
         return cast(values, self._learnt.dtype)
 
-    @property
-    def n_pending_tasks_(self) -> int:
-        """Number of tasks whose labels are still incomplete."""
-        check_is_fitted(self)
-        return 0 if self._learnt.pending is None else self._learnt.pending.statistics.n_tasks
-
-    @property
-    def prequential_(self) -> float:
-        """Mean squared error of predictions made just before learning; NaN before there are any."""
-        check_is_fitted(self)
-        return self._learnt.squared_error / self._learnt.n_scored if self._learnt.n_scored else float("nan")
-
     # Held-out predictions of what was learnt and is shown again -------------------------------------
 
     def holdout(self, X: Any, y: Any, setting: str | Setting = "B") -> Any:
@@ -524,8 +491,8 @@ class OnlineTwoStepRidge(GrowingModel):
 
     def landscape(
         self,
-        X: Any = None,
-        y: Any = None,
+        X: Any,
+        y: Any,
         alphas: Iterable[float] | float | None = None,
         task_alphas: Iterable[float] | float | None = None,
         *,
@@ -536,7 +503,6 @@ class OnlineTwoStepRidge(GrowingModel):
         Parameters
         ----------
         X, y : as in `holdout`
-            None stands for the reservoir.
         alphas, task_alphas : iterables of float, or float, default=None
             Values of the two regularisations; None is 10⁻⁷ … 10⁶.
         setting : {"B", "A", "C", "D"} or an alias, default="B"
@@ -563,8 +529,8 @@ class OnlineTwoStepRidge(GrowingModel):
 
     def tune(
         self,
-        X: Any = None,
-        y: Any = None,
+        X: Any,
+        y: Any,
         alphas: Iterable[float] | float | None = None,
         task_alphas: Iterable[float] | float | None = None,
         *,
@@ -607,17 +573,11 @@ class OnlineTwoStepRidge(GrowingModel):
     def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[Any, Array, Table]:
         """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
 
-        The rows are those given, or the reservoir. Where tasks are left out and the statistics do not tell them apart,
-        the rows are left out of the model of these rows alone.
+        Where tasks are left out and the statistics do not tell them apart, the rows are left out of the model of these
+        rows alone.
         """
-        if X is None and y is None:
-            sample = self._learnt.reservoir
-            if sample is None or sample.rows is None:
-                raise ValueError("There is no sample of learnt rows: give X and y, or ask for one with reservoir=1000.")
-            Phi, grid = self._mapped(sample.rows), Table(sample.labels)
-        else:
-            lesson, grid = self._known_rows(X, y)
-            Phi = lesson.Phi
+        lesson, grid = self._known_rows(X, y)
+        Phi = lesson.Phi
         model = self._learnt.model
         if not model.takes_holes:
             _refuse_holes(grid.values)
@@ -644,13 +604,26 @@ class OnlineTwoStepRidge(GrowingModel):
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.keep_labels, "keep_labels")
         check_choice(self.solver, "solver", SOLVERS)
-        check_whole(self.reservoir, "reservoir", 0)
 
-    def _new_reservoir(self, rows: Array, labels: Array) -> Reservoir | None:
-        if not self.reservoir:
-            return None
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Reservoir(int(self.reservoir), seed).offered(rows, labels)
+
+def _pieces(X: Any, y: Any, chunks: Chunks | None, learnt: Knowledge) -> tuple[tuple[Any, Any], Chunks]:
+    """Return the first piece of instances and labels, and all pieces."""
+    if chunks is None:
+        return (X, y), [(X, y)]
+    if X is not None or y is not None:
+        raise ValueError("There are chunks beside X or y: give either of them.")
+    if learnt.keeps_labels:
+        raise ValueError("A model with keep_labels=True takes the labels of tasks in one piece: give y, not chunks.")
+    pieces = iter(chunks)
+    for first in pieces:
+        return first, chain([first], pieces)
+    raise ValueError("chunks is empty: give at least one pair of instances and labels.")
+
+
+def _complete(part: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return features and labels as they are; raise if a label is missing."""
+    _refuse_holes(part[1])
+    return part
 
 
 def _check_labels(labels: Array) -> None:
