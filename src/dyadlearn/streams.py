@@ -8,13 +8,10 @@ each other.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +25,6 @@ from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import check_file, make_sparse, read_arrays, reading
 from dyadlearn._files.parquet import open_parquet
 from dyadlearn._progress import Progress
-from dyadlearn._state import Stored
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import DataFileError, ModelFileError
 from dyadlearn.store import read_model, write_model
@@ -116,13 +112,13 @@ def fit_stream(
     """
     check_count(every, "every")
     path = None if checkpoint is None else Path(checkpoint)
-    stream, position = iter(batches), Position()
+    stream, position = iter(batches), _Position()
     if path is not None and resume and path.exists():
         stored, position = _read_checkpoint(path, model)
         _skip(stream, position, path)
         vars(model).clear()
         vars(model).update(vars(stored))
-    saved, begin, clock = position, position, time.perf_counter()
+    begin, clock = position, time.perf_counter()
     with Progress(len(batches) if isinstance(batches, Sized) else None, "Learning", progress) as bar:
         bar.advance(position.n_batches)
         for X, y in stream:
@@ -133,21 +129,54 @@ def fit_stream(
             # The tasks are learnt with the first batch of all, and after a crash compared with those in the file.
             more = {"tasks": tasks} if position is begin and tasks is not None else {}
             model.partial_fit(X, y, **more, **({} if known is None else {"known": known}))
-            position = position.after(X, y, is_kept=path is not None)
+            position = position.after(X, y, with_digest=path is not None)
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
-                write_model(model, path, stream=position.state())
-                saved = position
+                write_model(model, path, stream=asdict(position))
             speed = (position.n_rows - begin.n_rows) / max(time.perf_counter() - clock, 1e-9)
             bar.advance(1, f"{position.n_batches:,} batches, {position.n_rows:,} rows, {speed:,.0f} rows/s")
-    if path is not None and saved != position:
-        write_model(model, path, stream=position.state())
+    if path is not None and position is not begin and position.n_batches % every:
+        write_model(model, path, stream=asdict(position))
     return model
 
 
 # Checkpoints -------------------------------------------------------------------------------------
 
 
-def _read_checkpoint(path: Path, model: Any) -> tuple[Any, Position]:
+@dataclass(frozen=True)
+class _Position:
+    """How far a stream was learnt, with a digest of everything that was in it so far."""
+
+    n_batches: int = 0
+    n_rows: int = 0
+    digest: str = ""
+
+    def after(self, X: Any, y: Any, *, with_digest: bool = True) -> _Position:
+        """Return the position after another batch (l, p) with labels (l, q)."""
+        tables = read_table(X, "X"), read_table(y, "y")
+        rows = tables[0].values
+        n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        digest = _digest(self.digest, tables) if with_digest else ""
+        return _Position(self.n_batches + 1, self.n_rows + int(n_rows), digest)
+
+
+def _digest(before: str, tables: Iterable[Table]) -> str:
+    """Return a digest of all that came before and of the ids, shapes and numbers of another batch."""
+    digest = hashlib.blake2b(before.encode(), digest_size=16)
+    for table in tables:
+        ids = [[] if ids is None else list(map(str, ids.labels)) for ids in (table.row_ids, table.column_ids)]
+        if is_sparse(table.values):
+            matrix = sparse.csr_array(table.values, copy=True)
+            matrix.sum_duplicates()
+            parts = [matrix.indptr.astype("<i8"), matrix.indices.astype("<i8"), matrix.data.astype("<f8")]
+        else:
+            parts = [np.ascontiguousarray(table.values, dtype="<f8")]
+        digest.update(repr((ids, [part.shape for part in parts])).encode(errors="backslashreplace"))
+        for part in parts:
+            digest.update(part.data)
+    return digest.hexdigest()
+
+
+def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
     """Return the model and the position in a file, after checking that `model` has the same parameters."""
     known, header = read_model(path)
     if "stream" not in header:
@@ -168,115 +197,31 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, Position]:
                 f"The checkpoint {path} was made with {name}={other!r}, and the model has {name}={value!r}: go on with "
                 "the parameters it was begun with, or begin anew with resume=False."
             )
-    return known, _read_position(header["stream"], path)
+    match header["stream"]:
+        case {"n_batches": int(n_batches), "n_rows": int(n_rows), "digest": str(digest)} if n_batches > 0:
+            return known, _Position(n_batches, n_rows, digest)
+    raise ModelFileError(
+        f"{path} does not say how far its stream was learnt, so that it cannot be gone on with: begin anew with "
+        "resume=False."
+    )
 
 
-def _skip(stream: Iterator[tuple[Any, Any]], wanted: Position, path: Path) -> None:
-    """Pass over the batches that were learnt, and refuse others."""
-    found, begin = Position(), 1
-    digests = dict(zip(_marks(wanted.n_batches), wanted.digests, strict=True))
+def _skip(stream: Iterator[tuple[Any, Any]], wanted: _Position, path: Path) -> None:
+    """Pass over the batches that were learnt, and raise if they are others."""
+    found = _Position()
+    for _, (X, y) in zip(range(wanted.n_batches), stream, strict=False):
+        found = found.after(X, y)
     anew = "Give the stream that it was begun with, or begin anew with resume=False."
-    for X, y in islice(stream, wanted.n_batches):
-        found = found.after(X, y, is_kept=True)
-        count = found.n_batches
-        if count not in digests:
-            continue
-        if found.digests[-1] != digests[count]:
-            which = f"batch {count} is" if begin == count else f"among its batches {begin} to {count} is one that is"
-            raise ValueError(f"The stream has changed: {which} not what the checkpoint {path} has learnt. {anew}")
-        begin = count + 1
     if found.n_batches < wanted.n_batches:
         raise ValueError(
             f"The stream ended after {found.n_batches} batches, but the checkpoint {path} has learnt "
             f"{wanted.n_batches}. {anew}"
         )
-
-
-# How far a stream was learnt ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Position(Stored):
-    """How far a stream was learnt, and by what it is known again.
-
-    Attributes
-    ----------
-    n_batches, n_rows : int
-    digests : tuple of str
-        Of everything in the first 1, 2, 4, 8, … batches and in all of them: few however long the stream is, and
-        enough to tell where it changed.
-    """
-
-    n_batches: int = 0
-    n_rows: int = 0
-    digests: tuple[str, ...] = ()
-
-    def _fits(self) -> bool:
-        counts_fit = all(0 < count <= sys.maxsize for count in (self.n_batches, self.n_rows))
-        return counts_fit and len(self.digests) == len(_marks(self.n_batches))
-
-    def after(self, X: Any, y: Any, *, is_kept: bool) -> Position:
-        """Return the position after another batch (l, p) with labels (l, q); one that is not kept needs no digests."""
-        tables = read_table(X, "X"), read_table(y, "y")
-        rows, digests = tables[0].values, self.digests
-        n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        if is_kept:
-            # The last one is gone on with, and is itself kept after a power of two.
-            kept = digests if _is_mark(self.n_batches) else digests[:-1]
-            digests = (*kept, _digest(digests[-1] if digests else "", tables))
-        return Position(self.n_batches + 1, self.n_rows + int(n_rows), digests)
-
-
-def _is_mark(n_batches: int) -> bool:
-    """Tell whether the digest after so many batches is kept."""
-    return n_batches & (n_batches - 1) == 0
-
-
-def _marks(n_batches: int) -> list[int]:
-    """Return the numbers of batches that the digests of a position belong to."""
-    powers = [1 << exponent for exponent in range(n_batches.bit_length())]
-    return powers if _is_mark(n_batches) else [*powers, n_batches]
-
-
-def _digest(before: str, tables: Iterable[Table]) -> str:
-    """Return a digest of all that came before and of another batch: of ids, shapes and numbers, however they lie."""
-    digest = hashlib.blake2b(before.encode(), digest_size=16)
-    for table in tables:
-        for ids in (table.row_ids, table.column_ids):
-            labels = () if ids is None else ids.labels
-            plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
-            digest.update(repr(plain).encode(errors="backslashreplace"))
-        shape, places, numbers = _nonzeros(table.values)
-        digest.update(repr((shape, len(numbers))).encode())
-        if len(numbers) < math.prod(shape):
-            digest.update(places.astype("<i8").data)
-        digest.update(numbers.astype("<f8").data)
-    return digest.hexdigest()
-
-
-def _nonzeros(values: Any) -> tuple[tuple[int, ...], np.ndarray, np.ndarray]:
-    """Return a shape, and places (row by row) and values of what is not zero: the same for dense and sparse."""
-    if is_sparse(values):
-        matrix = sparse.csr_array(values, copy=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-        return tuple(map(int, matrix.shape)), rows * matrix.shape[1] + matrix.indices, matrix.data
-    dense = np.asarray(values)
-    flat = dense.ravel()
-    places = np.flatnonzero(flat)
-    return dense.shape, places, flat[places]
-
-
-def _read_position(plain: Any, path: Path) -> Position:
-    """Return the position that a header describes, or refuse what is none."""
-    try:
-        return Position.from_state({**plain, "digests": tuple(plain["digests"])}, "stream")
-    except (LookupError, TypeError, ModelFileError) as error:
-        raise ModelFileError(
-            f"{path} does not say how far its stream was learnt, so that it cannot be gone on with: begin anew with "
-            "resume=False."
-        ) from error
+    if found != wanted:
+        raise ValueError(
+            f"The stream has changed: its first {wanted.n_batches} batches are not those that the checkpoint {path} "
+            f"has learnt. {anew}"
+        )
 
 
 # Readers -----------------------------------------------------------------------------------------
@@ -317,15 +262,9 @@ def read_npz_batches(paths: PathLike | Iterable[PathLike], batch_size: int | Non
     ...     [(X.shape, Y.shape) for X, Y in read_npz_batches(sorted(Path(folder).glob("*.npz")), batch_size=2)]
     [((2, 2), (2, 4)), ((1, 2), (1, 4)), ((2, 2), (2, 4)), ((1, 2), (1, 4))]
     """
-    files = _listed(paths)
     if batch_size is not None:
         check_count(batch_size, "batch_size")
-    # A generator of its own, so that wrong arguments are told at the call and not at the first batch.
-    return _npz_batches(files, batch_size)
-
-
-def _npz_batches(files: Sequence[Path], batch_size: int | None) -> Iterator[tuple[Any, Any]]:
-    for path in files:
+    for path in _listed(paths):
         archive = read_arrays(path, "npz archive")
         X, Y = _unpacked(archive, "X", path), _unpacked(archive, "Y", path)
         if X.shape[0] != Y.shape[0]:
@@ -427,35 +366,25 @@ def read_parquet_batches(
     files = _listed(paths)
     check_count(batch_size, "batch_size")
     wanted = [labels] if isinstance(labels, str) else list(labels)
-    names = {path: _column_names(path) for path in files}
-    columns = [name for name in names[files[0]] if name not in wanted] if features is None else list(features)
-    if not wanted or not columns:
-        raise ValueError(f"{'labels' if not wanted else 'features'} is empty: name at least one column.")
     for path in files:
-        missing = [name for name in (*wanted, *columns) if name not in names[path]]
+        with open_parquet(path) as file:
+            names = file.names
+        if features is None:
+            features = [name for name in names if name not in wanted]
+        if not wanted or not features:
+            raise ValueError(f"{'features' if wanted else 'labels'} is empty: name at least one column.")
+        missing = [name for name in (*wanted, *features) if name not in names]
         if missing:
             shown = ", ".join(map(repr, missing[:5]))
             raise DataFileError(f"{path} has no column {shown}: give the names of columns that all files have.")
-    return _parquet_batches(files, wanted[0] if isinstance(labels, str) else wanted, columns, batch_size)
-
-
-def _column_names(path: Path) -> list[str]:
-    with open_parquet(path) as file:
-        return file.names
-
-
-def _parquet_batches(
-    files: Sequence[Path], labels: str | list[str], features: list[str], batch_size: int
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    wanted = [labels] if isinstance(labels, str) else labels
     for path in files:
         with open_parquet(path) as file:
-            for columns in file.batches([*features, *wanted], batch_size):
+            for columns in file.batches([*(features or ()), *wanted], batch_size):
                 # A column with holes has no dtype of numbers, or NaN in them.
                 for name, values in columns.items():
                     if values.dtype.kind not in "biuf":
                         raise DataFileError(f"{path}: column {name!r} holds no numbers, or misses some: leave it out.")
-                X, Y = (np.column_stack([columns[name] for name in names]) for names in (features, wanted))
+                X, Y = (np.column_stack([columns[name] for name in some]) for some in (features or (), wanted))
                 yield X, Y[:, 0] if isinstance(labels, str) else Y
 
 
