@@ -10,7 +10,6 @@ from sklearn.kernel_approximation import Nystroem
 from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, save
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.columns import Columns, PackedColumns
-from dyadlearn.growing.kept import Kept
 
 RNG = np.random.default_rng(3)
 X, T, Y = RNG.normal(size=(60, 12)), RNG.normal(size=(7, 4)), RNG.normal(size=(60, 7))
@@ -131,9 +130,6 @@ def test_statistics_with_holes_that_do_not_fit_together_are_refused(tmp_path):
             PackedColumns.from_state(state, "statistics")
     with pytest.raises(ModelFileError, match="do not fit together"):
         Columns.from_state({"packed": 3}, "statistics")
-    kept = replaced()._learnt.kept
-    with pytest.raises(ModelFileError, match="do not fit together"):
-        Kept.from_state({**kept.state(), "alive": kept.alive[1:]}, "kept")
 
 
 def test_a_projection_is_stored_by_itself(round_trip, assert_same):

@@ -41,7 +41,16 @@ from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells
 
-__all__ = ["online_holdout", "online_squared_errors"]
+__all__ = ["check_knows_tasks", "online_holdout", "online_squared_errors"]
+
+
+def check_knows_tasks(known: Any, setting: Setting) -> None:
+    """Raise if a setting is about new tasks and the statistics know no features of tasks."""
+    if setting.new_task and known.tasks is None:
+        raise ValueError(
+            f"Setting {setting.value} is about new tasks, and a model without features of the tasks cannot speak of "
+            "them: fit with tasks=, or ask for A or B."
+        )
 
 
 def online_holdout(model: Any, Phi: Array, Y: Array, setting: Setting) -> Array:

@@ -1,9 +1,8 @@
 """The instances that a model has learnt, as far as it keeps them: their ids, what they are, and their labels.
 
 Statistics do not say whose they are. To tell that an instance is known its id has to be kept, and to take its labels
-away for others it has to be kept itself, with the labels it was learnt with. Instances lie in the batches they came in.
-One that goes is only marked, and a batch is joined with the one before it as soon as that is no larger: there are few
-batches however small they came, and no instance is copied often.
+away for others it has to be kept itself, with the labels it was learnt with. Instances lie in batches of a few thousand
+at most, in the order they came. New ones fill the last batch, so that there are few batches however small they came.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids
 from dyadlearn.growing.statistics import has_holes
 
-__all__ = ["Batch", "Kept", "row_keys", "stacked", "without_columns"]
+__all__ = ["Batch", "Kept", "row_keys", "stacked"]
 
-#: Batches of more rows than this are not joined with others.
-_SMALL = 2**16
+#: The most rows in a batch: whatever changes copies the batches it is in.
+_ROWS = 2**13
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,15 +80,13 @@ class Batch(Stored):
         rows, labels = (None if part is None else take_rows(part, places) for part in (self.rows, self.labels))
         return Batch(len(places), ids, rows, labels, self.is_thin)
 
-    @property
-    def _kind(self) -> tuple[bool, ...]:
-        """What two batches must have in common to be one."""
-        parts = (self.rows, self.labels)
-        return (self.ids is None, self.is_thin, *(part is None for part in parts), *map(is_sparse, parts))
-
     def joins(self, other: Batch) -> bool:
-        """Tell whether it can be one with another batch."""
-        return self._kind == other._kind
+        """Return whether both keep the same of their instances, in the same form, and are not too many."""
+        kinds = [
+            (part.ids is None, part.is_thin, *((each is None, is_sparse(each)) for each in (part.rows, part.labels)))
+            for part in (self, other)
+        ]
+        return kinds[0] == kinds[1] and self.n_rows + other.n_rows <= _ROWS
 
     def joined(self, other: Batch) -> Batch:
         """Return the instances of both."""
@@ -105,54 +102,35 @@ class Batch(Stored):
 
 @dataclass(frozen=True, eq=False)
 class Kept(Stored):
-    """Batches of instances in the order they were learnt, of which some may have gone.
+    """The instances that are kept, in the order they were learnt.
 
     Attributes
     ----------
     batches : tuple of Batch
-    alive : tuple of arrays of truth values
-        Which instances of each batch have not gone.
     """
 
     batches: tuple[Batch, ...] = ()
-    alive: tuple[np.ndarray, ...] = ()
-
-    def _fits(self) -> bool:
-        return len(self.batches) == len(self.alive) and all(
-            alive.dtype == bool and alive.shape == (batch.n_rows,)
-            for batch, alive in zip(self.batches, self.alive, strict=False)
-        )
 
     def __len__(self) -> int:
-        return sum(int(np.count_nonzero(alive)) for alive in self.alive)
+        return sum(batch.n_rows for batch in self.batches)
 
     @property
     def n_named(self) -> int:
         """Number of instances that have an id."""
-        return sum(
-            int(np.count_nonzero(alive))
-            for batch, alive in zip(self.batches, self.alive, strict=True)
-            if batch.ids is not None
-        )
+        return sum(batch.n_rows for batch in self.batches if batch.ids is not None)
 
     @property
     def ids(self) -> Ids | None:
         """Ids of all instances in order; None if one has none."""
-        parts = [batch.ids for batch in self._settled]
+        parts = [batch.ids for batch in self.batches]
         if not parts or any(part is None for part in parts):
             return None
         return Ids(tuple(label for part in parts if part is not None for label in part.labels))
 
     @property
-    def _settled(self) -> list[Batch]:
-        """The batches without what has gone."""
-        pairs = zip(self.batches, self.alive, strict=True)
-        return [_settled(batch, alive) for batch, alive in pairs if alive.any()]
-
-    @property
     def instances(self) -> list[Array]:
         """All instances as they came, batch by batch."""
-        return [batch.rows for batch in self._settled]
+        return [batch.rows for batch in self.batches]
 
     @property
     def has_labels(self) -> bool:
@@ -161,15 +139,10 @@ class Kept(Stored):
 
     def places(self, ids: Sequence[Hashable]) -> list[tuple[int, int] | None]:
         """Return the batch of each id and where it stands there; None for one that is not known."""
-        return [self._place(label) for label in ids]
-
-    def _place(self, label: Hashable) -> tuple[int, int] | None:
-        # Those that came last first.
-        for number in range(len(self.batches) - 1, -1, -1):
-            place = self.batches[number].place_of.get(label)
-            if place is not None and self.alive[number][place]:
-                return number, place
-        return None
+        found: dict[Hashable, tuple[int, int]] = {}
+        for number, batch in enumerate(self.batches):
+            found |= {label: (number, batch.place_of[label]) for label in ids if label in batch.place_of}
+        return [found.get(label) for label in ids]
 
     def equal_rows(self, rows: Array) -> list[tuple[int, int]]:
         """Return where instances equal to these are, each another one, those that were learnt first before others."""
@@ -177,11 +150,9 @@ class Kept(Stored):
         for position, key in enumerate(row_keys(rows)):
             wanted.setdefault(key, []).append(position)
         found: dict[int, tuple[int, int]] = {}
-        for number, (batch, alive) in enumerate(zip(self.batches, self.alive, strict=True)):
-            if batch.rows is None:
-                continue
+        for number, batch in enumerate(self.batches):
             for place, key in enumerate(row_keys(batch.rows)):
-                if alive[place] and wanted.get(key):
+                if wanted.get(key):
                     found[wanted[key].pop(0)] = (number, place)
         missing = sorted(position for positions in wanted.values() for position in positions)
         if missing:
@@ -206,55 +177,40 @@ class Kept(Stored):
 
     def without(self, places: Sequence[tuple[int, int]]) -> Kept:
         """Return what is kept without some instances, by where they are."""
-        alive, batches = list(self.alive), list(self.batches)
+        batches = list(self.batches)
         for number in {number for number, _ in places}:
-            own = alive[number].copy()
-            own[[place for batch, place in places if batch == number]] = False
-            if 2 * np.count_nonzero(own) < own.size:  # more has gone than is left
-                batches[number] = batches[number].take(np.flatnonzero(own))
-                own = np.ones(batches[number].n_rows, dtype=bool)
-            alive[number] = own
-        left = [(batch, own) for batch, own in zip(batches, alive, strict=True) if batch.n_rows]
-        return Kept(tuple(batch for batch, _ in left), tuple(own for _, own in left))
+            gone = [place for batch, place in places if batch == number]
+            batches[number] = batches[number].take(np.delete(np.arange(batches[number].n_rows), gone))
+        return Kept(tuple(batch for batch in batches if batch.n_rows))
 
     def with_batch(self, batch: Batch) -> Kept:
-        """Return what is kept with one more batch, if that has anything to keep."""
+        """Return what is kept with more instances, if there is anything to keep of them."""
         if batch.ids is None and batch.rows is None and batch.labels is None:
             return self
-        batches, alive = [*self.batches, batch], [*self.alive, np.ones(batch.n_rows, dtype=bool)]
-        while len(batches) > 1 and batches[-2].joins(batches[-1]):
-            if batches[-2].n_rows > min(batches[-1].n_rows, _SMALL):
-                break
-            batches[-2:] = [_settled(batches[-2], alive[-2]).joined(_settled(batches[-1], alive[-1]))]
-            alive[-2:] = [np.ones(batches[-1].n_rows, dtype=bool)]
-        return Kept(tuple(batches), tuple(alive))
+        batches = list(self.batches)
+        for start in range(0, batch.n_rows, _ROWS):
+            part = batch if batch.n_rows <= _ROWS else batch.take(np.arange(start, min(start + _ROWS, batch.n_rows)))
+            if batches and batches[-1].joins(part):
+                part = batches.pop().joined(part)
+            batches.append(part)
+        return Kept(tuple(batches))
 
     def with_tasks(self, labels: Array) -> Kept:
         """Return what is kept with the labels (m, l) of more tasks, in the order of the instances."""
         batches, start = [], 0
-        for batch in self._settled:
+        for batch in self.batches:
             own = labels[start : start + batch.n_rows, :]
             start += batch.n_rows
             known = batch.labels_of(np.arange(batch.n_rows))
             batches.append(Batch.of(batch.ids, batch.rows, _beside(known, own), batch.n_rows))
-        return _alive(batches)
+        return Kept(tuple(batches))
 
     def without_tasks(self, positions: np.ndarray) -> Kept:
         """Return what is kept with the labels of some tasks forgotten."""
-        batches = (replace(batch, labels=without_columns(batch.labels, positions)) for batch in self.batches)
-        return Kept(tuple(batches), self.alive)
+        return Kept(tuple(replace(batch, labels=_without_columns(batch.labels, positions)) for batch in self.batches))
 
 
-def _settled(batch: Batch, alive: np.ndarray) -> Batch:
-    """Return a batch without what has gone."""
-    return batch if alive.all() else batch.take(np.flatnonzero(alive))
-
-
-def _alive(batches: Sequence[Batch]) -> Kept:
-    return Kept(tuple(batches), tuple(np.ones(batch.n_rows, dtype=bool) for batch in batches))
-
-
-def without_columns(labels: Array | None, positions: np.ndarray) -> Array | None:
+def _without_columns(labels: Array | None, positions: np.ndarray) -> Array | None:
     """Return labels (l, q) without some columns."""
     if labels is None:
         return None

@@ -44,7 +44,6 @@ from dyadlearn._array import (
     matmul,
     namespace,
     row_blocks,
-    to_numpy,
     with_diagonal,
     zeros,
 )
@@ -189,16 +188,6 @@ class Statistics(Stored):
         r""":math:`\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]/m` of shape (r + 1,), or the means (q,)."""
         found: Any = self.label_mean
         return found @ self.task_rows if self.per_task and self.tasks is not None else found
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return everything as named numpy arrays, for a file or the wire."""
-        return {name: to_numpy(value) for name, value in self.state().items() if value is not None}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Statistics:
-        """Return the statistics that `to_arrays` took apart."""
-        parts = {name: np.asarray(arrays[name]) for name in arrays if name not in ("n_rows", "per_task")}
-        return cls(int(arrays["n_rows"]), per_task=bool(arrays["per_task"]), **parts)
 
 
 def collect(

@@ -19,7 +19,7 @@ from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.column_holdout import lone_labels
 from dyadlearn.growing.column_ridge import started
 from dyadlearn.growing.columns import seen_in
-from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
 from dyadlearn.growing.kept import stacked
 from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson
@@ -482,7 +482,7 @@ class OnlineTwoStepRidge(GrowingModel):
         array or frame of shape (l, q) or (l,)
             NaN, with a warning, for the only label of a task where that has nothing else to take its constant from.
         """
-        wanted, self = self._checked_setting(setting), self._snapshot()
+        wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
         if model.takes_holes:
@@ -515,7 +515,7 @@ class OnlineTwoStepRidge(GrowingModel):
         """
         rows = check_alphas(alphas, "alphas")
         columns = check_alphas(task_alphas, "task_alphas")
-        wanted, self = self._checked_setting(setting), self._snapshot()
+        wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
         scores = where_defined(
             lambda values, task_values: -online_squared_errors(model, Phi, grid.values, values, task_values, wanted),
@@ -560,28 +560,19 @@ class OnlineTwoStepRidge(GrowingModel):
             "are at hand, or fit a TwoStepRidge."
         )
 
-    def _checked_setting(self, setting: str | Setting) -> Setting:
-        check_is_fitted(self)
-        wanted = as_setting(setting)
-        if wanted.new_task and not self._knows_tasks:
-            raise ValueError(
-                f"Setting {wanted.value} is about new tasks, and a model without features of the tasks cannot speak of "
-                "them: fit with tasks=, or ask for A or B."
-            )
-        return wanted
-
     def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[Any, Array, Table]:
         """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
 
         Where tasks are left out and the statistics do not tell them apart, the rows are left out of the model of these
         rows alone.
         """
-        lesson, grid = self._known_rows(X, y)
-        Phi = lesson.Phi
+        check_is_fitted(self)
         model = self._learnt.model
+        check_knows_tasks(model.statistics, setting)
+        lesson, grid = self._known_rows(X, y)
         if not model.takes_holes:
             _refuse_holes(grid.values)
-        return model.telling_apart(Phi, grid.values) if setting.new_task else model, Phi, grid
+        return model.telling_apart(lesson.Phi, grid.values) if setting.new_task else model, lesson.Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
 
