@@ -81,7 +81,7 @@ BLOCKS = {
 
 @pytest.fixture(params=list(BLOCKS))
 def blocks(request, data):
-    if request.param in ("dense", "sparse"):
+    if request.param == "sparse":
         request.getfixturevalue("client")
         yield BLOCKS[request.param](*data[:2])
     else:  # much quicker, and the shapes are what matters

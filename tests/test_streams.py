@@ -111,9 +111,9 @@ FORMS = {
 # Every model, and every form with the models that keep what they are given as it is.
 RESUMED = [
     *((kind, "dense") for kind in MODELS),
-    *((kind, "sparse") for kind in ("woodbury", "keeping", "projected", "projection")),
-    *((kind, "single") for kind in ("cholesky", "keeping", "projection")),
-    *((kind, "vector") for kind in ("woodbury", "keeping", "projected", "projection")),
+    *((kind, "sparse") for kind in ("keeping", "projected")),
+    *((kind, "single") for kind in ("keeping", "projection")),
+    *((kind, "vector") for kind in ("keeping", "projected")),
 ]
 
 
@@ -123,7 +123,7 @@ def test_resumed_after_any_batch_it_is_the_same_bit_for_bit(each, batches, tasks
         stream = [FORMS[form](X, Y) for X, Y in batches]
         given = {} if form == "vector" or kind == "projection" else {"tasks": tasks}
         expected = fit_stream(MODELS[kind](), stream, **given)
-        for count in each((1, 5)):
+        for count in each((5,) if form == "dense" else (1,)):
             checkpoint = tmp_path / f"{kind} {form} {count}.dyad"
             fit_stream(MODELS[kind](), stream[:count], checkpoint=checkpoint, every=2, **given)
             model = fit_stream(MODELS[kind](), iter(stream), checkpoint=checkpoint, every=2, **given)
@@ -541,7 +541,7 @@ def rated(batches):
     return frames
 
 
-@pytest.mark.parametrize("cut", [1, 2, 5])
+@pytest.mark.parametrize("cut", [1, 5])
 def test_ratings_go_on_after_a_crash(batches, tasks, tmp_path, cut):
     pd, frames, path = pytest.importorskip("pandas"), rated(batches), tmp_path / "model.dyad"
 

@@ -79,7 +79,7 @@ def test_both_directions_alternate(solver, per_task, constant):
     assert again.with_alphas(2.0, 0.1) is again
 
 
-@over(lines("n_batches window constant", (2_000, False, False), (1_000, True, False), (400, True, True)))
+@over(lines("n_batches window constant", (500, False, False), (300, True, False), (150, True, True)))
 def test_thousands_of_woodbury_batches(n_batches, window, constant):
     rng = np.random.default_rng(0)
     d, start = 8, 12 if window else 30
