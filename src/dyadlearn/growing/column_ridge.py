@@ -160,13 +160,9 @@ class ColumnRidge(TwoSteps):
         """Return the model with instances (l, d) and their labels (l, q) forgotten."""
         return self._joined(self._seen(Phi, Y), -1)
 
-    def with_labels(self, Phi: Array, Y: Array) -> ColumnRidge:
-        """Return the model with more labels (l, q) of known instances (l, d) learnt."""
-        return self._joined(self._seen(Phi, Y), 1, instances=False)
-
-    def without_labels(self, Phi: Array, Y: Array) -> ColumnRidge:
-        """Return the model with labels (l, q) of known instances (l, d) forgotten, which stay known."""
-        return self._joined(self._seen(Phi, Y), -1, instances=False)
+    def with_labels(self, Phi: Array, Y: Array, sign: int = 1) -> ColumnRidge:
+        """Return the model with labels (l, q) of known instances (l, d) learnt, or with the sign −1 forgotten."""
+        return self._joined(self._seen(Phi, Y), sign, instances=False)
 
     def with_tasks(self, found: Columns) -> ColumnRidge:
         """Return the model with tasks learnt, by their statistics."""
@@ -194,10 +190,6 @@ class ColumnRidge(TwoSteps):
         if inverse is self.task_inverse:
             return self  # with whatever it has computed
         return self._changed(self.statistics, self._so_far, inverse)
-
-    def telling_apart(self, Phi: Array, Y: Array) -> ColumnRidge:
-        """Return the model itself, which tells its tasks apart."""
-        return self
 
     def _seen(self, Phi: Array, Y: Array) -> Columns:
         return gather(Phi, Y, constant=self.statistics.has_constant)

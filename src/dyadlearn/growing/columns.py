@@ -27,8 +27,8 @@ from dyadlearn._checks import check_memory
 from dyadlearn._means import moments, no_mean
 from dyadlearn._state import Stored, misfit
 from dyadlearn.growing.statistics import (
+    OfTasks,
     Statistics,
-    bordered,
     collect,
     combined,
     digits_lost,
@@ -42,7 +42,7 @@ __all__ = ["Columns", "as_columns", "check_told_apart", "gather", "join", "join_
 
 
 @dataclass(frozen=True, eq=False)
-class Columns(Stored):
+class Columns(OfTasks):
     """What two-step ridge regression knows of data whose labels have holes.
 
     Attributes
@@ -121,16 +121,6 @@ class Columns(Stored):
         """Mean (2, d) of all instances, which predictions are about; None without a constant."""
         return self.instances.mean
 
-    @property
-    def has_constant(self) -> bool:
-        """Whether both sides have an unpenalised constant, without features of the tasks each task one."""
-        return self.instances.has_constant
-
-    @property
-    def width(self) -> int:
-        """Number of columns of coefficients: r features of the tasks and the constant, or q tasks without any."""
-        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1] + self.has_constant)
-
     # Who was observed for whom --------------------------------------------------------------------
 
     @cached_property
@@ -173,15 +163,6 @@ class Columns(Stored):
     def task_gram(self) -> Array | None:
         """Gram matrix (r, r) of the tasks that have a label, with a constant about their mean; None without any."""
         return self._task_moments[1]
-
-    @property
-    def task_rows(self) -> Array | None:
-        """Features of all tasks as they multiply coefficients: (q, r), with a constant (q, r + 1)."""
-        return None if self.tasks is None else self.rows_of_tasks(self.tasks)
-
-    def rows_of_tasks(self, tasks: Array) -> Array:
-        """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
-        return tasks if self.task_mean is None else bordered(tasks, self.task_mean)
 
     # Parts ------------------------------------------------------------------------------------------
 

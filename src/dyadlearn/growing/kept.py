@@ -132,11 +132,6 @@ class Kept(Stored):
         """All instances as they came, batch by batch."""
         return [batch.rows for batch in self.batches]
 
-    @property
-    def has_labels(self) -> bool:
-        """Whether there are instances, and all with the labels that they were learnt with."""
-        return bool(self.batches) and all(batch.rows is not None and batch.labels is not None for batch in self.batches)
-
     def places(self, ids: Sequence[Hashable]) -> list[tuple[int, int] | None]:
         """Return the batch of each id and where it stands there; None for one that is not known."""
         found: dict[Hashable, tuple[int, int]] = {}

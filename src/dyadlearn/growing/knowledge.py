@@ -163,14 +163,10 @@ class Knowledge(Stored):
 
     # Instances that are known already -----------------------------------------------------------------
 
-    def _known_places(self, ids: Ids | None) -> list[tuple[int, int] | None]:
-        return [] if ids is None else self.kept.places(ids.labels)
-
     def known_among(self, ids: Ids | None) -> np.ndarray:
         """Return the positions of those ids that are known."""
-        return np.array(
-            [position for position, place in enumerate(self._known_places(ids)) if place is not None], dtype=np.intp
-        )
+        found = [] if ids is None else self.kept.places(ids.labels)
+        return np.array([position for position, place in enumerate(found) if place is not None], dtype=np.intp)
 
     def replacing(self, lesson: Lesson, mapped: Callable[[Array], Array]) -> tuple[Knowledge, float]:
         """Return what is known with known instances learnt anew, and how much of it is rounding.
@@ -184,7 +180,8 @@ class Knowledge(Stored):
         mapped : callable
             Takes instances as they came to their features.
         """
-        places = [place for place in self._known_places(lesson.ids) if place is not None]
+        ids = () if lesson.ids is None else lesson.ids.labels
+        places = [place for place in self.kept.places(ids) if place is not None]
         rows, old = self.kept.taken(places)
         old, given = dense(old), dense(lesson.labels)
         xp = namespace(old)
@@ -195,11 +192,9 @@ class Knowledge(Stored):
             hole = xp.full_like(old, float("nan"))
             changed = ~xp.isnan(new) & (new != old)
             gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
-            left = model.without_labels(lesson.Phi, gone)
-            after = left.with_labels(lesson.Phi, come)
+            after = model.with_labels(lesson.Phi, gone, -1).with_labels(lesson.Phi, come)
         else:
-            left = model.without_rows(mapped(rows), old)
-            after = with_rows(left, lesson.Phi, new)
+            after = with_rows(model.without_rows(mapped(rows), old), lesson.Phi, new)
         merged = replace(lesson, labels=new)
         learnt = replace(self, kept=self.kept.without(places)).keeping(merged)
         return replace(learnt, model=after), model.digits_lost(after)

@@ -80,8 +80,40 @@ __all__ = [
 SAME_GRAM = 1e-10
 
 
+class OfTasks(Stored, stored=False):
+    """What statistics of complete labels and of labels with holes say of the tasks."""
+
+    tasks: Array | None
+    mean: Any
+    task_mean: Any
+
+    @property
+    def n_tasks(self) -> int:
+        """Number q of tasks."""
+        raise NotImplementedError
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether both sides have an unpenalised constant, without features of the tasks each task one."""
+        return self.mean is not None
+
+    @property
+    def width(self) -> int:
+        """Number of columns of coefficients: r features of the tasks and the constant, or q tasks without any."""
+        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1] + self.has_constant)
+
+    @property
+    def task_rows(self) -> Array | None:
+        r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
+        return None if self.tasks is None else self.rows_of_tasks(self.tasks)
+
+    def rows_of_tasks(self, tasks: Array) -> Array:
+        """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
+        return tasks if self.task_mean is None else bordered(tasks, self.task_mean)
+
+
 @dataclass(frozen=True, eq=False)
-class Statistics(Stored):
+class Statistics(OfTasks):
     r"""What two-step ridge regression knows of its data.
 
     Attributes
@@ -152,28 +184,9 @@ class Statistics(Stored):
         )
 
     @property
-    def has_constant(self) -> bool:
-        """Whether both sides have an unpenalised constant, without features of the tasks each task one."""
-        return self.mean is not None
-
-    @property
     def n_tasks(self) -> int:
         """Number q of tasks."""
         return int(self.cross.shape[1] if self.tasks is None else self.tasks.shape[0])
-
-    @property
-    def width(self) -> int:
-        """Number of columns of `target`: r features of the tasks and the constant, or q tasks without any."""
-        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1] + self.has_constant)
-
-    @property
-    def task_rows(self) -> Array | None:
-        r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
-        return None if self.tasks is None else self.rows_of_tasks(self.tasks)
-
-    def rows_of_tasks(self, tasks: Array) -> Array:
-        """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
-        return tasks if self.task_mean is None else bordered(tasks, self.task_mean)
 
     @property
     def target(self) -> Array:

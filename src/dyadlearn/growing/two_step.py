@@ -225,13 +225,11 @@ class OnlineRidge(TwoSteps):
             inverse = inverse.with_rows(statistics.task_gram, tasks, sign, self.statistics.task_mean)
         return replace(self, statistics=statistics, task_inverse=inverse)
 
-    def telling_apart(self, Phi: Array, Y: Array) -> OnlineRidge:
-        """Return a model that tells its tasks apart: this one, else that of rows (l, d) and labels (l, q) alone."""
-        known, tasks = self.statistics, self.task_inverse
-        if known.per_task or tasks is None:
-            return self
-        alone = alike(replace(known, per_task=True), Phi, Y)
-        return OnlineRidge.start(alone, self.inverse.alpha, tasks.alpha)
+    def of_rows(self, Phi: Array, Y: Array) -> OnlineRidge:
+        """Return the model of rows (l, d) and labels (l, q) alone, which tells its tasks apart."""
+        task_alpha = 1.0 if self.task_inverse is None else self.task_inverse.alpha
+        alone = alike(replace(self.statistics, per_task=True), Phi, Y)
+        return OnlineRidge.start(alone, self.inverse.alpha, task_alpha)
 
     def with_alphas(self, alpha: float, task_alpha: float) -> OnlineRidge:
         """Return the model under other regularisations, from the eigendecompositions of the Gram matrices."""

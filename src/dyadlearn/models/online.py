@@ -567,12 +567,14 @@ class OnlineTwoStepRidge(GrowingModel):
         rows alone.
         """
         check_is_fitted(self)
-        model = self._learnt.model
+        model: Any = self._learnt.model
         check_knows_tasks(model.statistics, setting)
         lesson, grid = self._known_rows(X, y)
         if not model.takes_holes:
             _refuse_holes(grid.values)
-        return model.telling_apart(lesson.Phi, grid.values) if setting.new_task else model, lesson.Phi, grid
+        if setting.new_task and not model.statistics.per_task:
+            model = model.of_rows(lesson.Phi, grid.values)
+        return model, lesson.Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
 
