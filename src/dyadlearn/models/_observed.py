@@ -19,7 +19,7 @@ from dyadlearn._tables import Table
 from dyadlearn.holdout.observed import PairProblem
 from dyadlearn.models._inputs import check_weights, fit_numbers, in_range, read_weights
 from dyadlearn.observed.pairs import PairLabels, product_cost
-from dyadlearn.observed.system import ObservedSolution, ObservedSystem
+from dyadlearn.observed.system import ObservedSolution
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
@@ -182,12 +182,9 @@ def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array) -> N
     check_memory(8 * numbers, like, purpose, mend)
 
 
-def solved_pairs(
-    problem: PairProblem, start: ObservedSolution | None, system: ObservedSystem | None = None
-) -> ObservedSolution:
-    """Solve for the pairs, and warn where the solver stopped short; their system may be there already."""
-    system = problem.system() if system is None else system
-    found = system.solve(start, tol=problem.tol, max_iter=problem.max_iter)
+def solved_pairs(problem: PairProblem, start: ObservedSolution | None) -> ObservedSolution:
+    """Solve for the pairs, and warn where the solver stopped short."""
+    found = problem.system().solve(start, tol=problem.tol, max_iter=problem.max_iter)
     if not found.converged:
         warnings.warn(
             f"Conjugate gradients stopped after {found.n_iter} iterations at a relative residual of "

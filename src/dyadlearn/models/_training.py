@@ -61,18 +61,13 @@ class Training:
     precision: str = "float64"
 
 
-def read_training(
-    model: PairwiseRidge, X: Any, y: Any, tasks: Any, sample_weight: Any, *, by_pairs: bool = False
-) -> Training:
+def read_training(model: PairwiseRidge, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
     """Check the parameters of a model and its data, and bring the data into one order.
 
     Parameters
     ----------
     model : PairwiseRidge
     X, y, tasks, sample_weight : as in `PairwiseRidge.fit`
-    by_pairs : bool, default=False
-        Whether labels in a sparse matrix stay observed pairs alone, if the model can be fitted on such, whatever their
-        grid would cost.
     """
     model._check_params()
     if model.symmetry is not None and sample_weight is not None:
@@ -108,10 +103,7 @@ def read_training(
     if listed:
         weights = listed_weights(sample_weight, grid)
         weighted = weights is not None
-        if model._takes_pairs and (
-            (by_pairs and kind.takes_pairs and len(sides) > 1)
-            or prefers_pairs(kind, grid.values, sides, rows, weighted=weighted)
-        ):
+        if model._takes_pairs and prefers_pairs(kind, grid.values, sides, rows, weighted=weighted):
             check_pairs_memory(grid.values, sides, rows)
             grid = replace(grid, values=double(grid.values))
             return Training(instances, task_table, *without_weightless(grid, weights), precision)
