@@ -99,7 +99,6 @@ def learned() -> None:
     """Draw what decides which hummingbird visits which plant, for new plants and for new birds."""
     from dyadlearn import LearnedKernelRidge
     from dyadlearn.datasets import load_hummingbird
-    from dyadlearn.plots import WeightsDisplay
 
     data = load_hummingbird(site="shrubs")
     visited = (data.Y > 0).astype(float)
@@ -116,9 +115,18 @@ def learned() -> None:
 
     def draw(*axes: Any) -> None:
         for ax, setting, new in zip(axes, "BC", ("plants", "birds"), strict=True):
-            WeightsDisplay.from_estimator(models[setting], sides=("plant", "bird"), ax=ax)
+            weights, ticks = models[setting].weights_, []
+            for colour, label, side in zip((BLUE, ORANGE), ("plants", "birds"), ("instances", "tasks"), strict=True):
+                places = len(ticks) + 0.6 * (side == "tasks") + np.arange(len(weights[side]))
+                ticks += list(zip(places, weights[side], strict=True))
+                bars = ax.barh(places, list(weights[side].values()), height=0.72, color=colour, label=label)
+                ax.bar_label(bars, fmt=lambda share: f"{100 * share:.0f} %", padding=4, fontsize="small", color="0.25")
+            ax.set_yticks([place for place, _ in ticks], [name for _, name in ticks])
+            ax.invert_yaxis()
+            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False, fontsize="small")
             ax.set_title(f"learned for new {new} ({setting})", fontsize=11, pad=24)
-            ax.set(xlim=(0, 1.15), xticks=np.linspace(0, 1, 6))
+            ax.set(xlim=(0, 1.15), xticks=np.linspace(0, 1, 6), xlabel="Weight")
+            ax.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
 
     both_ways("learned", 2.9, draw)
 

@@ -6,11 +6,11 @@ A new task with a handful of labels, beside tasks that have all of theirs. That 
 task of its own, and two-step ridge regression has a closed form for it.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from dyadlearn import IndependentTaskRidge, TwoStepRidge
 from dyadlearn.datasets import make_dyads
-from dyadlearn.plots import LearningCurveDisplay
 
 data = make_dyads(100, 15, n_task_features=8, rank=6, noise=0.3, random_state=3)
 counts, targets = [2, 4, 8, 16, 32, 64], range(8)
@@ -38,8 +38,11 @@ for row, target in enumerate(targets):
 # %%
 # Zero-shot needs no label and does not profit from any. The task alone is bad with few labels and best with many. In
 # between it pays to use both.
-display = LearningCurveDisplay.from_scores(
-    counts, errors, size_name="labels of the task", score_name="mean squared error"
-)
+figure, ax = plt.subplots(layout="constrained")
 for name, values in errors.items():
-    print(f"{name:15}", values.mean(axis=0).round(2))
+    mean, spread = values.mean(axis=0), values.std(axis=0)
+    ax.plot(counts, mean, marker="o", label=name)
+    ax.fill_between(counts, mean - spread, mean + spread, alpha=0.18)
+    print(f"{name:15}", mean.round(2))
+ax.set(xlabel="Number of labels of the task", ylabel="mean squared error")
+ax.legend()

@@ -11,7 +11,6 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from dyadlearn import LearnedKernelRidge
-from dyadlearn.plots import WeightsDisplay
 
 # Drugs have four traits. Their structure tells two of them, a kernel that somebody computed the other two, and the
 # weather on the day that they were made tells nothing.
@@ -48,7 +47,11 @@ print(f"as the mean says: {error(np.full((20, 25), binding[old].mean())):.3f}")
 # %%
 # What matters is found, and what does not weighs next to nothing. An exponent above one makes a kernel narrower. The
 # error held out while learning was minimised, and so is no honest estimate; that of drugs that were put aside is one.
-display = WeightsDisplay.from_estimator(model, sides=("drug", "protein"))
+figure, ax = plt.subplots(layout="constrained")
+for side, weights in model.weights_.items():
+    ax.barh(list(weights), list(weights.values()), label=side)
+ax.set(xlabel="Weight")
+ax.legend()
 
 # %%
 # New pairs of what is known
@@ -67,7 +70,9 @@ left.plot(np.arange(1, len(staged.stage_errors_) + 1), staged.stage_errors_, "o-
 left.set(
     xlabel="Stage", ylabel="Held-out squared error", ylim=(0, None), xticks=range(1, len(staged.stage_errors_) + 1)
 )
-display = WeightsDisplay.from_estimator(staged, sides=("drug", "protein"), ax=right)
+for side, weights in staged.weights_.items():
+    right.barh([f"{name} ({side})" for name in weights], list(weights.values()))
+right.set(xlabel="Weight")
 
 # %%
 # A drug that is not there has no profile of labels, and such a model refuses it:

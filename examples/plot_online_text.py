@@ -6,6 +6,7 @@ Descriptions of packages arrive in batches, with their tags. The model learns ea
 moment it equals a model fitted anew on all that came.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfTransformer
@@ -14,7 +15,6 @@ from dyadlearn import OnlineTwoStepRidge
 from dyadlearn.datasets import load_debtags
 from dyadlearn.kernels import graph_distance_kernel
 from dyadlearn.metrics import roc_auc
-from dyadlearn.plots import LearningCurveDisplay
 
 data = load_debtags()
 order = np.random.default_rng(0).permutation(1500)
@@ -42,7 +42,11 @@ for start in range(50, 1450, 200):
         scores[name].append(roc_auc(Y[batch], model.predict(X[batch]), setting="B"))
         model.partial_fit(X[batch], Y[batch])
 
-display = LearningCurveDisplay.from_scores(seen, scores, score_name="AUC of the next batch")
+figure, ax = plt.subplots(layout="constrained")
+for name, values in scores.items():
+    ax.plot(seen, values, marker="o", label=name)
+ax.set(xlabel="Number of packages", ylabel="AUC of the next batch")
+ax.legend()
 
 # %%
 # The hierarchy helps a little while there are few packages, and no longer when there are many.

@@ -33,7 +33,7 @@ UNWANTED = [
 STEPS = {
     "import": """
 import dyadlearn, dyadlearn.datasets, dyadlearn.filters, dyadlearn.kernels
-assert "dyadlearn.views" not in sys.modules, "what notebooks show is loaded by those who look only"
+assert "dyadlearn.views" not in sys.modules, "what pages and plots show is loaded by those who look only"
 """,
     "optional kernels": "import dyadlearn.kernels.chemistry, dyadlearn.kernels.sequences",
     "plots": "import dyadlearn.plots",

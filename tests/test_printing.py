@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from dyadlearn._printing import Tabled, as_text, html_table, make_table, number
+from dyadlearn import TwoStepRidge
+from dyadlearn._printing import as_text, html_table, make_table, number
+from dyadlearn.diagnostics.results import Tabled
 from sweeps import lines, over
 
 HOSTILE = '<script>alert("x")</script>\x1b[31m\u202e&'
@@ -85,3 +87,9 @@ def test_a_notebook_shows_the_first_rows_of_a_long_result():
     assert few.texts == ["Result(<b>)", "drug", "score", "<i>0", "0.5", "<i>1", "0.5", "<i>2", "0.5"]
     assert many.texts[-1] == "30 more rows: see frame()."
     assert many.texts.count("0.5") == 20
+
+
+def test_models_show_the_diagram_of_scikit_learn():
+    model = TwoStepRidge()
+    assert "sk-" in model._repr_html_()
+    assert "sk-" in model.fit(np.eye(3), np.eye(3), tasks=np.eye(3))._repr_html_()

@@ -19,7 +19,6 @@ from dyadlearn.models import (
     Tasks,
     TwoStepRegressor,
     TwoStepRidge,
-    _display,
 )
 from dyadlearn.selection import (
     IndependentTaskRidgeCV,
@@ -38,15 +37,6 @@ from dyadlearn.store import load, save
 
 __version__ = "0.1.0.dev0"
 
-
-def _shown(model: object, diagram: str) -> str:
-    # Loaded by those who look only.
-    from dyadlearn.views.notebook import html_of_model
-
-    return html_of_model(model, diagram)
-
-
-_display.tell_with(_shown)
 
 __all__ = [
     "CanonicalProjection",

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +14,12 @@ import numpy as np
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Tabled", "as_text", "html_table", "make_list", "make_table", "number", "printable"]
+__all__ = ["as_text", "html_table", "make_list", "make_table", "number", "printable"]
 
 # Controls of C0 (but for ends of lines and tabs), C1 and Unicode: they move the cursor, hide text or turn it around.
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 # Headings of figures that are longer are broken between their words, and still longer words anywhere.
 _LONGEST, _LONGEST_WORD = 18, 24
-# Rows that a notebook shows of a long result.
-_SHOWN = 20
 
 
 def printable(text: str) -> str:
@@ -30,8 +27,8 @@ def printable(text: str) -> str:
     return _CODES.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
-def number(value: Any) -> str:
-    """Return a figure as people want to read it.
+def number(value: Any, digits: int = 4) -> str:
+    """Return a number in a few digits, a dash for NaN and None, and any other value as text.
 
     Examples
     --------
@@ -43,7 +40,7 @@ def number(value: Any) -> str:
         return "–"
     if isinstance(value, str | bool):
         return str(value)
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+    return f"{value:.{digits}g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
@@ -152,20 +149,3 @@ def _html_row(tag: str, texts: Sequence[str], sides: Sequence[str]) -> str:
         for text, side in zip(texts, sides, strict=True)
     )
     return f"<tr>{''.join(cells)}</tr>"
-
-
-class Tabled:
-    """A mix-in for results that are rows of named columns: a notebook shows the first of them."""
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the result as named columns."""
-        raise NotImplementedError
-
-    def _repr_html_(self) -> str:
-        columns = self.columns()
-        n_rows = len(next(iter(columns.values())))
-        rows = [[number(value) for value in row] for row in islice(zip(*columns.values(), strict=True), _SHOWN)]
-        more = f"<p>{n_rows - _SHOWN:,} more rows: see frame().</p>" if n_rows > _SHOWN else ""
-        figures = [any(isinstance(value, float) for value in column) for column in columns.values()]
-        left = figures.index(True) if True in figures else len(figures)
-        return f"<p>{escape(printable(str(self)))}</p>{html_table(list(columns), rows, left)}{more}"

@@ -1,31 +1,13 @@
-"""Numbers as a reader wants them, and words in a row."""
+"""Powers of ten, and names in a row, as a reader wants them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-__all__ = ["joined", "number", "power", "superscript"]
+__all__ = ["joined", "power", "superscript"]
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def number(value: float, digits: int = 4) -> str:
-    """Return a number in a few digits.
-
-    Examples
-    --------
-    >>> from dyadlearn._words import number
-    >>> number(-0.123456), number(float("nan")), number(2e-9)
-    ('−0.1235', '–', '2·10⁻⁹')
-    """
-    if math.isnan(value):
-        return "–"
-    text = f"{value:.{digits}g}"
-    mantissa, _, exponent = text.partition("e")
-    if exponent:
-        text = f"{mantissa}·10{superscript(int(exponent))}"
-    return text.replace("-", "−")
 
 
 def power(value: float) -> str:

@@ -24,10 +24,6 @@ ASKED = {
     "permutation_test": lambda model, path: dyadlearn.permutation_test(model, "B", n_permutations=2),
     "report": lambda model, path: write_report(model, path / "page.html"),
     "GridDisplay": lambda model, path: plots.GridDisplay.from_estimator(model),
-    "LearningCurveDisplay": lambda model, path: plots.LearningCurveDisplay.from_estimator(model),
-    "ReliabilityDisplay": lambda model, path: plots.ReliabilityDisplay.from_estimator(model),
-    "PermutationDisplay": lambda model, path: plots.PermutationDisplay.from_estimator(model, "B"),
-    "ExplanationDisplay": lambda model, path: plots.ExplanationDisplay.from_estimator(model, 0, 0),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV
-from dyadlearn.plots import GridDisplay, HoldoutDisplay, LandscapeDisplay, LearningCurveDisplay, SpectrumDisplay
+from dyadlearn.plots import GridDisplay, HoldoutDisplay, LandscapeDisplay, SpectrumDisplay
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
@@ -56,9 +56,7 @@ def draw(what, **given):
     if what == "search of each":
         search = IndependentTaskRidgeCV([0.001, 0.1, 1, 10, 1e6], alpha_per_task=True)
         return LandscapeDisplay.from_estimator(make(search, binary=False, tasks=False), **many)
-    if what == "scores":
-        return LandscapeDisplay.from_landscape([0.5, 0.6, 0.4], [1, 10, 100], setting="C", **many)
-    return LearningCurveDisplay.from_estimator(plain, "C", sizes=[0.6, 1], n_repeats=1, **many)
+    return LandscapeDisplay.from_landscape([0.5, 0.6, 0.4], [1, 10, 100], setting="C", **many)
 
 
 PICTURES = [
@@ -73,7 +71,6 @@ PICTURES = [
     "search",
     "search of each",
     "scores",
-    "learning",
 ]
 
 

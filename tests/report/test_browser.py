@@ -12,6 +12,8 @@ import pytest
 from dyadlearn import KroneckerRidge, TwoStepRidgeCV
 from dyadlearn.report import write_report
 
+pytestmark = pytest.mark.slow
+
 _PHONE = {"width": 360, "height": 740}
 
 

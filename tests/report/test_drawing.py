@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from dyadlearn._words import power
 from dyadlearn.report.drawing import Chart, linear_axis, path, power_axis
-from dyadlearn.views.words import number, power
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,6 @@ def test_a_star_stays_within_the_frame():
 
 def test_points_that_fall_together_are_written_once():
     assert path([(0, 0), (0.01, 0), (1, 1), (1, 1.02)]) == "M0 0L1 1"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.5, "0.5"), (-12345.678, "−1.235·10⁴"), (0.0, "0"), (float("nan"), "–"), (1e-12, "1·10⁻¹²")]
-)
-def test_numbers_in_words(value, text):
-    assert number(value) == text
 
 
 @pytest.mark.parametrize(

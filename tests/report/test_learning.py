@@ -7,10 +7,10 @@ import re
 import pytest
 
 from dyadlearn import LearnedKernelRidge, TwoStepRidge
+from dyadlearn._printing import number
 from dyadlearn.report.learning import learned_kernels
 from dyadlearn.report.page import render
 from dyadlearn.views.summary import summary_of
-from dyadlearn.views.words import number
 
 
 @pytest.fixture(scope="module")

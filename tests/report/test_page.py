@@ -13,11 +13,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
+from dyadlearn._printing import number
+from dyadlearn._words import power
 from dyadlearn.report import figures
 from dyadlearn.report.page import render
 from dyadlearn.views.landscape import landscape_of_scores, loss_levels
 from dyadlearn.views.summary import summary_of
-from dyadlearn.views.words import number, power
 
 _VOID = {"wbr", "meta", "link", "img", "input", "br", "hr"}
 

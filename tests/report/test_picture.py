@@ -10,11 +10,11 @@ import zlib
 import numpy as np
 from numpy.testing import assert_array_equal
 
+from dyadlearn._printing import number
 from dyadlearn._tables import Table
 from dyadlearn.report import figures
 from dyadlearn.report.drawing import png
 from dyadlearn.views.grid import grid_of_labels
-from dyadlearn.views.words import number
 
 
 def decode(source):

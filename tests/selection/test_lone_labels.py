@@ -25,7 +25,6 @@ from dyadlearn import (
 from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.metrics import mean_squared_error
 from dyadlearn.views.curves import holdout_of_model
-from dyadlearn.views.learning import curve_of_model
 from dyadlearn.views.summary import summary_of
 from sweeps import every, over
 
@@ -228,8 +227,6 @@ def test_pictures_show_what_is_predicted():
     assert_allclose(summary.results[1].score, mean_error(refitted(1.0, np.arange(M))), rtol=1e-9)
     assert {len(points.x) for points in summary.points("scatter").values()} == {N - 1}
     assert sum(message.startswith("In setting B, 1 of ") for message in [*said, *summary.warnings]) == 1
-    curve = quietly(curve_of_model, model, "B", sizes=[0.7, 1.0], n_repeats=2, random_state=0)[0]
-    assert np.isfinite(next(iter(curve.scores.values()))[0]).all()
 
 
 def test_advice_is_given_of_what_is_predicted():

@@ -10,6 +10,7 @@ import typer
 
 from dyadlearn import evaluate as evaluated
 from dyadlearn import verify_holdout
+from dyadlearn._words import joined
 from dyadlearn.cli import dyads, options
 from dyadlearn.cli.files import Files
 from dyadlearn.cli.models import check_model, fitted, load_model
@@ -22,7 +23,6 @@ from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.scores import HEADINGS, before, beside
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
-from dyadlearn.views.words import joined
 
 __all__ = ["evaluate"]
 

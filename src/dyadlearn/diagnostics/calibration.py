@@ -11,10 +11,10 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
-from dyadlearn._tables import write_rows
 from dyadlearn.diagnostics.fitted import ids_of, is_network, known_settings, labelled_model
 from dyadlearn.diagnostics.monotone import MAPS, Sigmoid, Steps
 from dyadlearn.diagnostics.reliability import Reliability, reliability
+from dyadlearn.diagnostics.results import Tabled
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.labels import distinct_labels
@@ -85,7 +85,7 @@ class SettingCalibration:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration:
+class Calibration(Tabled):
     """Probabilities of a fitted model, in the settings that `calibrate` was asked for.
 
     Attributes
@@ -156,10 +156,6 @@ class Calibration:
         for name in ("instance_means", "task_means"):
             found[f"{name}_brier"] = [each.baselines[name] for each in self._each]
         return found | {name: [getattr(each, name) for each in self._each] for name in others}
-
-    def frame(self) -> Any:
-        """Return the figures as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:
         """Return the probability that the label of a pair is the positive one.
@@ -269,10 +265,6 @@ def calibrate(
     ------
     ValueError
         If labels have one value or more than two, if only one of two has predictions, or the model keeps no labels.
-
-    See Also
-    --------
-    dyadlearn.plots.ReliabilityDisplay : what probabilities said beside what happened.
 
     Notes
     -----

@@ -21,9 +21,9 @@ import numpy as np
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
-from dyadlearn._printing import Tabled
-from dyadlearn._tables import Ids, Table, read_table, write_rows
+from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.diagnostics.fitted import is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.results import Tabled
 from dyadlearn.holdout import Units
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import as_average
@@ -155,10 +155,6 @@ class Comparison(Tabled):
             "p_value": [None if line is None else line.p_value for line in lines],
             "best_share": list(self.best_shares.values()),
         }
-
-    def frame(self) -> Any:
-        """Return the rows of `columns` as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
 
 
 def compare(

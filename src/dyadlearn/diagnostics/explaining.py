@@ -10,9 +10,9 @@ import numpy as np
 
 from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_choice, check_count, check_memory
-from dyadlearn._printing import Tabled
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn.diagnostics.fitted import ids_at, is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.results import Tabled
 from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import Tasks

@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from dyadlearn._array import Array, epsilon
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._progress import Progress
-from dyadlearn._tables import write_rows
 from dyadlearn.diagnostics.fitted import labelled_model
+from dyadlearn.diagnostics.results import Tabled
 from dyadlearn.holdout import Problem, plan
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
@@ -36,7 +36,7 @@ _TIED = 0.6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PermutationTest:
+class PermutationTest(Tabled):
     """The score of a model beside those on permuted labels, as `permutation_test` found them.
 
     Attributes
@@ -96,10 +96,6 @@ class PermutationTest:
             "n_permutations": [len(self)],
             "p_value": [self.p_value],
         }
-
-    def frame(self) -> Any:
-        """Return the test as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
 
 
 def permutation_test(

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._printing import Tabled
-from dyadlearn._tables import Ids, free_name, write_rows
+from dyadlearn._tables import Ids, free_name
 from dyadlearn.diagnostics.fitted import ids_at
+from dyadlearn.diagnostics.results import Tabled
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 
@@ -65,13 +65,9 @@ class Recommendations(Tabled):
             "label": _labels(self.labels),
         }
 
-    def frame(self) -> Any:
-        """Return the recommendations as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RecommendationLists:
+class RecommendationLists(Tabled):
     """The best tasks for each of several instances, or the best instances for each of several tasks.
 
     Attributes
@@ -122,10 +118,6 @@ class RecommendationLists:
         found["score"] = self.scores[filled].tolist()
         return found if self.labels is None else found | {"label": _labels(self.labels[filled])}
 
-    def frame(self) -> Any:
-        """Return the lists in long form as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TopPairs(Tabled):
@@ -169,10 +161,6 @@ class TopPairs(Tabled):
             "score": self.scores.tolist(),
             "label": _labels(self.labels),
         }
-
-    def frame(self) -> Any:
-        """Return the pairs as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
 
 
 def named_lists(

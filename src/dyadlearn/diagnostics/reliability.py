@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._tables import write_rows
+from dyadlearn.diagnostics.results import Tabled
 
 __all__ = ["Reliability", "reliability"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reliability:
+class Reliability(Tabled):
     r"""What probabilities said and what happened, in bins of equal width that hold a cell.
 
     Attributes
@@ -60,10 +60,6 @@ class Reliability:
     def columns(self) -> dict[str, list[Any]]:
         """Return the bins as named columns, for a data frame or a file."""
         return {name: getattr(self, name).tolist() for name in ("probability", "share", "count", "lower", "upper")}
-
-    def frame(self) -> Any:
-        """Return the bins as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
 
 
 def reliability(

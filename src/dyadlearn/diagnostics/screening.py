@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._printing import Tabled
-from dyadlearn._tables import Table, write_rows
+from dyadlearn._tables import Table
 from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, is_network
-from dyadlearn.diagnostics.planting import contradictions, expected, plant
+from dyadlearn.diagnostics.results import Tabled
 from dyadlearn.labels import distinct_labels
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
-__all__ = ["Screening", "screen", "screened"]
-
-_USUAL = side_names()
-# Labels of which more than this share are wrong are less likely than a model that predicts badly.
-_DOUBTFUL = 0.25
+__all__ = ["Screening", "contradictions", "screen", "screened"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,14 +32,6 @@ class Screening(Tabled):
         What was left out for each prediction.
     method : str
         How the predictions were made.
-    wrongs, recoveries : arrays of shape (k,), or None
-        Of the list down to each cell: how many of its labels are expected to be wrong, and which share of planted
-        errors stands in it. None where `screen` was not asked for an `fdr`.
-    rate : float or None
-        The estimated chance of any label to be wrong, at most.
-    least_fdr : float or None
-        The smallest estimated share of false alarms that any list has which was looked at; 1 where none is expected to
-        hold a wrong label.
     names : SideNames
         What an instance and a task are called.
     """
@@ -58,83 +43,29 @@ class Screening(Tabled):
     contradictions: np.ndarray
     setting: str
     method: str
-    wrongs: np.ndarray | None = None
-    recoveries: np.ndarray | None = None
-    rate: float | None = None
-    least_fdr: float | None = None
-    names: SideNames = _USUAL
+    names: SideNames
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __repr__(self) -> str:
         worst = f", worst ({self.instances[0]!r}, {self.tasks[0]!r})" if len(self) else ""
-        wrong = "" if self.wrong is None else f", about {self.wrong:.3g} wrong"
-        return f"Screening({len(self)} cells in setting {self.setting}{worst}{wrong})"
-
-    @property
-    def wrong(self) -> float | None:
-        """How many of these labels are expected to be wrong, at most; None where it was not asked for."""
-        return None if self.wrongs is None else float(self.wrongs[-1]) if len(self) else 0.0
-
-    @property
-    def fdr(self) -> float | None:
-        """The estimated share of these labels that are right after all, at least; 0 of an empty list."""
-        return None if self.wrong is None else 1 - self.wrong / len(self) if len(self) else 0.0
-
-    @property
-    def recovered(self) -> float | None:
-        """The share of planted errors that a list of this length finds."""
-        return None if self.recoveries is None else float(self.recoveries[-1]) if len(self) else 0.0
-
-    @property
-    def in_words(self) -> str:
-        """What is expected of the list, in a sentence; an empty text where it was not asked for."""
-        if self.wrong is None or self.recovered is None:
-            return ""
-        if not len(self):
-            said = "No list of these cells has so few false alarms, as far as held-out predictions can tell"
-            # Rounded up, so that what is said can be asked for.
-            least = 1.0 if self.least_fdr is None else math.ceil(100 * self.least_fdr) / 100
-            return (
-                f"{said}; the smallest share is {least:g}." if least < 1 else f"{said}, and none is expected to help."
-            )
-        doubt = (
-            f" The chance of an error would be {100 * self.rate:.2g} %: more likely the model explains too little of "
-            "the labels for a list to be believed."
-            if self.rate is not None and self.rate > _DOUBTFUL
-            else ""
-        )
-        return (
-            f"About {self.wrong:.3g} of these {len(self)} labels are wrong, as far as held-out predictions can tell; a "
-            f"list of this length finds {100 * self.recovered:.3g} % of planted errors.{doubt}"
-        )
+        return f"Screening({len(self)} cells in setting {self.setting}{worst})"
 
     def first(self, k: int | None) -> Screening:
         """Return the first k cells; None is all of them."""
-        names = ("labels", "predictions", "contradictions", "wrongs", "recoveries")
-        arrays = {name: getattr(self, name) for name in names}
-        kept: dict[str, Any] = {name: None if array is None else array[:k] for name, array in arrays.items()}
-        return replace(self, instances=self.instances[:k], tasks=self.tasks[:k], **kept)
+        listed = ("instances", "tasks", "labels", "predictions", "contradictions")
+        return replace(self, **{name: getattr(self, name)[:k] for name in listed})
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the cells as named columns, for a data frame or a file.
-
-        ``fdr``, where it was asked for, is that of the list down to the row.
-        """
+        """Return the cells as named columns, for a data frame or a file."""
         figures = {
             "label": self.labels.tolist(),
             "prediction": self.predictions.tolist(),
             "contradiction": self.contradictions.tolist(),
         }
-        if self.wrongs is not None:
-            figures["fdr"] = (1 - self.wrongs / np.arange(1, len(self) + 1)).tolist()
         instance, task = self.names.headings(figures)
         return {instance: list(self.instances), task: list(self.tasks), **figures}
-
-    def frame(self) -> Any:
-        """Return the cells as a frame of pandas or polars, whichever is installed."""
-        return write_rows(self.columns(), None)
 
 
 def screen(
@@ -144,8 +75,6 @@ def screen(
     k: int | None = 20,
     label: float | None = None,
     cv: int | None = None,
-    fdr: float | None = None,
-    random_state: Any = None,
     sides: Any = None,
 ) -> Screening:
     r"""List the labels that held-out predictions contradict most: the first to check for mistakes.
@@ -156,12 +85,9 @@ def screen(
     .. math:: c = \frac{1}{N^-} \sum_{y_n \text{ negative}} \bigl([f_n > f] + \tfrac12 [f_n = f]\bigr),
 
     and of a negative one the share of positive cells below it; the mean of :math:`1 - c` over either is the area under
-    the ROC curve. With labels of more values :math:`c` is the absolute error of the prediction.
-
-    With `fdr` it is estimated how many of the listed labels are wrong, by errors that are planted in every cell in
-    turn; `dyadlearn.diagnostics.planting` says how, and what that cannot tell: a right label that no feature explains
-    looks just like a wrong one. So this is the largest number of wrong labels that the predictions admit, and the share
-    of false alarms is at least what is told.
+    the ROC curve. With labels of more values :math:`c` is the absolute error of the prediction. A correct label that
+    the features do not explain is contradicted like a wrong one: the list says where to look first, not how many
+    labels are wrong.
 
     Parameters
     ----------
@@ -174,11 +100,6 @@ def screen(
         List cells with this label only, such as 0 for positives that somebody overlooked.
     cv : int, default=None
         Number of folds where labels are missing or weighted and no shortcut exists; None is five.
-    fdr : float, default=None
-        The share of false alarms to put up with, between 0 and 1: the longest list is returned whose estimated share is
-        no larger, of at most k cells; it may be empty. None estimates nothing.
-    random_state : int, RandomState or None, default=None
-        Draws the planted labels where there are more than two values; with two, a planted error is the other one.
     sides : (str, str), default=None
         What an instance and a task are called, in tables.
 
@@ -202,32 +123,24 @@ def screen(
     Screening(5 cells in setting A, worst (4, 7))
     """
     fitted, labels, chosen = asked_of(model, setting, k)
+    predictions, method = held_out(fitted, chosen, cv)
     once = is_network(fitted)
-    names, fdr = side_names(sides, network=once), None if fdr is None else _check_share(fdr)
-    F, method = held_out(fitted, chosen, cv)
-    found = replace(screened(labels, F, method, chosen, label=label, once=once), names=names)
+    found = screened(labels, predictions, method, chosen, label=label, once=once, names=side_names(sides, network=once))
     if not len(found):
         some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
-    if fdr is None:
-        return found.first(k)
-    errors = plant(labels.values, F, label=label, once=once, random_state=random_state)
-    budget = expected(found.contradictions, found.labels, errors)
-    found = replace(found, wrongs=budget.wrongs, recoveries=budget.recoveries, rate=budget.rate).first(k)
-    lengths = np.arange(1, len(found) + 1)
-    found = replace(found, least_fdr=float(1 - np.max(budget.wrongs[: len(found)] / lengths)))
-    few = np.flatnonzero(budget.wrongs[: len(found)] >= (1 - fdr) * lengths)
-    return found.first(int(few[-1]) + 1 if few.size else 0)
-
-
-def _check_share(fdr: Any) -> float:
-    if isinstance(fdr, bool) or not isinstance(fdr, Real) or not 0 <= float(fdr) <= 1:
-        raise ValueError(f"fdr must be a share of false alarms between 0 and 1, found {fdr!r}.")
-    return float(fdr)
+    return found.first(k)
 
 
 def screened(
-    labels: Table, F: np.ndarray, method: str, setting: Setting, *, label: float | None = None, once: bool = False
+    labels: Table,
+    F: np.ndarray,
+    method: str,
+    setting: Setting,
+    *,
+    label: float | None = None,
+    once: bool = False,
+    names: SideNames,
 ) -> Screening:
     """Return all cells that have a label and a prediction, those that contradict each other most first.
 
@@ -244,6 +157,8 @@ def screened(
         Cells with this label only.
     once : bool, default=False
         Whether a pair stands in the grid twice, and is wanted once.
+    names : SideNames
+        What the sides are called.
 
     Returns
     -------
@@ -260,5 +175,43 @@ def screened(
     rows, columns = np.nonzero(wanted)
     order = np.lexsort((-np.abs(Y - F)[rows, columns], -found[rows, columns]))
     cells = rows[order], columns[order]
-    names = (ids_at(labels.row_ids, cells[0]), ids_at(labels.column_ids, cells[1]))
-    return Screening(*names, Y[cells], F[cells], found[cells], setting.value, method)
+    ids = (ids_at(labels.row_ids, cells[0]), ids_at(labels.column_ids, cells[1]))
+    return Screening(*ids, Y[cells], F[cells], found[cells], setting.value, method, names)
+
+
+def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
+    """Return how much held-out predictions contradict each label; `screen` has the formula.
+
+    Parameters
+    ----------
+    Y, F : arrays of shape (m, q)
+        Labels and held-out predictions, NaN where there are none.
+
+    Returns
+    -------
+    array of shape (m, q)
+        From 0 to 1 for labels of two values, else the absolute error; NaN where a label or a prediction is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.diagnostics.screening import contradictions
+    >>> contradictions(np.array([[1.0, 0.0], [1.0, np.nan]]), np.array([[0.9, 0.4], [0.3, 0.2]]))
+    array([[0. , 0.5],
+           [1. , nan]])
+    """
+    known = ~(np.isnan(Y) | np.isnan(F))
+    values = np.unique(Y[known])
+    if len(values) != 2:
+        return np.asarray(np.abs(Y - F))
+    positive, negative = known & (values[1] == Y), known & (values[0] == Y)
+    found = np.full(Y.shape, np.nan)
+    found[positive] = 1 - _share_below(np.sort(F[negative]), F[positive])
+    found[negative] = _share_below(np.sort(F[positive]), F[negative])
+    return found
+
+
+def _share_below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the share of `ordered` (n,) below each of `values`, ties counting half."""
+    left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
+    return np.asarray((left + right) / (2 * len(ordered)))

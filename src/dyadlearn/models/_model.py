@@ -23,7 +23,6 @@ from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
-from dyadlearn.models._display import Displayed
 from dyadlearn.models._inputs import (
     check_n_features,
     in_range,
@@ -41,7 +40,7 @@ __all__ = ["WITH_TASKS", "PairModel", "all_or_nothing", "determination"]
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
 
 
-class PairModel(StoredEstimator, Displayed, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
+class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
     """The face that all models have: labels of pairs, whatever they were learnt from.
 
     A subclass says how it reads rows to predict for (`_instance_rows`, `_task_rows`), what it multiplies them by

@@ -28,7 +28,6 @@ from dyadlearn._tables import Ids, is_whole, read_table
 from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.labels import averaged_pairs, read_numbers
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._display import Displayed
 from dyadlearn.models._entities import Entities, positions_of, read_entities
 from dyadlearn.models._inputs import (
     among,
@@ -48,7 +47,7 @@ __all__ = ["PairRegressor"]
 _SIDES = ("X", "tasks")
 
 
-class PairRegressor(StoredEstimator, Displayed, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""A model of pairs that is fitted on a long table: ids of an instance and a task, and a value, in each row.
 
     The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on it. Where

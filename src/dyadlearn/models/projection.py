@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from dyadlearn._array import is_sparse, refuse_mask, row_blocks
 from dyadlearn._checks import check_whole
 from dyadlearn._state import Stored, StoredEstimator, is_shaped
-from dyadlearn.models._display import Displayed
 from dyadlearn.models._inputs import check_labels_given
 from dyadlearn.models._model import all_or_nothing
 
@@ -26,7 +25,7 @@ __all__ = ["CanonicalProjection"]
 _NEGLIGIBLE = 1e-7
 
 
-class CanonicalProjection(StoredEstimator, Displayed, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Project features on the orthogonal directions that vary most with the labels.
 
     The columns of :math:`\mathbf{V}` are the leading left singular vectors of the covariance between features and
@@ -185,10 +184,6 @@ class CanonicalProjection(StoredEstimator, Displayed, ClassNamePrefixFeaturesOut
     @property
     def _n_features_out(self) -> int:
         return int(self._seen.directions[0].shape[1]) + int(self.intercept)
-
-    def _own_facts(self) -> list[tuple[str, str]]:
-        columns = f"{self.n_features_in_:,} features on at most {self.n_components:,}"
-        return [("Projects", columns), ("Rows seen", f"{self.n_seen_:,}")]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_seen")

@@ -21,7 +21,6 @@ from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout.folds import as_splitter, fold_groups
 from dyadlearn.labels import read_labels
-from dyadlearn.models._display import Displayed
 from dyadlearn.models._inputs import (
     align_side,
     check_labels_given,
@@ -46,7 +45,7 @@ __all__ = ["TwoStepRegressor"]
 _MEMORY = 20
 
 
-class TwoStepRegressor(Displayed, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Any two regressors in a row, one across instances and one across tasks.
 
     With a regressor :math:`f` of instances and one, :math:`g`, of tasks, each a map from training rows and their
@@ -429,9 +428,6 @@ class TwoStepRegressor(Displayed, MultiOutputMixin, RegressorMixin, BaseEstimato
             "TwoStepRegressor has no closed form, which this needs: score what its holdout() returns by "
             "dyadlearn.metrics, or fit TwoStepRidge on the labels."
         )
-
-    def _own_facts(self) -> list[tuple[str, str]]:
-        return [("Grid", " × ".join(map(str, self._grid.values.shape))), ("Hold-out", "fits again, no closed form")]
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learnt")

@@ -15,7 +15,8 @@ from unicodedata import east_asian_width
 
 import numpy as np
 
-from dyadlearn.views.words import number, power, superscript
+from dyadlearn._printing import number
+from dyadlearn._words import power, superscript
 
 __all__ = ["Axis", "Chart", "linear_axis", "marked_up", "path", "png", "power_axis", "shortened", "text_width"]
 

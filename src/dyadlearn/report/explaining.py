@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from dyadlearn._printing import number
 from dyadlearn.diagnostics.explaining import Contributions, Explanation
 from dyadlearn.report.tables import identity
 from dyadlearn.views.summary import Summary
-from dyadlearn.views.words import number
 
 __all__ = ["explanations"]
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dyadlearn._printing import number
+from dyadlearn._words import power
 from dyadlearn.report.drawing import Chart, linear_axis, marked_up, png, power_axis
 from dyadlearn.selection.baselines import best_baseline, in_words
 from dyadlearn.sides import SideNames
@@ -18,7 +20,6 @@ from dyadlearn.views.grid import GridView
 from dyadlearn.views.landscape import DrawnLandscape, LandscapeView, power_of
 from dyadlearn.views.spectra import SideSpectrum
 from dyadlearn.views.summary import Summary
-from dyadlearn.views.words import number, power
 
 __all__ = [
     "curves",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
+from dyadlearn._printing import number
 from dyadlearn.report.figures import figure
 from dyadlearn.report.tables import identity
 from dyadlearn.views.summary import Summary
 from dyadlearn.views.weights import SideWeights, Weights, percent
-from dyadlearn.views.words import number
 
 __all__ = ["learned_kernels"]
 

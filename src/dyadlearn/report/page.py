@@ -19,6 +19,7 @@ import numpy as np
 from dyadlearn import __version__
 from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import replacing
+from dyadlearn._printing import number
 from dyadlearn.report import figures, tables
 from dyadlearn.report.drawing import marked_up
 from dyadlearn.report.explaining import explanations
@@ -28,7 +29,6 @@ from dyadlearn.selection.baselines import best_in_words
 from dyadlearn.settings import Setting
 from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary, summary_of
-from dyadlearn.views.words import number
 
 __all__ = ["render", "write_report"]
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dyadlearn._printing import number
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.selection.baselines import in_words
 from dyadlearn.selection.nested import Interval
@@ -13,7 +14,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary
-from dyadlearn.views.words import number, told_apart
+from dyadlearn.views.words import told_apart
 
 __all__ = ["ScoreRow", "comparison", "in_between", "introduction", "said", "score_rows"]
 

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from html import escape
 from typing import Any
 
+from dyadlearn._printing import number
 from dyadlearn.report.scores import comparison, introduction, said, score_rows
 from dyadlearn.settings import Setting
 from dyadlearn.views.summary import Summary
-from dyadlearn.views.words import number
 
 __all__ = ["contradicting", "identity", "likeliest", "settings"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dyadlearn._array import Array
-from dyadlearn._words import number
+from dyadlearn._printing import number
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.baselines import BASELINES, baselines

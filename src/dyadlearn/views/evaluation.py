@@ -13,6 +13,7 @@ from dyadlearn._array import Array, to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn._tables import in_order
+from dyadlearn._words import joined
 from dyadlearn.diagnostics.fitted import is_network, known_settings
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, Units, plan
@@ -28,7 +29,6 @@ from dyadlearn.selection.permuting import null_mean
 from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search
-from dyadlearn.views.words import joined
 
 __all__ = ["Evaluation", "Result"]
 

@@ -11,13 +11,14 @@ import numpy as np
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_alpha, check_matrix
 from dyadlearn._tables import read_table
+from dyadlearn._words import joined
 from dyadlearn.diagnostics.fitted import REMEDY, labelled_model
 from dyadlearn.exceptions import KernelError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.views.words import joined, kernel_words
+from dyadlearn.views.words import kernel_words
 
 __all__ = ["SideSpectrum", "spectra_of_model", "spectrum_of_kernel"]
 

@@ -15,7 +15,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
+from dyadlearn._printing import number
 from dyadlearn._tables import Table
+from dyadlearn._words import joined, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
 from dyadlearn.diagnostics.fitted import labelled_model, labels_of
 from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
@@ -30,12 +32,11 @@ from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.views.curves import Points, points_of
 from dyadlearn.views.evaluation import Evaluation, Result
-from dyadlearn.views.facts import regularisation_in_words
 from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, loss_levels
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
 from dyadlearn.views.weights import Weights, weights_of_model
-from dyadlearn.views.words import joined, number, power, told_apart
+from dyadlearn.views.words import told_apart
 
 __all__ = ["Summary", "summary_of"]
 
@@ -128,7 +129,6 @@ def summary_of(
     n_cells: int = 200,
     notes: Iterable[str] = (),
     sides: Any = None,
-    scores_only: bool = False,
     **asked: Any,
 ) -> Summary:
     """Compute all that there is to see of a model.
@@ -143,8 +143,6 @@ def summary_of(
         Warnings to show beside those that are found.
     sides : (str, str) or None
         What one instance and one task are called.
-    scores_only : bool
-        Whether to leave out what is more than scores: landscapes, spectra, contradicting labels and likeliest pairs.
     **asked
         Of `Evaluation`.
 
@@ -157,17 +155,16 @@ def summary_of(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = asked_for.results()
-        shown = [] if scores_only else [each.setting for each in results if each.trouble is None]
+        shown = [each.setting for each in results if each.trouble is None]
         landscapes, said = asked_for.landscapes(shown) if shown else ([], [])
-        likeliest, explanations = (None, []) if scores_only else _likeliest(model, asked_for, grid, n_cells, said)
+        likeliest, explanations = _likeliest(model, asked_for, grid, n_cells, said)
     stopped = []
     for warning in caught:
         if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
             stopped.append(str(warning.message))
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    spectra = {} if scores_only else spectra_of_model(fitted)
-    names, labels = grid.names, None if scores_only else labels_of(model)
+    spectra = spectra_of_model(fitted)
     return Summary(
         title=title or f"{type(fitted).__name__}: {grid.size}",
         facts=_facts(asked_for, grid),
@@ -178,22 +175,22 @@ def summary_of(
         own=asked_for.own,
         results=results,
         landscapes=landscapes,
-        contradicting=None if labels is None else _contradicting(results, labels, n_cells, once=grid.is_network),
+        contradicting=_contradicting(results, labels_of(model), n_cells, grid),
         likeliest=likeliest,
         explanations=explanations,
-        warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results, names), *stopped])],
+        warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results, grid.names), *stopped])],
         notes=[*said, *_remarks(asked_for, results, grid, spectra)],
     )
 
 
-def _contradicting(results: list[Result], labels: Table, n_cells: int, *, once: bool) -> Screening | None:
+def _contradicting(results: list[Result], labels: Table, n_cells: int, grid: GridView) -> Screening | None:
     """Return what the predictions that are the best ones over all cells object to: they can object most."""
     judge = scorer(usual_scoring(labels.values))
     usable = [each for each in results if each.held_out is not None]
     best = max(usable, key=lambda each: judge(each.labels, each.held_out, tie_tolerance=None), default=None)
     if best is None or best.held_out is None:
         return None
-    found = screened(labels, best.held_out, best.method, best.setting, once=once)
+    found = screened(labels, best.held_out, best.method, best.setting, once=grid.is_network, names=grid.names)
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
@@ -242,11 +239,22 @@ def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
         facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
     else:
         facts.append(("Values", f"{low} to {high}"))
-    facts.append(("Regularisation", regularisation_in_words(evaluation.model, names)))
+    facts.append(("Regularisation", _regularisation(evaluation.model, names)))
     if evaluation.own is not None:
         facts.append(("Chosen for", f"setting {told_apart(names).in_words(evaluation.own)}"))
     facts.append(("Judged by", evaluation.judge.name))
     return facts
+
+
+def _regularisation(model: PairwiseRidge, names: SideNames) -> str:
+    """Return the regularisation of a fitted model in words."""
+    alphas = model._problem().pairing.alphas
+    if "task_alpha" in alphas:
+        return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
+    chosen = np.unique(getattr(model, "alpha_", alphas["alpha"]))
+    if chosen.size > 1:
+        return f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
+    return f"λ = {power(chosen[0])}"
 
 
 def _warnings(evaluation: Evaluation, results: list[Result], names: SideNames) -> list[str]:

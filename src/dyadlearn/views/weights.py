@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dyadlearn._printing import number
+from dyadlearn._words import joined
 from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.sides import SideNames
-from dyadlearn.views.words import joined, number
 
 __all__ = ["SideWeights", "Weights", "percent", "weights_of_model"]
 

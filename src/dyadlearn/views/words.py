@@ -1,13 +1,12 @@
-"""Numbers and names as a reader wants them."""
+"""Kernels and sides in words."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dyadlearn._words import joined, number, power, superscript
 from dyadlearn.sides import SideNames
 
-__all__ = ["joined", "kernel_words", "number", "power", "superscript", "told_apart"]
+__all__ = ["kernel_words", "told_apart"]
 
 
 def kernel_words(spec: Any) -> str:
