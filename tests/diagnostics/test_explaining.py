@@ -21,8 +21,6 @@ from dyadlearn import (
     explain,
 )
 from dyadlearn.diagnostics import explaining
-from dyadlearn.diagnostics.explaining import explained
-from dyadlearn.diagnostics.fitted import labels_of
 from dyadlearn.exceptions import IdError, NoLabelWarning, NotEnoughMemoryError
 from problems import data
 from sweeps import every, lines, over
@@ -128,16 +126,6 @@ def test_an_edge_is_listed_once(sign, model, missing):
     moved[label] += 1.0
     moved[label[::-1]] += sign
     assert_allclose(model(symmetry=word).fit(X, moved).predict()[1, 5] - found.prediction, weight, rtol=0, atol=1e-9)
-
-
-def test_one_pair_after_the_other():
-    X, Y, T = data(6, 5, missing=0.2)
-    model = KroneckerRidge(0.3).fit(X, Y, tasks=T)
-    for i, j in ((0, 0), (3, 4)):
-        one, other = explained(model, labels_of(model), i, j, 4), explain(model, i, j, top=4)
-        assert_array_equal(one.weights, other.weights)
-        assert one.pairs.ids == other.pairs.ids
-        assert (one.instance, one.task, one.names) == (i, j, other.names)
 
 
 def test_one_dimension_and_a_search():

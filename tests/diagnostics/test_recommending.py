@@ -391,7 +391,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
         with pytest.raises(ValueError, match="nothing is left out for them"):
             recommend(model, instance="u1", **wrong)
     if not holes:
-        with pytest.raises(ValueError, match="Every label of 'u5' is observed"):
+        with pytest.raises(ValueError, match="Everything is known of 'u5'"):
             recommend(model, instance="u5")
 
 

@@ -16,7 +16,6 @@ from dyadlearn.views.grid import grid_of_labels
 
 DRAW = {
     "grid": lambda **at: GridDisplay.from_labels([[1.0, 2.0], [3.0, np.nan]], **at),
-    "degrees": lambda **at: GridDisplay.from_labels([[1.0, 0.0], [1.0, np.nan]], kind="degrees", **at),
     "roc": lambda **at: HoldoutDisplay.from_predictions([[1, 0], [1, 0]], [[0.9, 0.1], [0.2, 0.4]], **at),
     "scatter": lambda **at: HoldoutDisplay.from_predictions([[1, 2], [3, 4]], [[0.9, 0.1], [0.2, 0.4]], **at),
     "map": lambda **at: LandscapeDisplay.from_landscape([[1, 2], [3, 5]], [0.1, 1], [0.1, 1], **at),

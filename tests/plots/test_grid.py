@@ -113,17 +113,6 @@ def test_blocks_of_two_labels_are_shares(ax):
     assert ax.figure.axes[-1].get_ylabel() == "share of label 4"
 
 
-def test_distributions_of_degrees(ax):
-    Y = np.array([[1, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
-    display = GridDisplay.from_labels(Y, kind="degrees", ax=ax)
-    instances, tasks = display.lines_
-    assert_allclose(instances.get_xydata(), [[0, 1], [0, 1], [1, 0.75], [4, 0.25], [4, 0]])
-    assert_allclose(tasks.get_xydata(), [[0, 1], [1, 1], [3, 0.25], [3, 0]])
-    assert ax.get_xlabel() == "Degree k (positive labels)"
-    assert display.image_ is None
-    assert display.plot(ax, kind="grid").lines_ == []
-
-
 def test_ids_are_written_where_they_can_be_read(real, ax):
     pd = pytest.importorskip("pandas")
     X, Y, T = real
@@ -155,8 +144,6 @@ def test_incomplete_models_and_other_libraries(real, ax):
 def test_bad_input_is_said_in_a_sentence(ax):
     with pytest.raises(ValueError, match="order must be one of 'given', 'degree', 'clustered', found 'best'"):
         GridDisplay.from_labels([[1.0]], order="best", ax=ax)
-    with pytest.raises(ValueError, match="kind must be one of 'grid', 'degrees', found 'map'"):
-        GridDisplay.from_labels([[1.0]], kind="map", ax=ax)
     with pytest.raises(ValueError, match="max_pixels must be at least 1, found 0"):
         GridDisplay.from_labels([[1.0]], max_pixels=0, ax=ax)
     with pytest.raises(ValueError, match="Y contains infinity"):

@@ -66,7 +66,8 @@ def test_scores_are_those_of_evaluate(binary, ax, kind, scoring):
     assert_allclose(list(display.scores.values()), list(evaluate(model, scoring=scoring)[scoring]))
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert all(f" {score:.3f}" in text for score, text in zip(display.scores.values(), texts, strict=False))
-    assert ax.get_title().endswith("curves\nmean over instances in B, over tasks in C")
+    ends = [text.get_text().rsplit(" ", 3)[1:] for text in ax.get_legend().get_texts()[1:3]]
+    assert ends == [["mean", "per", "instance"], ["mean", "per", "task"]]
 
 
 @pytest.mark.parametrize("letter", "ABCD")
@@ -98,7 +99,7 @@ def test_a_mean_curve_is_the_mean_of_the_curves_of_tasks(ax):
     middle = x[100]
     assert_allclose(y[100], np.mean([np.interp(middle, *curve) for curve in curves]))
     assert display.averages == {"C: new task": "task"}
-    assert ax.get_title().endswith("\nmean over tasks")
+    assert display.lines_[0].get_label().endswith(", mean per task")
 
 
 def test_precision_and_recall_are_those_of_all_cells(binary, ax):

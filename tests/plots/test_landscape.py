@@ -39,16 +39,14 @@ def test_the_star_is_the_model(real, ax, letter):
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("task_alpha", "alpha")
 
 
-def test_the_map_is_of_the_loss_over_powers_of_ten_in_ascending_order(ax, monkeypatch):
+def test_the_map_is_of_the_loss_over_powers_of_ten_in_ascending_order(ax):
     scores = np.array([[0.5, 0.7, 0.6], [0.9, 0.8, np.nan]])
-    drawn = []
-    contourf = ax.contourf
-    monkeypatch.setattr(ax, "contourf", lambda *data, **look: drawn.append(data) or contourf(*data, **look))
     display = LandscapeDisplay.from_landscape(scores, [10, 1], [0.1, 100, 1], ax=ax)
-    ((x, y, loss, levels),) = drawn
-    assert_allclose(x, [-1, 0, 2])
-    assert_allclose(y, [0, 1])
-    assert_allclose(loss.filled(-1), [[0, -1, 0.1], [0.4, 0.3, 0.2]])
+    corners = display.map_.get_coordinates()
+    assert_allclose(corners[0, :, 0], [-1.5, -0.5, 1, 3])
+    assert_allclose(corners[:, 0, 1], [-0.5, 0.5, 1.5])
+    assert_allclose(display.map_.get_array().filled(-1), [[0, -1, 0.1], [0.4, 0.3, 0.2]])
+    levels = display.map_.norm.boundaries
     assert levels[0] == 0
     assert levels[-1] >= 0.4
     assert_allclose(star(display), [0.1, 1.0])
@@ -62,7 +60,7 @@ def test_steps_are_few_and_reach_from_the_best_to_the_worst(ax, scale):
     loss[3, 4] = 0
     loss[0, 0] = 1e6 * scale  # a model that went wild must not hide the others
     display = LandscapeDisplay.from_landscape(-loss, ax=ax)
-    levels = np.asarray(display.contour_.levels)
+    levels = np.asarray(display.map_.norm.boundaries)
     assert levels[0] == 0
     assert loss.max() <= levels[-1] < 11 * loss.max()
     assert 6 <= levels.size <= 20
@@ -72,18 +70,18 @@ def test_steps_are_few_and_reach_from_the_best_to_the_worst(ax, scale):
 
 def test_steps_are_those_of_the_page(searched, ax):
     drawn = LandscapeDisplay.from_estimator(searched, ax=ax)
-    assert_allclose(drawn.contour_.levels, summary_of(searched, wanted="D").levels())
+    assert_allclose(drawn.map_.norm.boundaries, summary_of(searched, wanted="D").levels())
 
 
 def test_steps_can_be_given(ax):
     display = LandscapeDisplay.from_landscape([[1, 2], [3, 5]], [0.1, 1], [0.1, 1], ax=ax)
     display.plot(ax, levels=[4, 0, 1])
-    assert_array_equal(display.contour_.levels, [0, 1, 4])
+    assert_array_equal(display.map_.norm.boundaries, [0, 1, 4])
 
 
 def test_equal_scores_are_one_field(ax):
     display = LandscapeDisplay.from_landscape(np.ones((2, 2)), [0.1, 1], [0.1, 1], ax=ax)
-    assert_array_equal(display.contour_.levels, [0, 1])
+    assert_array_equal(display.map_.norm.boundaries, [0, 1])
 
 
 @pytest.mark.parametrize("model", [KroneckerRidgeCV, IndependentTaskRidgeCV])
@@ -92,7 +90,7 @@ def test_one_regularisation_is_a_line(real, ax, model):
     search = model([100.0, 0.01, 1.0], setting="B").fit(X, Y, tasks=T)
     display = LandscapeDisplay.from_estimator(search, ax=ax)
     (line,) = display.lines_
-    assert display.contour_ is None
+    assert display.map_ is None
     assert display.colorbar_ is None
     assert_allclose(line.get_xdata(), [-2, 0, 2])
     assert_array_equal(line.get_ydata(), search.landscape_[[1, 2, 0]])
@@ -155,7 +153,7 @@ def test_zero_is_left_out_and_said(real, ax):
     scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), [0, 1, 10], [0.1, 1], "D", progress=False)["D"]
     display = LandscapeDisplay.from_landscape(scores, [0, 1, 10], [0.1, 1], ax=ax)
     assert "(alpha 0 not drawn)" in ax.get_title()
-    assert_allclose(ax.get_ylim(), [0, 1])
+    assert_allclose(ax.get_ylim(), [-0.5, 1.5])
     assert_array_equal(display.scores, scores)
 
 

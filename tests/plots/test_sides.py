@@ -39,8 +39,6 @@ def draw(what, **given):
         return GridDisplay.from_estimator(plain, **many)
     if what == "labels":
         return GridDisplay.from_labels(np.eye(3), **many)
-    if what == "degrees":
-        return GridDisplay.from_estimator(plain, kind="degrees", **many)
     if what == "holdout":
         return HoldoutDisplay.from_estimator(plain, **many)
     if what == "points":
@@ -62,7 +60,6 @@ def draw(what, **given):
 PICTURES = [
     "grid",
     "labels",
-    "degrees",
     "holdout",
     "points",
     "predictions",

@@ -12,6 +12,12 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _DESKTOP = {"width": 1200, "height": 900}
 
 
+@pytest.fixture(autouse=True)
+def _few_draws(monkeypatch):
+    """Draw as few grids for an interval as there may be: they take longer than all the rest of a page."""
+    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 100)
+
+
 @pytest.fixture(scope="module")
 def browser():
     api = pytest.importorskip(

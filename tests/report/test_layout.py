@@ -12,6 +12,8 @@ from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepR
 from dyadlearn.report import write_report
 from dyadlearn.selection.nested import Interval
 
+pytestmark = pytest.mark.slow
+
 _PHONE = {"viewport": {"width": 390, "height": 800}, "has_touch": True, "is_mobile": True}
 _ROWS = [f"CHEMBL{i:06}" for i in range(24)]
 _COLUMNS = [f"Mitogen-activated_protein_kinase_{j}" for j in range(16)]

@@ -8,8 +8,8 @@ import pytest
 
 from dyadlearn import LearnedKernelRidge, TwoStepRidge
 from dyadlearn._printing import number
-from dyadlearn.report.learning import learned_kernels
 from dyadlearn.report.page import render
+from dyadlearn.report.tables import learned_kernels
 from dyadlearn.views.summary import summary_of
 
 
@@ -23,7 +23,7 @@ def learned(real):
 def test_a_section_with_words_bars_and_stages(learned):
     summary = summary_of(learned, wanted="A", sides=("drug", "protein"))
     section = learned_kernels(summary)
-    assert "Of the drugs, " in section
+    assert "Weights of the drugs" in section
     assert "The kernel between pairs is" in section
     assert "&lt;b&gt;" in section
     assert "<b>" not in section

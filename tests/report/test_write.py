@@ -46,9 +46,9 @@ def test_an_old_report_is_replaced(model, tmp_path):
 
 
 def test_places_that_cannot_be_written_to(model, tmp_path):
-    with pytest.raises(IsADirectoryError, match="found the folder"):
+    with pytest.raises(IsADirectoryError, match="This is a folder"):
         write_report(model, tmp_path)
-    with pytest.raises(FileNotFoundError, match="does not exist: make it first"):
+    with pytest.raises(FileNotFoundError, match="There is no such folder"):
         write_report(model, tmp_path / "nowhere" / "report.html")
 
 

@@ -41,18 +41,17 @@ def test_one_or_three_values_are_not_binary(values):
 
 def test_share_of_degrees_is_counted_from_above():
     Y = (np.random.default_rng(0).random((50, 9)) < 0.4).astype(float)
-    rows, columns = grid_of(Y).degree_curves()
-    for curve, counts in ((rows, Y.sum(axis=1)), (columns, Y.sum(axis=0))):
-        assert_array_equal(curve.x, [0, *np.unique(counts), counts.max()])
-        assert_allclose(curve.y[1:-1], [np.mean(counts >= level) for level in np.unique(counts)])
-        assert (curve.y[0], curve.y[-1]) == (1, 0)
-    assert rows.words == f"50 instances: median {np.median(Y.sum(axis=1)):g}, most {int(Y.sum(axis=1).max())}"
+    curves = grid_of(Y).degree_curves()
+    for (x, y), counts in zip(curves.values(), (Y.sum(axis=1), Y.sum(axis=0)), strict=True):
+        assert_array_equal(x, [0, *np.unique(counts), counts.max()])
+        assert_allclose(y[1:-1], [np.mean(counts >= level) for level in np.unique(counts)])
+        assert (y[0], y[-1]) == (1, 0)
+    assert next(iter(curves)) == f"50 instances: median {np.median(Y.sum(axis=1)):g}, most {int(Y.sum(axis=1).max())}"
 
 
 def test_the_nodes_of_a_network_have_one_distribution():
     Y = np.array([[0.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    (nodes,) = grid_of(Y, network=True).degree_curves()
-    assert nodes.words == "3 nodes: median 1, most 2"
+    assert list(grid_of(Y, network=True).degree_curves()) == ["3 nodes: median 1, most 2"]
 
 
 @pytest.mark.parametrize("most", [100, 4, 3, 1])

@@ -56,17 +56,12 @@ def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercep
 def test_words():
     side = SideWeights({"ecfp": 0.62, "sim": 0.328, "odd": 0.002, "constant": 0.05}, {"ecfp": 1.8, "sim": 1, "odd": 1})
     assert side.in_words == "ecfp 62 % (exponent 1.8), sim 33 %, odd below 1 %, constant 5 %"
-    assert side.heaviest == "ecfp"
     only = SideWeights({"features": 1.0}, {"features": 1.0})
     found = Weights({"instances": side, "tasks": only}, None, [0.5, 0.25, 0.3], 2)
-    first, second = found.sentences(NAMES)
-    assert first == "Of the drugs, ecfp weighs 62 % (exponent 1.8), sim 33 %, odd below 1 % and constant 5 %."
-    assert second == "Of the proteins, features weighs 100 %."
     assert found.lines(NAMES)[0] == ("error by stage", "0.5, 0.25 (kept), 0.3")
     assert found.lines(NAMES)[1] == ("drugs weigh", side.in_words)
     assert len(found.lines(NAMES)) == 3
     shared = Weights({"instances": only}, {"product": 0.9, "instances": 0.06, "tasks": 0.04}, [0.5], 1)
-    assert shared.stages_in_words == "0.5"
     assert shared.lines(NAMES)[-1][1] == (
         "90 % product of both kernels, 6 % functions of the drugs for each protein, 4 % functions of the proteins for "
         "each drug"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -436,24 +437,17 @@ def _parts(
     )
     if network:  # nodes leave on both sides
         rows = columns = columns if units.instances is None and units.tasks is not None else rows
+    everywhere = [np.ones(size, dtype=bool) for size in shape]
     firsts = range(int(rows.max()) + 1) if setting.new_instance else [-1]
     seconds = range(int(columns.max()) + 1) if setting.new_task else [-1]
-    for first in firsts:
-        for second in seconds:
-            inside = _outer(rows == first if first >= 0 else None, columns == second if second >= 0 else None, shape)
-            left = {first, second} if network else None
-            away = [~np.isin(side, list(left or {own})) for side, own in ((rows, first), (columns, second))]
-            yield inside, _outer(away[0], away[1], shape)
-
-
-def _outer(rows: np.ndarray | None, columns: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray:
-    """Return the cells of some rows and some columns; None is all of them."""
-    found = np.ones(shape, dtype=bool)
-    if rows is not None:
-        found &= rows[:, None]
-    if columns is not None:
-        found &= columns
-    return found
+    for first, second in product(firsts, seconds):
+        inside = [
+            codes == part if part >= 0 else every
+            for codes, part, every in zip((rows, columns), (first, second), everywhere, strict=True)
+        ]
+        left = [[first, second]] * 2 if network else [[first], [second]]
+        outside = [~np.isin(codes, parts) for codes, parts in zip((rows, columns), left, strict=True)]
+        yield np.logical_and.outer(*inside), np.logical_and.outer(*outside)
 
 
 def _cut(units: np.ndarray) -> np.ndarray:

@@ -13,9 +13,9 @@ intervals hold together, however many models are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from dyadlearn._checks import check_share, check_whole
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.diagnostics.fitted import is_network, labelled_model, labels_of
 from dyadlearn.diagnostics.results import Tabled
-from dyadlearn.holdout import Units
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
@@ -240,20 +239,24 @@ def compare(
             "networks with networks."
         )
     names, first = side_names(sides, network=network), next(iter(fitted))
-    labels, found = labels_of(owners[first]), {}
+    labels = labels_of(owners[first])
+    predictions: dict[str, np.ndarray] = {}
+    methods: dict[str, str] = {}
     for name, model in models.items():
-        held_out = _nested(name, model, chosen) if name not in fitted else None
-        table = labels_of(model) if held_out is None else held_out.table
-        rows, columns = _order(table, name, labels, first, names)
-        if held_out is None:
-            _check_same(table.values[np.ix_(rows, columns)], name, labels, first, names)
+        if name in fitted:
+            table = labels_of(model)
+            order = np.ix_(*_order(table, name, labels, first, names))
+            _check_same(table.values[order], name, labels, first, names)
             made = _of(name, model_holdout, fitted[name], chosen)
-            held_out = _HeldOut(Table(to_numpy(made.predictions)), made.method, made.units)
-        found[name] = held_out.taken(rows, columns)
+            predictions[name], methods[name] = to_numpy(made.predictions)[order], made.method
+        else:
+            table = _nested(name, model, chosen)
+            order = np.ix_(*_order(table, name, labels, first, names))
+            predictions[name], methods[name] = table.values[order], "nested folds"
     judge = scorer(_scoring(list(fitted.values()), scoring))
     result = compared(
         labels.values,
-        {name: each.table.values for name, each in found.items()},
+        predictions,
         chosen,
         judge,
         network=network,
@@ -262,9 +265,8 @@ def compare(
         level=level,
         random_state=random_state,
     )
-    notes = [*_notes(found, fitted), *result.notes]
-    methods = {name: found[name].method for name in result.scores}
-    return Comparison(**{**vars(result), "methods": methods, "notes": tuple(notes)})
+    notes = (*_notes(methods, fitted), *result.notes)
+    return replace(result, methods={name: methods[name] for name in result.scores}, notes=notes)
 
 
 def compared(
@@ -378,35 +380,6 @@ def _intervals(
 # What is compared -------------------------------------------------------------------------------------
 
 
-class _HeldOut(NamedTuple):
-    """Predictions with the ids that they came with, how they were made, and what left together; None if unknown."""
-
-    table: Table
-    method: str
-    units: Units | None
-
-    def taken(self, rows: np.ndarray, columns: np.ndarray) -> _HeldOut:
-        """Return the same in another order."""
-        units = self.units
-        if units is not None:
-            instances = None if units.instances is None else units.instances[rows]
-            tasks = None if units.tasks is None else units.tasks[columns]
-            units = Units(instances, tasks, None if units.cells is None else units.cells[np.ix_(rows, columns)])
-        return _HeldOut(Table(self.table.values[np.ix_(rows, columns)]), self.method, units)
-
-    @property
-    def parts(self) -> tuple[tuple[int, ...] | None, ...]:
-        """What left together, alike for units that differ in their numbers only."""
-        codes = () if self.units is None else (self.units.instances, self.units.tasks, self.units.cells)
-        return tuple(None if code is None else _renumbered(code) for code in codes)
-
-
-def _renumbered(codes: np.ndarray) -> tuple[int, ...]:
-    """Return codes numbered in the order in which they first occur."""
-    numbers: dict[int, int] = {}
-    return tuple(numbers.setdefault(code, len(numbers)) for code in codes.ravel().tolist())
-
-
 def _check_names(models: Any) -> None:
     """Refuse anything but two or more models with names."""
     if not isinstance(models, Mapping):
@@ -427,14 +400,14 @@ def _of(name: str, ask: Callable[..., Any], *asked: Any) -> Any:
         raise type(error)(f"{name!r} cannot be compared: {error}") from error
 
 
-def _nested(name: str, found: NestedScore, setting: Setting) -> _HeldOut:
+def _nested(name: str, found: NestedScore, setting: Setting) -> Table:
     """Return the predictions of nested folds."""
     if found.setting != setting.value:
         raise ValueError(f"{name!r} has nested scores of setting {found.setting}, not of {setting.value}.")
     table = read_table(found.predictions, name)
     values = to_numpy(table.values) if table.kind is None else np.asarray(table.values, dtype=np.float64)
     values = values.reshape(-1, 1) if values.ndim == 1 else values
-    return _HeldOut(Table(values, table.row_ids, table.column_ids), "nested folds", None)
+    return Table(values, table.row_ids, table.column_ids)
 
 
 def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, np.ndarray]:
@@ -504,15 +477,14 @@ def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str
     return ("instances", names.instances) if several[0] else ("tasks", names.tasks)
 
 
-def _notes(found: Mapping[str, _HeldOut], fitted: Mapping[str, Any]) -> list[str]:
+def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:
     """Say what is to be known of how the models were held out."""
     notes = []
-    if len({(each.method, each.parts) for each in found.values()}) > 1:
-        methods = {each.method for each in found.values()}
-        how = "; ".join(f"{name} by {each.method}" for name, each in found.items())
-        what = f"in different ways ({how})" if len(methods) > 1 else f"in different groups or folds ({methods.pop()})"
+    if len(set(methods.values())) > 1:
+        how = "; ".join(f"{name} by {method}" for name, method in methods.items())
         notes.append(
-            f"The models were held out {what}: part of a difference may come from how much was left to learn from."
+            f"The models were held out in different ways ({how}): part of a difference may come from how much was left "
+            "to learn from."
         )
     chosen = [name for name, model in fitted.items() if model.searches and not model.learns_kernels]
     learned = [name for name, model in fitted.items() if model.learns_kernels]

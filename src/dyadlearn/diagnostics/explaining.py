@@ -20,7 +20,7 @@ from dyadlearn.pairing.weighing import Asked
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
-__all__ = ["Contribution", "Contributions", "Explanation", "explain", "explained"]
+__all__ = ["Contribution", "Contributions", "Explanation", "explain"]
 
 _CHOSEN = "The regularisation was chosen by these labels too; the weights are those at the one that was chosen."
 _LEARNED = "The kernels were learned by these labels too; the weights are those of the kernels as they are."
@@ -239,37 +239,7 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     names = side_names(sides, network=is_network(fitted))
     row, instance_id = _asked(model, fitted, labels, instance, 0)
     column, task_id = _asked(model, fitted, labels, task, 1)
-    return _explained(fitted, labels, (row, column), (instance_id, task_id), top, names)
-
-
-def explained(
-    fitted: PairwiseRidge, labels: Table, i: int, j: int, top: int = 10, names: SideNames | None = None
-) -> Explanation:
-    """Explain the prediction for a pair of training, by its positions.
-
-    Parameters
-    ----------
-    fitted : PairwiseRidge
-        See `dyadlearn.diagnostics.fitted.labelled_model`.
-    labels : Table
-        See `dyadlearn.diagnostics.fitted.labels_of`.
-    i, j : int
-    top : int, default=10
-    names : SideNames, default=None
-    """
-    names = side_names(network=is_network(fitted)) if names is None else names
-    known = (_id_at(labels.row_ids, i), _id_at(labels.column_ids, j))
-    return _explained(fitted, labels, (i, j), known, top, names)
-
-
-def _explained(
-    fitted: PairwiseRidge,
-    labels: Table,
-    asked: tuple[Asked, Asked],
-    ids: tuple[Hashable, Hashable],
-    top: int,
-    names: SideNames,
-) -> Explanation:
+    asked, ids = (row, column), (instance_id, task_id)
     problem, Y = fitted._problem(), labels.values
     pairing, observed, known = problem.pairing, ~np.isnan(Y), [isinstance(place, int) for place in asked]
     if pairing.has_task_constants and isinstance(asked[1], int) and not observed[:, asked[1]].any():

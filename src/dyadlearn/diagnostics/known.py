@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from dyadlearn._array import is_foreign, is_sparse, row_blocks, to_numpy
 from dyadlearn._codes import Column, distinct, lacks_id, table_columns
@@ -15,74 +16,35 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.labels import read_labels, read_numbers
 from dyadlearn.models._inputs import among, positions
 
-__all__ = ["Known", "Sought", "read_known", "zeros_are_unobserved"]
+__all__ = ["Sought", "observed_rows", "read_known", "zeros_are_unobserved"]
 
 # How many cells of a grid are looked at in one go.
 _CELLS = 2**22
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
-    """Known pairs of rows and columns, by rows.
+def observed_rows(labels: Any, places: np.ndarray, axis: int) -> sparse.csr_array:
+    """Return which labels (m, q) are observed in some rows, or columns with axis 1; in places of -1 there are none.
 
-    Attributes
+    Parameters
     ----------
-    starts : integer array of shape (a + 1,)
-        Where the pairs of each row begin.
-    columns : integer array of shape (p,)
+    labels : sparse matrix or array of shape (m, q)
+        An array has NaN where nothing is observed.
+    places : integer array of shape (a,)
+    axis : int
+
+    Returns
+    -------
+    sparse boolean array of shape (a, q), or (a, m) with axis 1
     """
-
-    starts: np.ndarray
-    columns: np.ndarray
-
-    @classmethod
-    def of_grid(cls, observed: np.ndarray) -> Known:
-        """Return the true cells of a grid (a, n)."""
-        starts = np.concatenate([[0], np.cumsum(observed.sum(axis=1))])
-        return cls(starts, np.nonzero(observed)[1].astype(np.int32))
-
-    @classmethod
-    def of_labels(cls, labels: Any, places: np.ndarray, axis: int) -> Known:
-        """Return which labels (m, q) there are in some rows, or columns with axis 1; in places of -1 there are none.
-
-        Labels are sparse, or NaN where there are none.
-        """
-        if not is_sparse(labels):
-            taken = (labels.T if axis else labels)[places]
-            return cls.of_grid((taken == taken) & (places >= 0)[:, None])
-        held = labels.tocsc() if axis else labels.tocsr()
-        # One more row, where -1 stands, without anything in it.
-        starts = np.append(held.indptr, held.indptr[-1])
-        return cls(starts, held.indices).taken(np.where(places < 0, len(starts) - 2, places))
-
-    @classmethod
-    def stacked(cls, parts: Sequence[Known]) -> Known:
-        """Return what is known of the rows of all parts, one below the other."""
-        counts = np.concatenate([np.diff(part.starts) for part in parts])
-        return cls(np.concatenate([[0], np.cumsum(counts)]), np.concatenate([part.columns for part in parts]))
-
-    def cells(self, here: slice, there: slice) -> np.ndarray:
-        """Return which cells of a block of rows and columns are known, counted row by row."""
-        starts = self.starts[here.start : here.stop + 1]
-        columns = self.columns[starts[0] : starts[-1]]
-        rows = np.repeat(np.arange(here.stop - here.start), np.diff(starts))
-        width = there.stop - there.start
-        inside = (there.start <= columns) & (columns < there.stop)
-        return np.asarray(rows[inside] * width + (columns[inside] - there.start))
-
-    def taken(self, rows: np.ndarray) -> Known:
-        """Return what is known of some of the rows, in this order."""
-        counts = np.diff(self.starts)[rows]
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        index = np.repeat(self.starts[rows] - starts[:-1], counts) + np.arange(starts[-1])
-        return Known(starts, self.columns[index])
-
-    def joined(self, other: Known) -> Known:
-        """Return what is known here or there of the same rows."""
-        n = len(self.starts) - 1
-        rows = np.concatenate([np.repeat(np.arange(n), np.diff(each.starts)) for each in (self, other)])
-        columns = np.concatenate([self.columns, other.columns])
-        return Known(self.starts + other.starts, columns[np.argsort(rows, kind="stable")])
+    turned = labels.T if axis else labels
+    if not is_sparse(labels):
+        rows = turned[places]
+        return sparse.csr_array((rows == rows) & (places >= 0)[:, None])
+    held = turned.tocsr()  # a zero that is stored is a label
+    observed = sparse.csr_array((np.ones(held.nnz, dtype=bool), held.indices, held.indptr), held.shape)
+    # One more row, where -1 stands, without anything in it.
+    observed.resize(held.shape[0] + 1, held.shape[1])
+    return observed[places]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +88,7 @@ def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
     return all(bool(((part == 0) | (part == 1) | (part != part)).all()) for part in (values[here] for here in blocks))
 
 
-def read_known(known: Any, sides: Sequence[Sought], zeros: bool | None, axis: int) -> Known:
+def read_known(known: Any, sides: Sequence[Sought], zeros: bool | None, axis: int) -> sparse.csr_array:
     """Return which pairs are known; what is told of others is passed over, where there are ids.
 
     Parameters
@@ -140,13 +102,15 @@ def read_known(known: Any, sides: Sequence[Sought], zeros: bool | None, axis: in
         Whether zeros count as not known; see `zeros_are_unobserved`.
     axis : int
         Which side has the rows of what is returned.
+
+    Returns
+    -------
+    sparse boolean array with a row for each of that side
     """
     pairs = _pairs(known, *sides, zeros=zeros)
-    order = np.argsort(pairs[axis], kind="stable")
-    side = sides[axis]
-    n_rows = max(side.size, 0 if side.ids is None else len(side.ids))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(pairs[axis], minlength=n_rows))])
-    return Known(starts, pairs[1 - axis][order])
+    sizes = [max(side.size, 0 if side.ids is None else len(side.ids)) for side in sides]
+    found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), sizes)
+    return found.T.tocsr() if axis else found
 
 
 def _pairs(known: Any, instances: Sought, tasks: Sought, *, zeros: bool | None) -> tuple[np.ndarray, np.ndarray]:

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, itemsize, matmul, row_blocks, take_rows, with_value
 from dyadlearn.diagnostics.best import merged
-from dyadlearn.diagnostics.known import Known
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.vectrick import left_first
 
@@ -50,7 +50,7 @@ class _Panel:
 
 
 def best_columns(
-    made: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Known | None = None
+    made: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return where the k best of the columns stand for each row, best first, and their predictions.
 
@@ -62,7 +62,7 @@ def best_columns(
     others : NewRows or None
         The n columns; None stands for those of training.
     k : int
-    known : Known or None
+    known : sparse array of shape (a, n) or None
         Pairs that are not to be named.
 
     Returns
@@ -79,7 +79,8 @@ def best_columns(
             for there in panel.columns:
                 scores = panel.ended(begun, there)
                 if known is not None:  # less than anything, which costs less than to look for NaN
-                    scores = with_value(scores, known.cells(here, there), -float("inf"))
+                    held = known[here, there].tocoo()
+                    scores = with_value(scores, held.row * held.shape[1] + held.col, -float("inf"))
                 found[number] = merged(found[number], scores, there.start, k)
     pieces = [each for each in found if each is not None]
     places, scores = (np.concatenate(each) for each in zip(*pieces, strict=True))

@@ -164,7 +164,7 @@ class TopPairs(Tabled):
 
 
 def named_lists(
-    of: str,
+    axis: int,
     subjects: tuple[Hashable, ...],
     ids: Ids | None,
     places: np.ndarray,
@@ -174,7 +174,8 @@ def named_lists(
     method: str,
     names: SideNames,
 ) -> RecommendationLists:
-    """Return lists of ids, each as long as it has predictions."""
+    """Return lists of tasks (axis 0) or instances (axis 1), each as long as it has predictions."""
+    of = ("tasks", "instances")[axis]
     lengths = np.count_nonzero(~np.isnan(scores), axis=1)
     longest = int(lengths.max())
     own = tuple(ids_at(ids, row[:length]) for row, length in zip(places, lengths, strict=True))

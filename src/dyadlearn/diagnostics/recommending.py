@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import dense, is_sparse, row_blocks, to_numpy, with_value
+from dyadlearn._array import dense, is_sparse, row_blocks, to_numpy
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, shown
 from dyadlearn.diagnostics.best import best_cells, best_in_rows
 from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, ids_of, is_network, labelled_model
-from dyadlearn.diagnostics.known import Known, Sought, read_known, zeros_are_unobserved
+from dyadlearn.diagnostics.known import Sought, observed_rows, read_known, zeros_are_unobserved
 from dyadlearn.diagnostics.ranking import best_columns
 from dyadlearn.diagnostics.recommended import RecommendationLists, Recommendations, TopPairs, named_lists
 from dyadlearn.exceptions import IdError
@@ -125,22 +126,22 @@ def recommend(
             f"new; found {' and '.join(f'{name}=' for name in found) or 'none of them'}."
         )
     if X is None and tasks is None:
-        by_itself = _asked_by_itself(model, instance, task, zeros, sides)
-        if by_itself is not None:
-            if zeros or cv is not None or as_setting(setting) is not Setting.A:
-                raise ValueError(
-                    "What is recommended here is ranked by the predictions of the model itself, and nothing is left "
-                    "out for them: give no setting=, zeros= or cv=."
-                )
-            return by_itself.best(known, k)
-        return _for_known(model, instance, task, known, k, setting, zeros, cv, sides)
+        asked = _asked_by_itself(model, instance, task, known, zeros, sides)
+        if asked is None:
+            return _for_known(model, instance, task, known, k, setting, zeros, cv, sides)
+        if zeros or cv is not None or as_setting(setting) is not Setting.A:
+            raise ValueError(
+                "What is recommended here is ranked by the predictions of the model itself, and nothing is left "
+                "out for them: give no setting=, zeros= or cv=."
+            )
+        return asked.best(k)
     own = Setting.C if X is None else Setting.B if tasks is None else Setting.D
     if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, own):
         raise ValueError(
             "What is new has no labels to leave out: leave setting=, zeros= and cv= to instance= and task=, which are "
             "known, and zeros= to known= too."
         )
-    return _for_new(model, X, tasks, known, k, own, zeros, sides)
+    return _asked_new(model, X, tasks, known, own, zeros, sides).best(k)
 
 
 def top_pairs(
@@ -193,98 +194,69 @@ def top_pairs(
     names = side_names(sides, network=symmetry != 0)
     Y = labels.values
     zeros = zeros_are_unobserved(Y, zeros)
-    guesses = _guesses(fitted, Y, chosen, zeros, cv, has_zeros=zeros and bool((Y == 0).any()))
-    rows, columns = best_cells(_of_the_grid(guesses, symmetry), k)
+    F, method = _predictions(fitted, Y, chosen, cv, has_zeros=zeros and bool((Y == 0).any()))
+    past = int(symmetry != 0 and not _has_selves(Y, zeros))
+    rows, columns = best_cells(_of_the_grid(Y, F, zeros, symmetry, past), k)
     if not rows.size:
-        if _any_unobserved(guesses, symmetry):
+        if np.count_nonzero(_unobserved(Y, zeros)) > past * len(Y):
             raise ValueError(f"Nothing is predicted for any pair that is not observed, {_NO_CONSTANT}")
         raise ValueError(f"Every pair is observed, so there is none to name{_hint(zeros)}.")
-    scores = guesses.at(rows, columns)
+    scores = F[rows, columns]
     if symmetry < 0:
         turned = scores < 0
         rows, columns, scores = np.where(turned, columns, rows), np.where(turned, rows, columns), np.abs(scores)
     ids = ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns)
-    return TopPairs(*ids, scores, Y[rows, columns], chosen.value, guesses.method, names)
+    return TopPairs(*ids, scores, Y[rows, columns], chosen.value, method, names)
 
 
 # What is known ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Guesses:
-    """What is said of cells that are not observed.
-
-    Attributes
-    ----------
-    Y : array of shape (m, q)
-        Labels, NaN where missing.
-    zeros : bool
-        Whether zeros count as not observed.
-    F : array of shape (m, q)
-        Predictions that never saw their cells.
-    missing : array of shape (m, q) or None
-        Predictions that take their place where labels are missing.
-    method : str
-    """
-
-    Y: np.ndarray
-    zeros: bool
-    F: np.ndarray
-    missing: np.ndarray | None
-    method: str
-
-    @property
-    def transposed(self) -> _Guesses:
-        """The same with tasks for instances."""
-        return replace(self, Y=self.Y.T, F=self.F.T, missing=None if self.missing is None else self.missing.T)
-
-    @property
-    def has_selves(self) -> bool:
-        """Whether some pair of a node with itself is observed, in a network."""
-        return not bool(_unobserved(np.diagonal(self.Y), self.zeros).all())
-
-    def at(self, *places: Any) -> np.ndarray:
-        """Return predictions of some cells."""
-        if self.missing is None:
-            return np.asarray(self.F[places])
-        return np.asarray(np.where(np.isnan(self.Y[places]), self.missing[places], self.F[places]))
-
-    def wanted(self, *places: Any) -> np.ndarray:
-        """Tell which of some cells are not observed."""
-        return _unobserved(self.Y[places], self.zeros)
-
-
 def _unobserved(labels: np.ndarray, zeros: bool) -> np.ndarray:
+    """Return which labels are missing, or zero where zeros count as not observed."""
     missing = np.asarray(np.isnan(labels))
     return missing | (labels == 0) if zeros else missing
 
 
-def _guesses(
-    model: PairwiseRidge, Y: np.ndarray, setting: Setting, zeros: bool, cv: int | None, *, has_zeros: bool
-) -> _Guesses:
-    """Return predictions of the cells that are not observed; `has_zeros` tells whether zeros are among them."""
+def _has_selves(Y: np.ndarray, zeros: bool) -> bool:
+    """Return whether some pair of a node with itself is observed, in a network."""
+    return not bool(_unobserved(np.diagonal(Y), zeros).all())
+
+
+def _predictions(
+    model: PairwiseRidge, Y: np.ndarray, setting: Setting, cv: int | None, *, has_zeros: bool
+) -> tuple[np.ndarray, str]:
+    """Return predictions (m, q) that never saw their cells, and how they were made.
+
+    Parameters
+    ----------
+    model : PairwiseRidge
+    Y : array of shape (m, q)
+        Labels, NaN where missing.
+    setting : Setting
+    cv : int or None
+    has_zeros : bool
+        Whether zeros are among the cells that are not observed.
+    """
     completed = to_numpy(model._closed_problem.Y)
     if setting is Setting.A and not has_zeros:
         # What is missing was never seen: the model itself predicts it, from all that is known.
-        return _Guesses(Y, zeros, completed, None, _FROM_ALL)
+        return completed, _FROM_ALL
     F, method = held_out(model, setting, cv)
-    return _Guesses(Y, zeros, F, completed if setting is Setting.A else None, method)
+    return np.where(np.isnan(Y), completed, F) if setting is Setting.A else F, method
 
 
-def _of_the_grid(guesses: _Guesses, symmetry: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Return what is said of all cells in blocks of rows, NaN where they are observed or stand for another."""
-    (m, q), past = guesses.Y.shape, 0 if guesses.has_selves else 1
+def _of_the_grid(
+    Y: np.ndarray, F: np.ndarray, zeros: bool, symmetry: int, past: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield the predictions of all cells in blocks of rows, NaN where they are observed or stand for another."""
+    m, q = Y.shape
     for here in row_blocks(m, q, _CELLS):
-        scores, wanted = guesses.at(here), guesses.wanted(here)
+        scores, wanted = F[here], _unobserved(Y[here], zeros)
         if symmetry:
             wanted &= np.arange(q) >= np.arange(here.start, here.stop)[:, None] + past
             scores = np.abs(scores) if symmetry < 0 else scores
         yield here.start, np.where(wanted, scores, np.nan)
-
-
-def _any_unobserved(guesses: _Guesses, symmetry: int) -> bool:
-    alone = symmetry and not guesses.has_selves
-    return int(guesses.wanted(slice(None)).sum()) > (len(guesses.Y) if alone else 0)
 
 
 def _for_known(
@@ -310,23 +282,24 @@ def _for_known(
     told = None
     if known is not None:
         both = [Sought(*side) for side in zip(ids, labels.values.shape, names.both, strict=True)]
-        told = read_known(known, both, zeros, axis).taken(places)
+        told = read_known(known, both, zeros, axis)[places]
     Y = labels.values if axis == 0 else labels.values.T
     zeros = zeros_are_unobserved(Y, zeros)
     parts = list(row_blocks(len(places), Y.shape[1], _CELLS))
-    blocks = [places[here] for here in parts]
-    has_zeros = zeros and any(bool((Y[block] == 0).any()) for block in blocks)
-    guesses = _guesses(fitted, labels.values, chosen, zeros, cv, has_zeros=has_zeros)
-    guesses = guesses if axis == 0 else guesses.transposed
+    has_zeros = zeros and any(bool((Y[places[here]] == 0).any()) for here in parts)
+    F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=has_zeros)
+    F = F if axis == 0 else F.T
+    without_selves = network and not _has_selves(Y, zeros)
     best, scores, n_wanted = [], [], 0
-    for here, block in zip(parts, blocks, strict=True):
-        wanted = guesses.wanted(block)
+    for here in parts:
+        block = places[here]
+        wanted = _unobserved(Y[block], zeros)
         if told is not None:
-            wanted = with_value(wanted, told.cells(here, slice(0, Y.shape[1])), False)
-        if network and not guesses.has_selves:
+            wanted &= ~told[here].toarray()
+        if without_selves:
             wanted[np.arange(len(block)), block] = False
         n_wanted += int(wanted.sum())
-        values = np.where(wanted, guesses.at(block), np.nan)
+        values = np.where(wanted, F[block], np.nan)
         best.append(best_in_rows(values, k))
         scores.append(np.take_along_axis(values, best[-1], axis=1))
     found, values = np.concatenate(best), np.concatenate(scores)
@@ -335,10 +308,9 @@ def _for_known(
         if n_wanted:
             raise ValueError(f"Nothing is predicted for {whom}, {_NO_CONSTANT}")
         raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
-    of = ("tasks", "instances")[axis]
     own_labels = np.where(np.isnan(values), np.nan, Y[places[:, None], found])
     whose = ids_at(ids[axis], places)
-    lists = named_lists(of, whose, ids[1 - axis], found, values, own_labels, chosen, guesses.method, names)
+    lists = named_lists(axis, whose, ids[1 - axis], found, values, own_labels, chosen, method, names)
     return lists if several else _first(lists)
 
 
@@ -369,7 +341,7 @@ def _hint(zeros: bool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Instances or tasks that a model without a grid of their labels is asked about.
+    """Instances or tasks that are ranked for by the predictions of the model itself.
 
     Attributes
     ----------
@@ -379,50 +351,58 @@ class _Asked:
         Those that are asked about.
     others : NewRows or None
         What is recommended; None stands for what the model was trained on.
-    observed : Known
-        What was learnt of them.
-    subjects, several
-        Their ids, and whether they came as a list.
-    whose, columns : Sought
-        What may be known of whom: all of training with those that are asked about, and what is recommended.
+    told : sparse array of shape (a, n) or None
+        What is observed or known of them.
+    subjects : tuple of length a
+        Their ids.
+    several : bool
+        Whether they came as a list.
+    ids : Ids or None
+        Of what is recommended.
     axis : int
     setting : Setting
     names : SideNames
+    has_labels : bool, default=True
+        Whether the lists have a column of labels, which those of new rows have not.
     """
 
     made: Expansion
     rows: NewRows
     others: NewRows | None
-    observed: Known
-    subjects: list[Any]
+    told: Any
+    subjects: tuple[Any, ...]
     several: bool
-    whose: Sought
-    columns: Sought
+    ids: Ids | None
     axis: int
     setting: Setting
     names: SideNames
+    has_labels: bool = True
 
-    def best(self, known: Any, k: int) -> Recommendations | RecommendationLists:
-        """Return what is best and neither observed nor known, by the predictions of the model itself."""
-        told, called = self.observed, self.names.both[self.axis]
-        if known is not None:
-            both = (self.columns, self.whose) if self.axis else (self.whose, self.columns)
-            more = read_known(known, both, None, self.axis)
-            told = told.joined(more.taken(self.whose.places(self.subjects)))
-        places, scores = best_columns(self.made, self.rows, self.others, k, told)
+    def best(self, k: int) -> Recommendations | RecommendationLists:
+        """Return what is best and neither observed nor known."""
+        places, scores = best_columns(self.made, self.rows, self.others, k, self.told)
         if np.isnan(scores).all():
-            whom = f"these {called}" if self.several else repr(self.subjects[0])
-            raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend.")
-        of, labels = ("tasks", "instances")[self.axis], np.full_like(scores, np.nan)
+            if self.told is None or not self.told.nnz:
+                raise ValueError(f"Nothing is predicted for any of the {self.names.tasks}, {_NO_CONSTANT}")
+            whom = f"these {self.names.both[self.axis]}" if self.several else repr(self.subjects[0])
+            raise ValueError(f"Everything is known of {whom}, so there is nothing to recommend.")
+        labels = np.full_like(scores, np.nan) if self.has_labels else None
         words = (self.setting, _FROM_ALL, self.names)
-        lists = named_lists(of, tuple(self.subjects), self.columns.ids, places, scores, labels, *words)
+        lists = named_lists(self.axis, self.subjects, self.ids, places, scores, labels, *words)
         return lists if self.several else _first(lists)
 
 
-def _asked_by_itself(model: Any, instance: Any, task: Any, zeros: bool | None, sides: Any) -> _Asked | None:
+def _joined(observed: Any, known: Any, sides: list[Sought], subjects: list[Any], axis: int) -> Any:
+    """Return what is observed or known of some subjects, as a sparse array with a row for each."""
+    if known is None:
+        return observed
+    return observed + read_known(known, sides, None, axis)[sides[axis].places(subjects)]
+
+
+def _asked_by_itself(model: Any, instance: Any, task: Any, known: Any, zeros: bool | None, sides: Any) -> _Asked | None:
     """Return what is asked of a model without a grid of labels, or of what is in its tables alone; else None."""
     if getattr(model, "grows", False):
-        return None if instance is None else _kept(model, instance, sides)
+        return None if instance is None else _kept(model, instance, known, sides)
     fitted = labelled_model(model)
     names, axis = side_names(sides, network=is_network(fitted)), 0 if task is None else 1
     subjects, several = _subjects(task if axis else instance, names.both[axis])
@@ -442,17 +422,18 @@ def _asked_by_itself(model: Any, instance: Any, task: Any, zeros: bool | None, s
             return None
     given = model._looked_up(subjects, axis)
     rows: Any = (fitted._task_rows if axis else fitted._instance_rows)(given)[1]
-    observed = Known.of_labels(labels, places, axis)
+    observed = observed_rows(labels, places, axis)
     made = fitted._expansion().transposed if axis else fitted._expansion()
-    own = Ids(tuple(dict.fromkeys((*model._training_ids[axis], *subjects))))
-    whose, columns = (
-        Sought(each, labels.shape[side], names.both[side]) for each, side in ((own, axis), (ids[1 - axis], 1 - axis))
-    )
+    # All of training with those that are asked about, and what is recommended.
+    both = [ids[0], ids[1]]
+    both[axis] = Ids(tuple(dict.fromkeys((*model._training_ids[axis], *subjects))))
+    sought = [Sought(*side) for side in zip(both, labels.shape, names.both, strict=True)]
+    told = _joined(observed, known, sought, subjects, axis)
     setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
-    return _Asked(made, rows, None, observed, subjects, several, whose, columns, axis, setting, names)
+    return _Asked(made, rows, None, told, tuple(subjects), several, ids[1 - axis], axis, setting, names)
 
 
-def _kept(model: Any, instance: Any, sides: Any) -> _Asked:
+def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
     """Return what is asked of instances that a growing model has kept with their labels."""
     check_is_fitted(model)
     names, learnt = side_names(sides), model._learnt
@@ -470,21 +451,23 @@ def _kept(model: Any, instance: Any, sides: Any) -> _Asked:
     for here in row_blocks(len(found), model.n_tasks_, _CELLS):
         rows, labels = learnt.kept.taken(found[here])
         pieces.append(rows)
-        observed.append(Known.of_grid(~np.isnan(to_numpy(dense(labels)))))
+        observed.append(sparse.csr_array(~np.isnan(to_numpy(dense(labels)))))
     own = () if learnt.kept.ids is None else learnt.kept.ids.labels
-    whose = Sought(Ids(tuple(dict.fromkeys((*own, *subjects)))), len(own), names.instances)
-    columns = Sought(learnt.task_ids, model.n_tasks_, names.tasks)
+    sought = [
+        Sought(Ids(tuple(dict.fromkeys((*own, *subjects)))), len(own), names.instances),
+        Sought(learnt.task_ids, model.n_tasks_, names.tasks),
+    ]
+    told = _joined(sparse.vstack(observed, format="csr"), known, sought, subjects, 0)
     rows, others = model._rows_of(stacked(pieces)), model._task_rows(None)[1]
-    told = Known.stacked(observed)
-    return _Asked(model._expansion(), rows, others, told, subjects, several, whose, columns, 0, Setting.A, names)
+    return _Asked(
+        model._expansion(), rows, others, told, tuple(subjects), several, learnt.task_ids, 0, Setting.A, names
+    )
 
 
 # What is new --------------------------------------------------------------------------------------
 
 
-def _for_new(
-    model: Any, X: Any, tasks: Any, known: Any, k: int, setting: Setting, zeros: bool | None, sides: Any
-) -> RecommendationLists:
+def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zeros: bool | None, sides: Any) -> _Asked:
     fitted, trained, network = _predictor(model)
     names = side_names(sides, network=network)
     if X is None and fitted.grows:
@@ -506,13 +489,8 @@ def _for_new(
         told = read_known(known, both, zeros, axis)
     if axis:
         made, others = made.transposed, None
-    places, scores = best_columns(made, rows, others, k, told)
-    if np.isnan(scores).all():
-        if told is not None and len(told.columns):
-            raise ValueError(f"Everything is known of these {names.both[axis]}, so there is nothing to recommend.")
-        raise ValueError(f"Nothing is predicted for any of the {names.tasks}, {_NO_CONSTANT}")
-    of, whom = ("tasks", "instances")[axis], ids_at(ids[axis], np.arange(len(scores)))
-    return named_lists(of, whom, ids[1 - axis], places, scores, None, setting, _FROM_ALL, names)
+    subjects = ids_at(ids[axis], np.arange(rows.size))
+    return _Asked(made, rows, others, told, subjects, True, ids[1 - axis], axis, setting, names, has_labels=False)
 
 
 def _predictor(model: Any) -> tuple[Any, tuple[Ids | None, Ids | None], bool]:

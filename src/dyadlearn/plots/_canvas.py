@@ -14,7 +14,6 @@ from dyadlearn.sides import SideNames, side_names
 __all__ = [
     "COLOURS",
     "FAINT",
-    "MARKERS",
     "STYLES",
     "Display",
     "axes_of",
@@ -24,10 +23,9 @@ __all__ = [
     "tidy",
 ]
 
-# The colours of Okabe and Ito, which most colour-blind people can tell apart; line styles and markers tell the same.
+# The colours of Okabe and Ito, which most colour-blind people can tell apart; line styles tell the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", "-.", ":")
-MARKERS = "osD^vPX"
 # Of what is there to compare with: an identity line, chance.
 FAINT = "0.6"
 

@@ -1,4 +1,4 @@
-"""The grid of labels as a picture, and how many labels instances and tasks have."""
+"""The grid of labels as a picture."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids
 from dyadlearn.labels import read_labels
-from dyadlearn.plots._canvas import COLOURS, FAINT, STYLES, Display, matplotlib, tidy
+from dyadlearn.plots._canvas import FAINT, Display, matplotlib
 from dyadlearn.views.grid import GridView, Pixels, grid_of_labels, grid_of_model
 
 __all__ = ["GridDisplay"]
@@ -40,11 +39,9 @@ class GridDisplay(Display):
         In the order they are drawn.
     ax_, figure_ : matplotlib axes and figure
         After `plot`, as are those below.
-    image_ : AxesImage or None
+    image_ : AxesImage
     block_ : (int, int) or None
         How many instances and tasks make one pixel.
-    lines_ : list of lines
-        The distributions of degrees.
 
     Examples
     --------
@@ -63,7 +60,6 @@ class GridDisplay(Display):
     view: GridView
     image_: Any
     block_: tuple[int, int] | None
-    lines_: list[Any]
 
     @classmethod
     def from_estimator(
@@ -71,7 +67,6 @@ class GridDisplay(Display):
         model: Any,
         *,
         order: str = "given",
-        kind: str = "grid",
         max_pixels: int = 1000,
         sides: Sequence[str] | None = None,
         ax: Any = None,
@@ -81,7 +76,7 @@ class GridDisplay(Display):
         Parameters
         ----------
         model : fitted estimator
-        order, kind, max_pixels, sides, ax
+        order, max_pixels, sides, ax
             As in `from_labels`.
 
         Returns
@@ -89,7 +84,7 @@ class GridDisplay(Display):
         GridDisplay
         """
         grid = grid_of_model(model, order, "use GridDisplay.from_labels", sides=sides)
-        return cls(grid, grid.names).plot(ax, kind=kind, max_pixels=max_pixels)
+        return cls(grid, grid.names).plot(ax, max_pixels=max_pixels)
 
     @classmethod
     def from_labels(
@@ -97,7 +92,6 @@ class GridDisplay(Display):
         Y: Any,
         *,
         order: str = "given",
-        kind: str = "grid",
         max_pixels: int = 1000,
         sides: Sequence[str] | None = None,
         ax: Any = None,
@@ -111,8 +105,6 @@ class GridDisplay(Display):
         order : {"given", "degree", "clustered"}, default="given"
             Whether to draw instances and tasks as they come, those of the highest degree first, or similar ones beside
             each other (by Ward's method).
-        kind : {"grid", "degrees"}, default="grid"
-            The picture of the grid, or the distributions of the degrees of instances and tasks.
         max_pixels : int, default=1000
             The largest number of pixels on a side.
         sides : (str, str), default=None
@@ -125,16 +117,15 @@ class GridDisplay(Display):
         GridDisplay
         """
         grid = grid_of_labels(read_labels(Y), order, sides=sides)
-        return cls(grid, grid.names).plot(ax, kind=kind, max_pixels=max_pixels)
+        return cls(grid, grid.names).plot(ax, max_pixels=max_pixels)
 
-    def plot(self, ax: Any = None, *, kind: str = "grid", max_pixels: int = 1000, cmap: str = "viridis") -> Self:
-        """Draw the grid, or the distributions of degrees.
+    def plot(self, ax: Any = None, *, max_pixels: int = 1000, cmap: str = "viridis") -> Self:
+        """Draw the grid.
 
         Parameters
         ----------
         ax : matplotlib axes, default=None
             Where to draw; None makes a new figure.
-        kind : {"grid", "degrees"}, default="grid"
         max_pixels : int, default=1000
             The largest number of pixels on a side.
         cmap : str, default="viridis"
@@ -144,18 +135,9 @@ class GridDisplay(Display):
         -------
         self
         """
-        check_choice(kind, "kind", ("grid", "degrees"))
         if max_pixels < 1:
             raise ValueError(f"max_pixels must be at least 1, found {max_pixels}.")
         self._open(ax)
-        self.image_, self.block_, self.lines_ = None, None, []
-        if kind == "grid":
-            self._draw_grid(max_pixels, cmap)
-        else:
-            self._draw_degrees()
-        return self
-
-    def _draw_grid(self, max_pixels: int, cmap: str) -> None:
         grid, pixels = self.view, self.view.pixels(max_pixels)
         m, q = grid.values.shape
         self.block_ = pixels.block if pixels.note else None
@@ -166,11 +148,12 @@ class GridDisplay(Display):
         # The legend stands between the grid and its title: ids may take all the room below.
         title = "\n".join(filter(None, [grid.size, pixels.note]))
         self.ax_.set_title(title, fontsize="medium", pad=24 if patches else 6)
-        rows, columns = map(_with_name, grid.side_names, (grid.instance_ids, grid.task_ids))
+        rows, columns = map(_with_name, grid.names.both, (grid.instance_ids, grid.task_ids))
         self.ax_.set(xlabel=columns, ylabel=rows)
         self.ax_.set(xlim=(-0.5, q - 0.5), ylim=(m - 0.5, -0.5))
         _show_ids(self.ax_.yaxis, grid.instance_ids)
         _show_ids(self.ax_.xaxis, grid.task_ids)
+        return self
 
     def _draw_pixels(self, pixels: Pixels, cmap: str) -> list[Any]:
         """Draw blocks of labels with a scale, and return what stands in the legend."""
@@ -203,16 +186,6 @@ class GridDisplay(Display):
             share = 100 * (1 - grid.n_observed / grid.values.size)
             patches.append(patch(facecolor=missing, edgecolor=FAINT, label=f"not observed ({share:.3g} %)"))
         return patches
-
-    def _draw_degrees(self) -> None:
-        for index, curve in enumerate(self.view.degree_curves()):
-            look = {"color": COLOURS[index], "linestyle": STYLES[index], "linewidth": 1.8, "label": curve.words}
-            self.lines_ += self.ax_.plot(curve.x, curve.y, drawstyle="steps-pre", **look)
-        counted = self.view.counted
-        self.ax_.set(xlabel=f"Degree k ({counted} labels)", ylabel="Share with degree k or more", ylim=(0, 1.03))
-        self.ax_.set_title("Degrees", fontsize="medium")
-        tidy(self.ax_)
-        self.ax_.legend(fontsize="small")
 
 
 def _with_name(side: str, ids: Ids | None) -> str:

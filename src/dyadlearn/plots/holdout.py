@@ -171,7 +171,8 @@ class HoldoutDisplay(Display):
 
     def _draw_curves(self, ax: Any) -> None:
         is_roc = self.view.kind == "roc"
-        short = "AUC" if is_roc else "AP"
+        short, sides = "AUC" if is_roc else "AP", self.names or SideNames()
+        means = {"micro": "", "instance": f", mean per {sides.instance}", "task": f", mean per {sides.task}"}
         for index, (name, curve) in enumerate(self.view.curves.items()):
             look = _LOOKS.get(name, index)
             self.lines_ += ax.plot(
@@ -181,7 +182,7 @@ class HoldoutDisplay(Display):
                 linestyle=STYLES[look % len(STYLES)],
                 linewidth=1.8,
                 drawstyle="default" if is_roc else "steps-pre",
-                label=f"{self._words(name)}, {short} {curve.score:.3f}",
+                label=f"{self._words(name)}, {short} {curve.score:.3f}{means[curve.average]}",
                 clip_on=False,
             )
         if is_roc:
@@ -192,7 +193,7 @@ class HoldoutDisplay(Display):
             ax.set(xlabel="Recall", ylabel="Precision")
         ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         title = f"Hold-out {'ROC' if is_roc else 'precision–recall'} curves"
-        ax.set_title("\n".join([title, *self._means(), *filter(None, [self.view.note])]), fontsize="medium")
+        ax.set_title("\n".join(filter(None, [title, self.view.note])), fontsize="medium")
         tidy(ax)
         # A precision–recall curve leaves room above itself, a ROC curve below.
         ax.legend(loc="lower right" if is_roc else "upper right", fontsize="small")
@@ -200,16 +201,6 @@ class HoldoutDisplay(Display):
     def _words(self, name: str) -> str:
         """Return what is compared as a legend calls it: a setting with the names of the sides."""
         return next((self._setting(setting) for setting in Setting if setting.in_words == name), name)
-
-    def _means(self) -> list[str]:
-        """Say which curves are means, in a line if there are any."""
-        averages, names = self.view.averages, self.names or SideNames()
-        over = {"instance": f"over {names.instances}", "task": f"over {names.tasks}"}
-        means = {name: over[average] for name, average in averages.items() if average != "micro"}
-        if len(means) == len(averages) and len(set(means.values())) == 1:
-            return [f"mean {next(iter(means.values()))}"]
-        parts = [f"{mean} in {name.partition(':')[0]}" for name, mean in means.items()]
-        return [f"mean {', '.join(parts)}"] if parts else []
 
     def _draw_points(self, panels: list[Any], max_points: int, seed: int) -> None:
         clouds = self.view.curves

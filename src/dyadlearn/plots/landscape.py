@@ -48,8 +48,8 @@ class LandscapeDisplay(Display):
         Name of the score.
     ax_, figure_ : matplotlib axes and figure
         After `plot`, as are those below.
-    contour_ : QuadContourSet or None
-        The map.
+    map_ : QuadMesh or None
+        The map, a cell for each point.
     lines_ : list of lines
         Of one regularisation.
     best_ : line
@@ -72,7 +72,7 @@ class LandscapeDisplay(Display):
     """
 
     view: LandscapeView
-    contour_: Any
+    map_: Any
     lines_: list[Any]
     best_: Any
     colorbar_: Any
@@ -154,7 +154,7 @@ class LandscapeDisplay(Display):
         if drawn is None:
             raise ValueError("A landscape needs at least two regularisations above 0 to be drawn: search more values.")
         self._open(ax)
-        self.contour_ = self.colorbar_ = None
+        self.map_ = self.colorbar_ = None
         self.lines_ = []
         if len(drawn.names) == 2:
             self._draw_map(drawn, levels, cmap)
@@ -165,21 +165,16 @@ class LandscapeDisplay(Display):
         return self
 
     def _draw_map(self, drawn: DrawnLandscape, levels: Iterable[float] | None, cmap: str) -> None:
-        y, x = drawn.powers
         loss = np.ma.masked_invalid(drawn.loss)
         steps = loss_levels(drawn.loss) if levels is None else sorted(levels)
         norm = matplotlib("colors").BoundaryNorm(steps, 256)
-        if self.view.n_scored is None:
-            self.contour_ = self.ax_.contourf(x, y, loss, steps, cmap=cmap, norm=norm, extend="neither")
-            self.ax_.contour(x, y, loss, steps[1:-1], colors="black", linewidths=0.4, alpha=0.5)
-        else:  # between points that nobody looked at there is nothing to draw lines through
-            up, across = drawn.edges
-            self.contour_ = self.ax_.pcolormesh(across, up, loss, cmap=cmap, norm=norm)
+        up, across = drawn.edges
+        self.map_ = self.ax_.pcolormesh(across, up, loss, cmap=cmap, norm=norm)
         self.best_ = self._star(power_of(self.view.task_alpha), power_of(self.view.alpha), "white")
         self.ax_.set(xlabel="task_alpha", ylabel="alpha")
         _power_ticks(self.ax_.yaxis)
         self.colorbar_ = self.figure_.colorbar(
-            self.contour_, ax=self.ax_, label="lost against the best", ticks=steps, format="%g"
+            self.map_, ax=self.ax_, label="lost against the best", ticks=steps, format="%g"
         )
         self.colorbar_.ax.invert_yaxis()
 
@@ -189,7 +184,7 @@ class LandscapeDisplay(Display):
         tidy(self.ax_)
         self.ax_.set(xlabel=name, ylabel=self.view.scoring)
         if scores.ndim == 1:
-            known = ~np.isnan(scores) if self.view.n_scored is not None else np.ones(scores.shape, dtype=bool)
+            known = ~np.isnan(scores)
             self.lines_ = self.ax_.plot(powers[known], scores[known], color=COLOURS[0], marker="o", markersize=3.5)
             self.best_ = self._star(best, self.view.best_score, COLOURS[1])
             return

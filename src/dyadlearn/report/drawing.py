@@ -18,7 +18,7 @@ import numpy as np
 from dyadlearn._printing import number
 from dyadlearn._words import power, superscript
 
-__all__ = ["Axis", "Chart", "linear_axis", "marked_up", "path", "png", "power_axis", "shortened", "text_width"]
+__all__ = ["Axis", "Chart", "linear_axis", "marked_up", "path", "png", "power_axis", "text_width"]
 
 _WIDTH = 400.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 44.0
@@ -55,21 +55,6 @@ def text_width(text: str, size: float = _TICK) -> float:
         for letter in text
     )
     return round(size * sum(widths), 6)
-
-
-def shortened(text: str, room: float, size: float = _TICK) -> str:
-    """Return a text that is drawn no wider than there is room, with an ellipsis where it was cut.
-
-    Examples
-    --------
-    >>> from dyadlearn.report.drawing import shortened
-    >>> shortened("parasites", 100.0), shortened("parasites", 50.0)
-    ('parasites', 'para…')
-    """
-    if text_width(text, size) <= room:
-        return text
-    kept = next((k for k in range(len(text), 0, -1) if text_width(text[:k] + "…", size) <= room), 0)
-    return text[:kept].rstrip() + "…"
 
 
 @dataclass(frozen=True)
@@ -181,7 +166,6 @@ class Chart:
     height: float = 300.0
     _inside: list[str] = field(default_factory=list)
     _over: list[str] = field(default_factory=list)
-    _marked: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     @property
     def left(self) -> float:
@@ -244,25 +228,6 @@ class Chart:
         ]
         self._over.append(f'<path class="star" d="{path(corners, closed=True)}"/>')
 
-    def ring(self, x: float, y: float) -> None:
-        """Mark a point with a small ring."""
-        ((left, top),) = self.points([x], [y])
-        self._over.append(f'<circle class="ring" cx="{left:.1f}" cy="{top:.1f}" r="4.5"/>')
-
-    def mark(self, x: float, y: float, text: str, kind: str) -> None:
-        """Write a word at a point, right-aligned and a little above it, beside those that are there already."""
-        ((right, top),) = self.points([x], [y])
-        width, height = text_width(text.replace("_", "")), 1.25 * _TICK
-        # Above the frame there is no room.
-        foot = top - 6 if top - 6 - height > 0 else top + 4 + _TICK
-        while any(right - width < end and start < right and abs(foot - at) < h for start, end, at, h in self._marked):
-            right = min(start for start, *_ in self._marked) - 5
-        self._marked.append((right - width, right, foot, height))
-        self._over.append(
-            f'<text class="mark {kind}" x="{right:.1f}" y="{foot:.1f}" text-anchor="end">'
-            f"{marked_up(text, _LOWERED)}</text>"
-        )
-
     def render(self, name: str, *, interactive: bool = False, grid: bool = True) -> str:
         """Return the chart as an element of a page.
 
@@ -288,10 +253,7 @@ class Chart:
             lines.append(f"M{left:g} {place:.1f}H{right:g}")
             texts.append(f'<text x="{left - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text)}</text>')
         middle, centre = (left + right) / 2, (_TOP + foot) / 2
-        across, up = (
-            marked_up(shortened(axis.label, room), _LOWERED)
-            for axis, room in ((self.x, 2 * (_WIDTH - middle)), (self.y, 2 * centre))
-        )
+        across, up = (marked_up(axis.label, _LOWERED) for axis in (self.x, self.y))
         texts.append(f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>')
         texts.append(f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{up}</text>')
         behind = f'<path class="grid" d="{"".join(lines)}"/>' if grid else ""

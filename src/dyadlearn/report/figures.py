@@ -22,20 +22,22 @@ from dyadlearn.views.spectra import SideSpectrum
 from dyadlearn.views.summary import Summary
 
 __all__ = [
+    "MOST_POINTS",
     "curves",
     "degrees",
+    "figure",
     "grid",
     "kernels",
     "landscape",
     "levels_legend",
     "points",
-    "points_note",
     "spectrum",
     "values",
 ]
 
+#: Points of a cloud that are drawn.
+MOST_POINTS = 3000
 _MOST_PIXELS = 480
-_MOST_POINTS = 3000
 # Cells of a map are coloured by the page, from the best (0) to the worst.
 _BANDS = 10
 # The mid blue is seen on a bright page and on a dark one; what is 0 shows the page.
@@ -103,15 +105,15 @@ def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
 def degrees(labels: GridView) -> str:
     """Draw how many instances and tasks have at least so many labels."""
     curves = labels.degree_curves()
-    most = max(int(curve.x[-1]) for curve in curves)
+    most = max(int(x[-1]) for x, _ in curves.values())
     chart = Chart(
         linear_axis(0, max(most, 1), f"{labels.counted} labels, k"),
         linear_axis(0, 1, "share with k or more"),
         f"Share of each side that has at least k {labels.counted} labels",
     )
-    for index, curve in enumerate(curves):
-        chart.line(*_steps(curve.x, curve.y), f"side-{index}")
-    entries = [(f"side-{index}", curve.words) for index, curve in enumerate(curves)]
+    for index, curve in enumerate(curves.values()):
+        chart.line(*_steps(*curve), f"side-{index}")
+    entries = [(f"side-{index}", words) for index, words in enumerate(curves)]
     return figure(chart.render("degrees") + legend(entries), "Degrees")
 
 
@@ -151,10 +153,9 @@ def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
         if side.alpha is not None and lowest <= side.alpha <= highest:
             level = np.log10(side.alpha)
             chart.line([0, chart.x.high], [level, level], f"side-{index} level")
-            chart.mark(chart.x.high, level, "λ" if len(drawn) == 1 else ("λ_d", "λ_t")[index], f"side-{index}")
     entries = [(f"side-{index}", _side(name, names)) for index, (name, *_) in enumerate(drawn)]
     kept = any(side.alpha is not None for _, side, _ in drawn)
-    note = "Directions above their λ are kept, those below it fade." if kept else ""
+    note = "Directions above their λ (dashed) are kept, those below it fade." if kept else ""
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
 
 
@@ -220,7 +221,7 @@ def points(summary: Summary) -> str:
     low, high = np.quantile(np.concatenate([labels, *(cloud.y for cloud in clouds.values())]), [0.001, 0.999])
     ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
-    kept = some_of(labels.size, _MOST_POINTS)
+    kept = some_of(labels.size, MOST_POINTS)
     within = {each.setting: each.within for each in summary.results}
     panels = []
     for setting, cloud in clouds.items():
@@ -237,13 +238,6 @@ def points(summary: Summary) -> str:
             figure(chart.render(f"points-{setting.value}"), escape(summary.apart.in_words(setting)), note=note)
         )
     return "".join(panels)
-
-
-def points_note(n_observed: int) -> str:
-    """Say how many points are drawn."""
-    if n_observed <= _MOST_POINTS:
-        return ""
-    return f"{_MOST_POINTS:,} of {n_observed:,} labels are drawn, chosen at random."
 
 
 def landscape(
@@ -277,8 +271,7 @@ def landscape(
     if len(shown) == 2:
         chart, places = _map(view, drawn, title, levels, names)
     else:
-        line = None if reached is None else (in_words(reached[0], names), reached[1])
-        chart, places = _line(view, drawn, title, shown[0], line)
+        chart, places = _line(view, drawn, title, shown[0], None if reached is None else reached[1])
     data = {"names": [view.scoring, *shown], "points": places}
     script = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     own = ' <span class="own">chosen here</span>' if is_own else ""
@@ -294,16 +287,13 @@ def _map(
 ) -> tuple[str, list[list[Any]]]:
     (alphas, task_alphas), (y, x), (up, across) = drawn.values, drawn.powers, drawn.edges
     chart = Chart(
-        power_axis(across[0], across[-1], f"λ_t, of the {names.tasks}", task_alphas),
-        power_axis(up[0], up[-1], f"λ_d, of the {names.instances}", alphas),
+        power_axis(across[0], across[-1], f"λ_t ({names.tasks})", task_alphas),
+        power_axis(up[0], up[-1], f"λ_d ({names.instances})", alphas),
         f"Map of {view.scoring} in setting {title}. Arrow keys move over its points.",
         height=356,
     )
     steps = np.asarray(levels[1:])
     chart.cells(across, up, [[_band(loss, steps) for loss in row] for row in drawn.loss.tolist()])
-    _, *best = view.best
-    if all(best):  # zero has no logarithm
-        chart.ring(*(float(power_of(value)) for value in reversed(best)))
     if view.alpha and view.task_alpha:
         chart.star(float(power_of(view.task_alpha)), float(power_of(view.alpha)))
     places = [
@@ -315,7 +305,7 @@ def _map(
 
 
 def _line(
-    view: LandscapeView, drawn: DrawnLandscape, title: str, name: str, reached: tuple[str, float] | None
+    view: LandscapeView, drawn: DrawnLandscape, title: str, name: str, reached: float | None
 ) -> tuple[str, list[list[Any]]]:
     (alphas,), (x,), scores = drawn.values, drawn.powers, drawn.scores
     highest = float(np.nanmax(scores))
@@ -327,9 +317,8 @@ def _line(
         linear_axis(lowest - margin, highest + margin, ""),
         f"{view.scoring} over {name} in setting {title}. Arrow keys move over its points.",
     )
-    if reached is not None and chart.y.low < reached[1] < chart.y.high:
-        chart.line([chart.x.low, chart.x.high], [reached[1]] * 2, "beside")
-        chart.mark(chart.x.high, reached[1], reached[0], "")
+    if reached is not None and chart.y.low < reached < chart.y.high:
+        chart.line([chart.x.low, chart.x.high], [reached] * 2, "beside")
     known = ~np.isnan(scores)
     chart.line(x[known], scores[known], f"setting-{title[0]}")
     for chosen in power_of(np.unique(getattr(view, drawn.names[0]))):

@@ -18,13 +18,10 @@ import numpy as np
 
 from dyadlearn import __version__
 from dyadlearn._checks import check_count
-from dyadlearn._files.atomic import replacing
+from dyadlearn._files.atomic import check_place, replacing
 from dyadlearn._printing import number
 from dyadlearn.report import figures, tables
 from dyadlearn.report.drawing import marked_up
-from dyadlearn.report.explaining import explanations
-from dyadlearn.report.learning import learned_kernels
-from dyadlearn.report.scores import in_between
 from dyadlearn.selection.baselines import best_in_words
 from dyadlearn.settings import Setting
 from dyadlearn.views.evaluation import Result
@@ -110,11 +107,7 @@ def write_report(
     'report.html'
     """
     target = Path(path)
-    # Before anything is computed.
-    if target.is_dir():
-        raise IsADirectoryError(f"path must name a file to write, found the folder {target}: add report.html to it.")
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"The folder {target.parent} of path does not exist: make it first.")
+    check_place(target)  # before anything is computed
     check_count(n_cells, "n_cells")
     asked: dict[str, Any] = {"wanted": settings, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
     asked |= {"groups": groups, "task_groups": task_groups, "cv": cv, "progress": progress}
@@ -136,12 +129,12 @@ def render(summary: Summary) -> str:
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     sections = [
         ("data", "Data", _data(summary)),
-        ("kernels", "Learned kernels", learned_kernels(summary)),
+        ("kernels", "Learned kernels", tables.learned_kernels(summary)),
         ("settings", "Settings", tables.settings(summary)),
         ("landscape", "Landscape", _landscapes(summary)),
         ("held-out", "Held-out predictions", _held_out(summary)),
         ("cells", "Contradicting labels", tables.contradicting(summary)),
-        ("pairs", "Likeliest unobserved pairs", tables.likeliest(summary) + explanations(summary)),
+        ("pairs", "Likeliest unobserved pairs", tables.likeliest(summary) + tables.explanations(summary)),
         ("notes", "Notes", _list(summary.notes)),
     ]
     shown = [(name, title, body) for name, title, body in sections if body]
@@ -180,7 +173,7 @@ def _beside(each: Result, summary: Summary) -> str:
     """Return what a score is to be compared with."""
     lines = []
     if each.interval is not None:
-        lines.append(("interval", f"{100 * each.interval.level:g} %", in_between(each.interval)))
+        lines.append(("interval", f"{100 * each.interval.level:g} %", tables.in_between(each.interval)))
     if each.baselines:
         lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
     if not math.isnan(each.null):
@@ -224,15 +217,12 @@ def _landscapes(summary: Summary) -> str:
     )
     if not panels:
         return ""
-    everywhere = all(each.n_scored is None for each in summary.landscapes)
-    looked = "every regularisation" if everywhere else "the regularisations that were looked at"
-    marks = "The star is the regularisation of this model"
-    marks += ", the ring the best point of each map; a cell is one point of the grid." if levels else "."
+    marks = "The star is the regularisation of this model."
     if np.unique(summary.landscapes[0].alpha).size > 1:
         tasks = escape(summary.names.tasks)
         marks = f"The line has one regularisation for all {tasks}, the stars are those of single {tasks}."
     return (
-        f"<p>{escape(summary.scoring)} at {looked}, by held-out predictions. {marks} Point at a figure, or "
+        f"<p>{escape(summary.scoring)} at each regularisation, by held-out predictions. {marks} Point at a figure, or "
         f"move over it with the arrow keys, to read its points.</p>{figures.levels_legend(levels) if levels else ''}"
         f'<div class="panels">{panels}</div>'
     )
@@ -245,5 +235,6 @@ def _held_out(summary: Summary) -> str:
         panels = figures.curves("roc", summary) + figures.curves("precision_recall", summary)
         note = "Curves are averaged as the scores are, and thinned out to about two hundred points."
     else:
-        panels, note = figures.points(summary), figures.points_note(summary.grid.n_observed)
-    return (f"<p>{note}</p>" if note else "") + f'<div class="panels">{panels}</div>'
+        panels, n_labels = figures.points(summary), summary.grid.n_observed
+        note = f"At most {figures.MOST_POINTS:,} of {n_labels:,} labels are drawn, chosen at random."
+    return f'<p>{note}</p><div class="panels">{panels}</div>'

@@ -159,17 +159,12 @@ def _curve(kind: str, positive: np.ndarray, predicted: np.ndarray) -> tuple[np.n
 
 
 def _at_stations(kind: str, positive: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Return the same curve at `_STATIONS`; of many rows of few cells scikit-learn's takes twenty times as long."""
-    order = np.argsort(-predicted)
-    # A threshold lies after the last of equal predictions.
-    last = np.append(np.flatnonzero(np.diff(predicted[order])), order.size - 1)
-    found = np.cumsum(positive[order])[last]
+    """Return the same curve at `_STATIONS`."""
+    x, y = _curve(kind, positive, predicted)
     if kind == "roc":
-        wrong = last + 1 - found
-        return np.asarray(np.interp(_STATIONS, np.append(0.0, wrong / wrong[-1]), np.append(0.0, found / found[-1])))
+        return np.asarray(np.interp(_STATIONS, x, y))
     # The precision up to a recall is that of the first threshold which reaches it.
-    last, found = last[found > 0], found[found > 0]
-    return np.asarray((found / (last + 1))[np.searchsorted(found / found[-1], _STATIONS)])
+    return np.asarray(y[np.searchsorted(x, _STATIONS)])
 
 
 def holdout_of_model(

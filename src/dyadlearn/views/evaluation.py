@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, to_numpy
+from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn._tables import in_order
 from dyadlearn._words import joined
 from dyadlearn.diagnostics.fitted import is_network, known_settings
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import Plan, Units, plan
+from dyadlearn.holdout import Plan, plan
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
@@ -73,11 +73,11 @@ class Result:
     """
 
     setting: Setting
-    held_out: np.ndarray | None
-    score: float
-    others: dict[str, float]
-    n_undefined: int
-    method: str
+    held_out: np.ndarray | None = None
+    score: float = float("nan")
+    others: dict[str, float] = field(default_factory=dict)
+    n_undefined: int = 0
+    method: str = "none"
     trouble: str | None = None
     labels: np.ndarray | None = None
     baselines: dict[str, float] = field(default_factory=dict)
@@ -204,20 +204,19 @@ class Evaluation:
     def _result(self, setting: Setting) -> Result:
         m, q = self.labels.shape
         if (setting.new_instance and m < 2) or (setting.new_task and q < 2):
-            said = "A side has one member only, and without it nothing is left to learn from."
-            return Result(setting, None, float("nan"), {}, 0, "none", said)
+            return Result(setting, trouble="A side has one member only, and without it nothing is left to learn from.")
         try:
             if self.is_as_searched:
                 found = model_holdout(self.model, setting)
             else:
                 found = planned_holdout(self.model, self._plan(setting))
         except LeverageError as error:
-            return Result(setting, None, float("nan"), {}, 0, "none", str(error))
+            return Result(setting, trouble=str(error))
         problem = self.model._problem()
         try:
             scored = scored_labels(problem, found.predictions, setting)
         except ValueError as error:
-            return Result(setting, None, float("nan"), {}, 0, found.method, str(error))
+            return Result(setting, method=found.method, trouble=str(error))
         held_out, labels = (np.asarray(to_numpy(each), dtype=np.float64) for each in (found.predictions, scored))
         ranks = usual_scoring(self.labels) == "roc_auc"
         names = ("roc_auc", "average_precision") if ranks else ("neg_mean_squared_error", "r2")
@@ -227,21 +226,19 @@ class Evaluation:
                 prepared, _ = _prepared(scorer(name), setting, labels)
                 others[name] = float("nan") if prepared is None else float(prepared(held_out))
         prepared, trouble = _prepared(self.judge, setting, labels)
+        result = Result(setting, held_out, others=others, method=found.method, trouble=trouble, labels=labels)
         if prepared is None:
-            return Result(setting, held_out, float("nan"), others, 0, found.method, trouble, labels)
-        means = baseline_scores(problem, setting, found.units, lambda F: prepared(to_numpy(F)))
-        return Result(
-            setting,
-            held_out,
-            float(prepared(held_out)),
-            others,
-            prepared.n_undefined,
-            found.method,
-            labels=labels,
-            baselines=means,
+            return result
+        judge = self.judge.prepare(scored, setting=setting, tie_tolerance=None)
+        apart = np.abs(labels - held_out)
+        return replace(
+            result,
+            score=float(prepared(held_out)),
+            n_undefined=prepared.n_undefined,
+            baselines=baseline_scores(problem, setting, found.units, lambda F: prepared(to_numpy(F))),
             interval=self._interval(setting, labels, held_out),
-            null=self._null(setting, scored, found.units),
-            within=float("nan") if ranks else _within(labels, held_out),
+            null=null_mean(problem, setting, found.units, judge, _PERMUTED),
+            within=float("nan") if ranks else float(np.nanquantile(apart, 0.9, method="inverted_cdf")),
         )
 
     def _interval(self, setting: Setting, labels: np.ndarray, held_out: np.ndarray) -> Interval | None:
@@ -256,11 +253,6 @@ class Evaluation:
             )
         except ValueError:  # a side of one, or too few labels in every draw
             return None
-
-    def _null(self, setting: Setting, labels: Array, units: Units) -> float:
-        """Return the mean score of a few permuted labels."""
-        prepared = self.judge.prepare(labels, setting=setting, tie_tolerance=None)
-        return null_mean(self.model._problem(), setting, units, prepared, _PERMUTED)
 
     def landscapes(self, settings: Sequence[Setting]) -> tuple[list[LandscapeView], list[str]]:
         """Return the landscapes of some settings, and what is to be said of those that are not there."""
@@ -330,12 +322,6 @@ class Evaluation:
             said.append(f"There is no landscape of setting {settings[0].value}. {error}")
             return {}
         return {Setting(letter): scores for letter, scores in found.items()}
-
-
-def _within(labels: np.ndarray, held_out: np.ndarray) -> float:
-    """Return how far from their predictions 90 % of the labels lie at most."""
-    apart = np.abs(labels - held_out)
-    return float(np.quantile(apart[~np.isnan(apart)], 0.9, method="inverted_cdf"))
 
 
 def _prepared(judge: Scorer, setting: Setting, labels: np.ndarray) -> tuple[PreparedScorer | None, str | None]:

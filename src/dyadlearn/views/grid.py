@@ -16,7 +16,7 @@ from dyadlearn.diagnostics.fitted import REMEDY, is_network, labelled_model, lab
 from dyadlearn.labels import distinct_labels
 from dyadlearn.sides import SideNames, side_names
 
-__all__ = ["DegreeCurve", "GridView", "Pixels", "grid_of_labels", "grid_of_model"]
+__all__ = ["GridView", "Pixels", "grid_of_labels", "grid_of_model"]
 
 # Clustering compares all pairs of rows: beyond this it takes too long for a picture.
 _MAX_CLUSTERED = 5000
@@ -47,23 +47,6 @@ class Pixels:
         """What is to be said of a pixel that stands for more than one label."""
         height, width = self.block
         return "" if height == width == 1 else f"a pixel is the mean of {height} × {width} labels"
-
-
-@dataclass(frozen=True, eq=False)
-class DegreeCurve:
-    """Which share of a side has at least so many labels.
-
-    Attributes
-    ----------
-    x, y : arrays of shape (n,)
-        Degrees and shares, from (0, 1) to (the highest degree, 0). A share holds up to its degree and drops after it.
-    words : str
-        What a legend says.
-    """
-
-    x: np.ndarray
-    y: np.ndarray
-    words: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,28 +133,27 @@ class GridView:
         return float(self.positive.sum() / self.n_observed)
 
     @property
-    def side_names(self) -> tuple[str, str]:
-        """What the rows and the columns are called."""
-        return self.names.both
-
-    @property
     def size(self) -> str:
         """How large the grid is, in words."""
-        return " × ".join(f"{n:,} {name}" for n, name in zip(self.values.shape, self.side_names, strict=True))
+        return " × ".join(f"{n:,} {name}" for n, name in zip(self.values.shape, self.names.both, strict=True))
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the degrees of instances (m,) and tasks (q,)."""
         counted = self.positive if self.is_binary else self.observed
         return counted.sum(axis=1), counted.sum(axis=0)
 
-    def degree_curves(self) -> list[DegreeCurve]:
-        """Return the distribution of the degrees of each side; a network has one."""
-        found = []
-        for name, degrees in dict(zip(self.side_names, self.degrees(), strict=True)).items():
+    def degree_curves(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return the distribution of the degrees of each side, by what a legend says; a network has one.
+
+        It is degrees and shares with at least so many labels, from (0, 1) to (the highest degree, 0). A share holds up
+        to its degree and drops after it.
+        """
+        found = {}
+        for name, degrees in dict(zip(self.names.both, self.degrees(), strict=True)).items():
             levels, count = np.unique(degrees, return_counts=True)
             share = np.cumsum(count[::-1])[::-1] / degrees.size
             words = f"{degrees.size:,} {name}: median {np.median(degrees):g}, most {degrees.max():,}"
-            found.append(DegreeCurve(np.array([0, *levels, levels[-1]]), np.array([1.0, *share, 0.0]), words))
+            found[words] = np.array([0, *levels, levels[-1]]), np.array([1.0, *share, 0.0])
         return found
 
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
@@ -199,7 +181,7 @@ class GridView:
         if order == "degree":
             rows, columns = self._by_degree(0), self._by_degree(1)
         else:
-            sides = zip((self.values, self.values.T), self.side_names, strict=True)
+            sides = zip((self.values, self.values.T), self.names.both, strict=True)
             rows, columns = (_by_cluster(values, name) for values, name in sides)
         return replace(
             self,

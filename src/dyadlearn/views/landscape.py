@@ -74,8 +74,6 @@ class LandscapeView:
     setting : Setting or None
     scoring : str
         Name of the score.
-    n_scored : int or None
-        Of a search that did not look everywhere, how many points have a score; None where it did.
 
     Examples
     --------
@@ -96,12 +94,12 @@ class LandscapeView:
     best_score: float
     setting: Setting | None = None
     scoring: str = "score"
-    n_scored: int | None = None
 
     @property
     def looked_at(self) -> str:
-        """How much of the grid a search has looked at, in words; empty where all of it."""
-        return "" if self.n_scored is None else f"{self.n_scored:,} of {self.scores.size:,} looked at in all folds"
+        """How many points of the grid have a score, in words; empty where all have one."""
+        n_scored = np.count_nonzero(~np.isnan(self.scores))
+        return "" if n_scored == self.scores.size else f"{n_scored:,} of {self.scores.size:,} points scored"
 
     @property
     def grids(self) -> dict[str, np.ndarray]:
@@ -151,11 +149,8 @@ def landscape_of_search(model: Any) -> LandscapeView:
             "LandscapeDisplay.from_landscape with what dyadlearn.landscape gives for these kernels."
         )
     alphas, task_alphas = search._grids()
-    scores = best_kernel(search)
-    # A model that was read from an older file has looked everywhere.
-    everywhere = np.all(getattr(search, "looked_at_", True))
     return LandscapeView(
-        scores,
+        best_kernel(search),
         np.asarray(alphas),
         None if search.task_alpha_ is None else np.asarray(task_alphas),
         search.alpha_,
@@ -163,7 +158,6 @@ def landscape_of_search(model: Any) -> LandscapeView:
         search.best_score_,
         search._searched_setting,
         scorer(search.scoring).name,
-        None if everywhere else int(np.count_nonzero(~np.isnan(scores))),
     )
 
 

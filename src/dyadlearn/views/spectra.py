@@ -18,7 +18,6 @@ from dyadlearn.filters import SpectralFilter
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.views.words import kernel_words
 
 __all__ = ["SideSpectrum", "spectra_of_model", "spectrum_of_kernel"]
 
@@ -125,6 +124,11 @@ def _unfiltered(spectrum: Spectrum, kernel: str) -> SideSpectrum:
 
 
 def _kernel(spec: KernelSpec) -> str:
-    """Return the kernel of a side, or what it was learned of."""
+    """Return the kernel of a side with its parameters, or what it was learned of."""
     descriptions = getattr(spec.kernel, "names", ())
-    return f"learned, of {joined(descriptions)}" if descriptions else kernel_words(spec)
+    if descriptions:
+        return f"learned, of {joined(descriptions)}"
+    word = spec.kernel if isinstance(spec.kernel, str) else getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
+    values = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in (spec.params or {}).items()}
+    params = ", ".join(f"{key}={value}" for key, value in values.items())
+    return f"{word} ({params})" if params else word

@@ -36,7 +36,6 @@ from dyadlearn.views.grid import GridView, grid_of_model
 from dyadlearn.views.landscape import LandscapeView, loss_levels
 from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
 from dyadlearn.views.weights import Weights, weights_of_model
-from dyadlearn.views.words import told_apart
 
 __all__ = ["Summary", "summary_of"]
 
@@ -98,7 +97,7 @@ class Summary:
     @property
     def apart(self) -> SideNames:
         """What the two sides are called where one must be told from the other, though both are the same nodes."""
-        return told_apart(self.names)
+        return _apart(self.names)
 
     def predictions(self) -> dict[Setting, np.ndarray]:
         """Return the held-out predictions (m, q) of the settings that have them."""
@@ -179,7 +178,7 @@ def summary_of(
         likeliest=likeliest,
         explanations=explanations,
         warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results, grid.names), *stopped])],
-        notes=[*said, *_remarks(asked_for, results, grid, spectra)],
+        notes=[*said, *_remarks(asked_for, results, grid, spectra, landscapes)],
     )
 
 
@@ -241,7 +240,7 @@ def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
         facts.append(("Values", f"{low} to {high}"))
     facts.append(("Regularisation", _regularisation(evaluation.model, names)))
     if evaluation.own is not None:
-        facts.append(("Chosen for", f"setting {told_apart(names).in_words(evaluation.own)}"))
+        facts.append(("Chosen for", f"setting {_apart(names).in_words(evaluation.own)}"))
     facts.append(("Judged by", evaluation.judge.name))
     return facts
 
@@ -277,7 +276,7 @@ def _warnings(evaluation: Evaluation, results: list[Result], names: SideNames) -
                 f"In setting {each.setting.value}, {evaluation.judge.name} is undefined for {each.n_undefined:,} of "
                 f"{of}: their labels are all alike, or missing. The score is the mean of the others."
             )
-        said = nothing_learnt(evaluation.judge.name, each.setting, each.score, each.baselines, told_apart(names))
+        said = nothing_learnt(evaluation.judge.name, each.setting, each.score, each.baselines, _apart(names))
         found += [] if said is None else [said]
     return found
 
@@ -309,7 +308,11 @@ def _zeros(model: PairwiseRidge, names: SideNames) -> list[str]:
 
 
 def _remarks(
-    evaluation: Evaluation, results: list[Result], grid: GridView, sides: dict[str, SideSpectrum]
+    evaluation: Evaluation,
+    results: list[Result],
+    grid: GridView,
+    sides: dict[str, SideSpectrum],
+    landscapes: list[LandscapeView],
 ) -> list[str]:
     """Return what a reader should know."""
     found, problem = [], evaluation.model._problem()
@@ -324,15 +327,9 @@ def _remarks(
             f"The regularisation is the best of many in setting {evaluation.own}, so its score there is a little "
             "optimistic: dyadlearn.nested_score gives one that is not."
         )
-    looked, stopped = getattr(evaluation.model, "looked_at_", None), getattr(evaluation.model, "stopped_", None)
-    if looked is not None and not looked.all():
-        why = {None: "went from coarse to fine", "budget": "used up its budget", "interrupt": "was interrupted"}[
-            stopped
-        ]
-        found.append(
-            f"The search {why}: {np.count_nonzero(looked):,} of {looked.size:,} regularisations were looked at in all "
-            "folds, and the best of these was chosen; exhaustive=True looks at all of them."
-        )
+    looked_at = next((each.looked_at for each in landscapes if each.setting is evaluation.own), "")
+    if looked_at:
+        found.append(f"The search did not score every regularisation ({looked_at}): the best of these was chosen.")
     if evaluation.not_shown:
         names = joined([setting.value for setting in evaluation.not_shown])
         if grid.is_network:
@@ -368,3 +365,8 @@ def _remarks(
         words = problem.pairing.words
         found.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
     return found
+
+
+def _apart(names: SideNames) -> SideNames:
+    """Return names of two sides that differ, as those of a network do not."""
+    return SideNames(f"first {names.instance}", f"second {names.task}") if names.instance == names.task else names

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dyadlearn._printing import number
-from dyadlearn._words import joined
 from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.sides import SideNames
 
 __all__ = ["SideWeights", "Weights", "percent", "weights_of_model"]
-
-# What the part of a kernel is called that is the same for all pairs of entities.
 
 
 @dataclass(frozen=True)
@@ -31,24 +28,14 @@ class SideWeights:
     exponents: dict[str, float]
 
     @property
-    def heaviest(self) -> str:
-        """The description that weighs most."""
-        return next(iter(self.exponents))
-
-    @property
-    def lines(self) -> list[tuple[str, float, str]]:
-        """The name, the weight and the words of each description and of the constant."""
-        return [(name, weight, self._words(name)) for name, weight in self.weights.items()]
-
-    @property
     def in_words(self) -> str:
         """All weights in one line, such as "ecfp 62 % (exponent 1.8), similarity 33 %, constant 5 %"."""
-        return ", ".join(f"{name} {words}" for name, _, words in self.lines)
-
-    def _words(self, name: str) -> str:
-        exponent = self.exponents.get(name, 1.0)
-        power = "" if exponent == 1 else f" (exponent {number(exponent, 3)})"
-        return f"{percent(self.weights[name])}{power}"
+        words = []
+        for name, weight in self.weights.items():
+            exponent = self.exponents.get(name, 1.0)
+            power = "" if exponent == 1 else f" (exponent {number(exponent, 3)})"
+            words.append(f"{name} {percent(weight)}{power}")
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -80,18 +67,14 @@ class Weights:
 
     def lines(self, names: SideNames) -> list[tuple[str, str]]:
         """Return what was learned as names and what they stand for."""
-        found = [("error by stage", self.stages_in_words)] if len(self.stage_errors) > 1 else []
-        found += [(f"{word} weigh", side.in_words) for word, side in self.named(names).items()]
+        found = [(f"{word} weigh", side.in_words) for word, side in self.named(names).items()]
+        if len(self.stage_errors) > 1:
+            errors = [
+                f"{number(error)}{' (kept)' if stage == self.n_stages else ''}"
+                for stage, error in enumerate(self.stage_errors, 1)
+            ]
+            found.insert(0, ("error by stage", ", ".join(errors)))
         return [*found, ("pairs", self.shares_in_words(names))] if self.shares is not None else found
-
-    def sentences(self, names: SideNames) -> list[str]:
-        """Return what was learned in sentences, such as "Of the drugs, ecfp weighs 62 % (exponent 1.8), …"."""
-        found = []
-        for word, side in self.named(names).items():
-            (name, _, first), *rest = side.lines
-            parts = [f"{name} weighs {first}", *(f"{each} {words}" for each, _, words in rest)]
-            found.append(f"Of the {word}, {joined(parts)}.")
-        return found
 
     def shares_in_words(self, names: SideNames) -> str:
         """Return what the kernel between pairs is made of."""
@@ -101,17 +84,6 @@ class Weights:
             f"of the {names.instances} for each {names.task}, {percent(self.shares['tasks'])} functions of the "
             f"{names.tasks} for each {names.instance}"
         )
-
-    @property
-    def stages_in_words(self) -> str:
-        """The error of each stage, and which was kept."""
-        errors = [f"{number(error)}{' (kept)' if n == self.n_stages else ''}" for n, error in self.numbered]
-        return errors[0].removesuffix(" (kept)") if len(errors) == 1 else ", ".join(errors)
-
-    @property
-    def numbered(self) -> list[tuple[int, float]]:
-        """The errors of all stages with their numbers, from 1."""
-        return list(enumerate(self.stage_errors, 1))
 
     def figures(self) -> dict[str, Any]:
         """Return all of it as plain values, for machines."""
@@ -143,8 +115,8 @@ def weights_of_model(model: Any) -> Weights | None:
     >>> model = LearnedKernelRidge(setting="B", n_steps=20)
     >>> model.fit({"noise": noise, "signal": X}, np.sin(2 * X) @ np.cos(T).T, tasks=T).n_stages_
     1
-    >>> weights_of_model(model).sides["instances"].heaviest
-    'signal'
+    >>> list(weights_of_model(model).sides["instances"].weights)
+    ['signal', 'noise', 'constant']
     """
     if not hasattr(model, "weights_"):
         return None
