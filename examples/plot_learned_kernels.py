@@ -49,9 +49,8 @@ print(f"as the mean says: {error(np.full((20, 25), binding[old].mean())):.3f}")
 # error held out while learning was minimised, and so is no honest estimate; that of drugs that were put aside is one.
 figure, ax = plt.subplots(layout="constrained")
 for side, weights in model.weights_.items():
-    ax.barh(list(weights), list(weights.values()), label=side)
+    ax.barh([f"{name} ({side})" for name in weights], list(weights.values()))
 ax.set(xlabel="Weight")
-ax.legend()
 
 # %%
 # New pairs of what is known
