@@ -166,7 +166,7 @@ def compare(
     random_state: Any = None,
     sides: Any = None,
 ) -> Comparison:
-    """Tell whether one model is really better than another, on the same held-out labels.
+    """Compare models on the same held-out labels, with intervals for the differences of their scores.
 
     Each model predicts every label without what the setting leaves out, as `dyadlearn.evaluate` does. Scores are those
     of the labels that all models predict. How far their differences may be off is told by a bootstrap: instances and
@@ -381,7 +381,7 @@ def _intervals(
 
 
 def _check_names(models: Any) -> None:
-    """Refuse anything but two or more models with names."""
+    """Raise if there are not two or more models with names."""
     if not isinstance(models, Mapping):
         raise TypeError(f"models must be a dict of names to fitted models, found {type(models).__name__}.")
     for name in models:
@@ -436,7 +436,7 @@ def _counted(own: Ids | None, other: Ids | None, count: int) -> Ids | None:
 
 
 def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: SideNames) -> None:
-    """Refuse labels that are not those of the first model."""
+    """Raise if labels are not those of the first model."""
     values = labels.values
     # Labels that came in single precision have no more digits than that.
     is_single = any(np.array_equal(each, each.astype(np.float32), equal_nan=True) for each in (Y, values))
@@ -478,7 +478,7 @@ def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str
 
 
 def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:
-    """Say what is to be known of how the models were held out."""
+    """Return notes on how the models were held out and chosen."""
     notes = []
     if len(set(methods.values())) > 1:
         how = "; ".join(f"{name} by {method}" for name, method in methods.items())

@@ -185,7 +185,7 @@ class Explanation(Tabled):
 
 
 def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any = None) -> Explanation:
-    r"""Tell which training labels one prediction comes from.
+    r"""Return the contribution of each training label to one prediction.
 
     Every model here is linear in its labels, so that a prediction is
 
@@ -338,7 +338,7 @@ def _id_at(ids: Ids | None, place: int) -> Hashable:
 
 
 def _is_described(given: Any) -> bool:
-    """Tell whether numbers are given, and no id."""
+    """Return whether numbers are given, and no id."""
     if isinstance(given, Mapping):
         return bool(given)  # descriptions by their names
     return isinstance(given, list | Tasks | Table) or is_sparse(given) or getattr(given, "shape", ()) != ()

@@ -82,7 +82,7 @@ def labels_of(model: Any, remedy: str = REMEDY) -> Table:
 
 
 def is_network(model: PairwiseRidge) -> bool:
-    """Tell whether both sides are the same nodes, so that a pair stands in the grid twice."""
+    """Return whether both sides are the same nodes, so that a pair stands in the grid twice."""
     return model._problem().pairing.symmetry != 0
 
 

@@ -81,7 +81,7 @@ class Sought:
 
 
 def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
-    """Tell whether zeros among labels count as not observed: as told, else where all are zeros, ones or missing."""
+    """Return whether zeros among labels count as not observed: as told, else where all are zeros, ones or missing."""
     if zeros is not None:
         return bool(zeros)
     blocks = row_blocks(len(values), max(1, int(np.prod(values.shape[1:]))), _CELLS)

@@ -284,7 +284,7 @@ def _score(problem: Problem, held_out: Array, setting: Setting, judge: Scorer) -
 
 
 def _as_good(null: np.ndarray, score: float, like: Array) -> np.ndarray:
-    """Tell which scores are equal to one up to rounding, or better, or no number: none may count as worse by chance."""
+    """Return which scores equal one up to rounding, are better or are no number: none may count as worse by chance."""
     # Of a score near zero, such as a share of variance, rounding is that of the others.
     size = max(abs(score), float(np.nanmax(np.abs(null), initial=0.0)))
     return np.asarray(~(null < score - epsilon(like) ** _TIED * size))

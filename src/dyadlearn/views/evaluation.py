@@ -158,7 +158,7 @@ class Evaluation:
         return [each for each in every if each is own or self._is_quick(each)]
 
     def _is_quick(self, setting: Setting) -> bool:
-        """Tell whether a setting has predictions that need no folds, or only folds that are little work."""
+        """Return whether a setting has predictions that need no folds, or only folds that are little work."""
         how = self._plan(setting)
         if how.splitter is None:
             return True
@@ -167,7 +167,7 @@ class Evaluation:
         return self.is_little_work(how.splitter.n_splits ** (2 if setting is Setting.D else 1))
 
     def is_little_work(self, n_solves: int) -> bool:
-        """Tell whether an incomplete grid may be completed so often without anybody having asked for it.
+        """Return whether an incomplete grid may be completed so often without anybody having asked for it.
 
         That takes about as many steps as it took when the model was fitted, a product with both sides in each; to take
         a side apart costs a few more.
@@ -179,7 +179,7 @@ class Evaluation:
         return bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
 
     def has_pairs(self) -> bool:
-        """Tell whether predictions in setting A are there, or to be had with little work."""
+        """Return whether predictions in setting A are there, or to be had with little work."""
         return self.own is Setting.A or self._is_quick(Setting.A)
 
     @property
@@ -280,7 +280,7 @@ class Evaluation:
         return [found[setting] for setting in settings if setting in found], said
 
     def _is_closed(self, setting: Setting) -> bool:
-        """Tell whether a whole landscape takes no solving again."""
+        """Return whether a whole landscape takes no solving again."""
         how = self._plan(setting)
         return how.swept is not None or (how.splitter is None and not how.problem.pairing.knows_tasks)
 

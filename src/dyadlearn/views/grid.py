@@ -94,7 +94,7 @@ class GridView:
 
     @cached_property
     def observed(self) -> np.ndarray:
-        """Tell which cells have a label, of shape (m, q)."""
+        """Return which cells have a label, of shape (m, q)."""
         return np.asarray(~np.isnan(self.values))
 
     @property
@@ -124,7 +124,7 @@ class GridView:
 
     @property
     def positive(self) -> np.ndarray:
-        """Tell which cells have the larger label, of shape (m, q)."""
+        """Return which cells have the larger label, of shape (m, q)."""
         return np.asarray(self.values == self.distinct[-1])
 
     @property

@@ -282,7 +282,7 @@ def _warnings(evaluation: Evaluation, results: list[Result], names: SideNames) -
 
 
 def _edges(model: Any) -> list[str]:
-    """Tell whether a search has ended on the edge of its grid; a model that was read from a file may not know."""
+    """Return warnings of a search that ended on the edge of its grid; a model from a file may not know."""
     if not hasattr(model, "landscape_") or np.ndim(model.alpha_):
         return []
     return [
@@ -293,7 +293,7 @@ def _edges(model: Any) -> list[str]:
 
 
 def _zeros(model: PairwiseRidge, names: SideNames) -> list[str]:
-    """Tell of kernels that have eigenvalues of zero and may have been repaired."""
+    """Return warnings of kernels that have eigenvalues of zero and may have been repaired."""
     found = []
     for name, side in zip(names, dict.fromkeys(model._sides()), strict=False):
         zeros = int(np.count_nonzero(to_numpy(side.spectrum.penalised) <= 0))
