@@ -43,7 +43,7 @@ def observed_rows(labels: Any, places: np.ndarray, axis: int) -> sparse.csr_arra
     held = turned.tocsr()  # a zero that is stored is a label
     observed = sparse.csr_array((np.ones(held.nnz, dtype=bool), held.indices, held.indptr), held.shape)
     # One more row, where -1 stands, without anything in it.
-    observed.resize(held.shape[0] + 1, held.shape[1])
+    observed.resize((held.shape[0] + 1, held.shape[1]))
     return observed[places]
 
 
@@ -108,9 +108,9 @@ def read_known(known: Any, sides: Sequence[Sought], zeros: bool | None, axis: in
     sparse boolean array with a row for each of that side
     """
     pairs = _pairs(known, *sides, zeros=zeros)
-    sizes = [max(side.size, 0 if side.ids is None else len(side.ids)) for side in sides]
-    found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), sizes)
-    return found.T.tocsr() if axis else found
+    m, q = (max(side.size, 0 if side.ids is None else len(side.ids)) for side in sides)
+    found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
+    return sparse.csr_array(found.T) if axis else found
 
 
 def _pairs(known: Any, instances: Sought, tasks: Sought, *, zeros: bool | None) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ import numpy as np
 from dyadlearn._printing import number
 from dyadlearn._words import power, superscript
 
-__all__ = ["Axis", "Chart", "linear_axis", "marked_up", "path", "png", "power_axis", "text_width"]
+__all__ = ["Axis", "Chart", "linear_axis", "marked_up", "path", "png", "power_axis", "shortened", "text_width"]
 
 _WIDTH = 400.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 44.0
@@ -55,6 +55,21 @@ def text_width(text: str, size: float = _TICK) -> float:
         for letter in text
     )
     return round(size * sum(widths), 6)
+
+
+def shortened(text: str, room: float, size: float = _TICK) -> str:
+    """Return a text that is drawn no wider than there is room, with an ellipsis where it was cut.
+
+    Examples
+    --------
+    >>> from dyadlearn.report.drawing import shortened
+    >>> shortened("parasites", 100.0), shortened("parasites", 50.0)
+    ('parasites', 'para…')
+    """
+    if text_width(text, size) <= room:
+        return text
+    kept = next((k for k in range(len(text), 0, -1) if text_width(text[:k] + "…", size) <= room), 0)
+    return text[:kept].rstrip() + "…"
 
 
 @dataclass(frozen=True)
@@ -253,7 +268,10 @@ class Chart:
             lines.append(f"M{left:g} {place:.1f}H{right:g}")
             texts.append(f'<text x="{left - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text)}</text>')
         middle, centre = (left + right) / 2, (_TOP + foot) / 2
-        across, up = (marked_up(axis.label, _LOWERED) for axis in (self.x, self.y))
+        across, up = (
+            marked_up(shortened(axis.label, room), _LOWERED)
+            for axis, room in ((self.x, 2 * (_WIDTH - middle)), (self.y, 2 * centre))
+        )
         texts.append(f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>')
         texts.append(f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{up}</text>')
         behind = f'<path class="grid" d="{"".join(lines)}"/>' if grid else ""
