@@ -41,9 +41,10 @@ def observed_rows(labels: Any, places: np.ndarray, axis: int) -> sparse.csr_arra
         rows = turned[places]
         return sparse.csr_array((rows == rows) & (places >= 0)[:, None])
     held = turned.tocsr()  # a zero that is stored is a label
-    observed = sparse.csr_array((np.ones(held.nnz, dtype=bool), held.indices, held.indptr), held.shape)
     # One more row, where -1 stands, without anything in it.
-    observed.resize((held.shape[0] + 1, held.shape[1]))
+    starts = np.append(held.indptr, held.indptr[-1])
+    shape = (held.shape[0] + 1, held.shape[1])
+    observed = sparse.csr_array((np.ones(held.nnz, dtype=bool), held.indices, starts), shape)
     return observed[places]
 
 
