@@ -5,8 +5,9 @@
 
 Synthetic documents of the shape of the LSHTC Wikipedia set: sparse, each with one label, the labels in a directed
 acyclic graph that has cycles if directions are forgotten. They are written to disk; one pass over them finds the
-components of `CanonicalProjection`, another teaches a model: labels learnt independently, or two-step ridge regression
-with Nyström features of the kernel exp(−d/10) of distances in the graph. Peak memory is that of the whole process.
+components of `CanonicalProjection` (in experiments/), another teaches a model: labels learnt independently, or two-step
+ridge regression with Nyström features of the kernel exp(−d/10) of distances in the graph. Peak memory is
+that of the whole process.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 from threadpoolctl import threadpool_limits
 
-from dyadlearn import CanonicalProjection, OnlineTwoStepRidge
+from dyadlearn import OnlineTwoStepRidge
 from dyadlearn.streams import fit_stream, read_npz_batches, write_npz_batch
+
+sys.path.append(str(Path(__file__).parents[1] / "experiments"))
+from canonical_projection import CanonicalProjection
 
 TARGET_GIGABYTES = 8.0
 OWN, SHARED, BACKGROUND = 20, 10, 20

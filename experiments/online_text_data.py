@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from canonical_projection import CanonicalProjection
 from drug_target import find_data
+from lshtc import load_lshtc
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from dyadlearn import CanonicalProjection
-from dyadlearn.datasets import load_debtags, load_lshtc
+from dyadlearn.datasets import load_debtags
 from dyadlearn.datasets._home import resolve_home
 from dyadlearn.kernels import graph_distance_kernel
 

@@ -26,10 +26,11 @@ from zipfile import BadZipFile
 
 import numpy as np
 from drug_target import find_data
+from ratings import load_ratings
 from scipy import sparse
 
 from dyadlearn._files.atomic import replacing
-from dyadlearn.datasets import fetch_davis, fetch_kiba, fetch_yamanishi, load_ratings
+from dyadlearn.datasets import fetch_davis, fetch_kiba, fetch_yamanishi
 from dyadlearn.datasets._home import resolve_home
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.kernels import diffusion_kernel, gram, normalize, repair

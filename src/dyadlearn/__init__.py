@@ -10,7 +10,6 @@ from dyadlearn.features import read_features
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.kernels import Descriptions, Landmarks
 from dyadlearn.models import (
-    CanonicalProjection,
     IndependentTaskRidge,
     KroneckerRidge,
     OnlineTwoStepRidge,
@@ -39,7 +38,6 @@ __version__ = "0.1.0.dev0"
 
 
 __all__ = [
-    "CanonicalProjection",
     "Descriptions",
     "IndependentTaskRidge",
     "IndependentTaskRidgeCV",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = [
     "Ids",
     "Table",
     "as_text",
+    "check_id_types",
     "formed_as",
     "frame_kind",
     "frame_library",
@@ -134,11 +136,12 @@ def _written_alike(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> st
 
 
 def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
-    """Return `Ids` after checking that none is missing or empty, and that no label repeats."""
+    """Return `Ids` after checking that each is text or a whole number, none is empty, and none repeats."""
     ids = Ids(tuple(labels), None if name is None else str(name))
     for position, label in enumerate(ids.labels):
         if is_missing(label) or (isinstance(label, str) and not label.strip()):
             raise IdError(f"{owner} has no id at position {position} ({label!r}): give it one, or leave it out.")
+    check_id_types(ids.labels, owner)
     if len(set(ids.labels)) < len(ids.labels):
         seen: set[Hashable] = set()
         again = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
@@ -148,6 +151,18 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
             "them."
         )
     return ids
+
+
+def check_id_types(labels: Sequence[Any], owner: str) -> None:
+    """Raise `IdError` if an id is neither text nor a whole number; messages call the table `owner`."""
+    if set(map(type, labels)) <= {str, int}:
+        return
+    for label in labels:
+        if not isinstance(label, str | Integral) or isinstance(label, bool):
+            raise IdError(
+                f"{owner} has the id {label!r} of type {type(label).__name__}: ids must be text or whole numbers, so "
+                "convert them, for example with .astype(str)."
+            )
 
 
 # The libraries that a frame can be of.

@@ -96,7 +96,7 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
     online = _as_online(model)
     rows, labels = _aligned(X, y)
     with all_or_nothing(online):
-        needs_rows = online.feature_map is not None and not is_fitted(online.feature_map)
+        needs_rows = hasattr(online.feature_map, "transform") and not is_fitted(online.feature_map)
         count = min(SAMPLE if needs_rows else 1, rows.shape[0])
         places = np.arange(count) * rows.shape[0] // count
         first, first_labels = _computed([rows[places], labels[places]])

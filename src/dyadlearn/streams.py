@@ -54,11 +54,11 @@ def fit_stream(
 
     Parameters
     ----------
-    model : OnlineTwoStepRidge, CanonicalProjection, or whatever has `partial_fit`
+    model : OnlineTwoStepRidge, or whatever has `partial_fit`
         Not fitted, or fitted on what came before the stream. It learns in place.
     batches : iterable of (X, y)
         Chunks of instances (l, p) and their labels (l, q), NaN where not observed: a list, a generator, one of the
-        readers here, `dyadlearn.datasets.read_libsvm_batches`. For resumption it must bring the same batches again;
+        readers here. For resumption it must bring the same batches again;
         those that were learnt are read, compared by a digest of all their numbers and ids, and passed over.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
         The tasks, for an `OnlineTwoStepRidge`.
@@ -66,8 +66,8 @@ def fit_stream(
         Model file to write the model to, for `dyadlearn.load` or for resumption; one process may write to it at a
         time. None: there are no checkpoints. A process that is killed while it writes one may leave a hidden file
         ``.….part`` beside it, which the next one removes.
-        Batches must then be in numpy arrays, sparse matrices or frames, and feature maps `Landmarks` or a
-        `CanonicalProjection`: let any other transform the batches beforehand.
+        Batches must then be in numpy arrays, sparse matrices or frames, and feature maps `Landmarks` or
+        an array: let any other transform the batches beforehand.
     every : int, default=10
         Number of batches between two checkpoints. There is one after the first batch too, so that what cannot be
         stored is told early, and one at the end.
@@ -191,7 +191,10 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
     # Those of the model before those of its feature maps.
     for name, value in sorted(model.get_params().items(), key=lambda item: item[0].count("__")):
         other = theirs.get(name)
-        same = type(value) is type(other) if isinstance(value, BaseEstimator) else value == other
+        if isinstance(value, BaseEstimator):
+            same = type(value) is type(other)
+        else:
+            same = np.array_equal(value, other)  # a feature map may be an array
         if not same:
             raise ValueError(
                 f"The checkpoint {path} was made with {name}={other!r}, and the model has {name}={value!r}: go on with "

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from dyadlearn import (
-    CanonicalProjection,
     IndependentTaskRidge,
+    Landmarks,
     OnlineTwoStepRidge,
     PairRegressor,
     TwoStepRidge,
@@ -54,7 +54,7 @@ def test_models_saved_in_python(tables, run):
     assert (found["instances"], found["tasks"], found["task_side"]) == (12, 8, None)
     save(PairRegressor(TwoStepRidge(), instances=tables.X, tasks=tables.T).fit([(0, 0), (1, 1)], [1.0, 2.0]), path)
     assert run("inspect", path, "--json").json["observed"] == 2
-    save(CanonicalProjection().fit(tables.X, tables.Y), path)
+    save(Landmarks(2).fit(tables.X), path)
     ran = run("inspect", path)
     assert (ran.code, ran.err) == (3, f"dyadlearn: {path} holds a feature map, which predicts nothing.\n")
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import CanonicalProjection, IndependentTaskRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
 from dyadlearn.kernels import repair, tanimoto, weighted_sum
 from dyadlearn.labels import read_labels, to_grid
 from dyadlearn.metrics import mean_squared_error
@@ -70,9 +70,6 @@ def test_masked_ids_are_missing():
         (lambda: TwoStepRidge().fit(X, Y).holdout("B", groups=masked(np.arange(6))), "groups"),
         (lambda: OnlineTwoStepRidge().fit(X, Y).partial_fit(masked(X), Y), "X"),
         (lambda: PairRegressor(TwoStepRidge(), instances=masked(X)).fit(PAIRS, Y.ravel()), "instances"),
-        (lambda: CanonicalProjection(2).fit(masked(X), Y), "X"),
-        (lambda: CanonicalProjection(2).fit(X, masked(Y)), "y"),
-        (lambda: CanonicalProjection(2).fit(X, Y).transform(masked(X)), "X"),
         (lambda: mean_squared_error(Y, masked(Y)), "F"),
         (lambda: repair(masked(np.eye(2))), "K"),
         (lambda: weighted_sum([masked(np.eye(2)), np.eye(2)]), r"grams\[0\]"),

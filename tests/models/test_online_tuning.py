@@ -12,7 +12,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import cross_validate
 from sklearn.preprocessing import StandardScaler
 
-from dyadlearn import CanonicalProjection, OnlineTwoStepRidge, Tasks, TwoStepRidge, evaluate, landscape, verify_holdout
+from dyadlearn import OnlineTwoStepRidge, Tasks, TwoStepRidge, evaluate, landscape, verify_holdout
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from sweeps import every, over
 
@@ -146,12 +146,17 @@ class TestFeatureMaps:
         assert model.feature_map_ is scaler
         assert_allclose(model.coef_, TwoStepRidge().fit(scaler.transform(X), Y, tasks=T).coef_, rtol=1e-9)
 
-    def test_the_labels_guide_a_projection(self, data):
-        X, Y, _ = data
-        model = OnlineTwoStepRidge(feature_map=CanonicalProjection(2, random_state=0))
-        model.fit(sparse.csr_array(X), sparse.csr_array(Y)).partial_fit(X, Y)
-        assert model.coef_.shape == (2, Q)
-        assert_allclose(model.feature_map_.components_, CanonicalProjection(2, random_state=0).fit(X, Y).components_)
+    def test_an_array_is_a_linear_map(self, data):
+        X, Y, T = data
+        V, W = np.linspace(-1.0, 1.0, 2 * X.shape[1]).reshape(-1, 2), np.ones((T.shape[1], 1))
+        model = OnlineTwoStepRidge(feature_map=V, task_feature_map=W)
+        model.fit(sparse.csr_array(X), sparse.csr_array(Y), tasks=T).partial_fit(X, Y)
+        twice = TwoStepRidge().fit(np.vstack([X @ V] * 2), np.vstack([Y] * 2), tasks=T @ W)
+        assert_allclose(model.predict(X), twice.predict(X @ V), rtol=1e-9)
+        with pytest.raises(ValueError, match=r"feature_map has \d rows, expected \d: one for each feature"):
+            OnlineTwoStepRidge(feature_map=V[1:]).fit(X, Y)
+        with pytest.raises(ValueError, match="feature_map contains NaN"):
+            OnlineTwoStepRidge(feature_map=np.nan * V).fit(X, Y)
 
     def test_a_map_of_tasks_needs_tasks(self, data):
         with pytest.raises(ValueError, match="task_feature_map needs the features of the tasks"):

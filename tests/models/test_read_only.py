@@ -8,7 +8,6 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn import (
-    CanonicalProjection,
     IndependentTaskRidge,
     IndependentTaskRidgeCV,
     KroneckerRidge,
@@ -152,14 +151,13 @@ def test_models_do_not_write_into_what_they_are_given(form, each):
                 assert_array_equal(part.toarray() if sparse.issparse(part) else np.asarray(part), before)
 
 
-def test_weights_pairs_and_projections_are_not_written_to():
+def test_weights_and_pairs_are_not_written_to():
     weights, pairs = locked(WEIGHTS, "array", ""), locked(np.argwhere(~np.isnan(HOLES)), "array", "")
     rows, tasks, grid = (locked(part, "array", "") for part in (X, T, Y))
     for model in (KroneckerRidge(), TwoStepRidge(), IndependentTaskRidge()):
         model.fit(rows, grid, tasks=tasks, sample_weight=weights)
         model.predict_interval(rows)
     PairRegressor(KroneckerRidge(), instances=rows, tasks=tasks).fit(pairs, locked(Y[~np.isnan(HOLES)], "array", ""))
-    CanonicalProjection(2).fit(rows, grid).transform(rows)
     LearnedKernelRidge(n_steps=1).fit(Descriptions({"a": rows, "b": rows[:, :2]}), grid, tasks=tasks)
     for part, before in ((weights, WEIGHTS), (rows, X), (tasks, T), (grid, Y)):
         assert_array_equal(part, before)

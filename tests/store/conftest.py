@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from dyadlearn import SettingKFold, Tasks, load, save
+from dyadlearn._tables import Table
 
 
 @pytest.fixture
@@ -32,6 +33,8 @@ def assert_same() -> Callable[..., None]:
 
 
 def _assert_same(found: Any, expected: Any, where: str = "model") -> None:
+    if hasattr(expected, "equals") and isinstance(found, Table):  # frames come back as tables
+        found = found.to_frame()
     assert type(found) is type(expected), where
     if isinstance(expected, np.ndarray):
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape), where

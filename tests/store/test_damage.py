@@ -114,8 +114,8 @@ def test_a_newer_format_is_told_so(content, refused):
 def test_an_older_format_is_told_so(content, refused):
     for version in (1, 2, 3):
         assert refused(content.replace(b'"version":"4"', b'"version":"%d"' % version, 1)) == (
-            f"file is in format {version} of an older dyadlearn, which this one does not read: fit the model again and "
-            "save it."
+            f"file is in format {version} of an older dyadlearn, and this one reads formats from 4 on: fit the model "
+            "again and save it."
         )
 
 

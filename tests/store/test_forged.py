@@ -15,7 +15,6 @@ import pytest
 from scipy import sparse
 
 from dyadlearn import (
-    CanonicalProjection,
     Landmarks,
     LearnedKernelRidge,
     OnlineTwoStepRidge,
@@ -250,7 +249,7 @@ def test_mutated_files_are_refused_or_read(tmp_path):
         TwoStepRidge(kernel="rbf").fit(X, Y, tasks=T),
         TwoStepRidge().fit(sparse.csr_array(X), np.where(Y > 1, np.nan, Y), tasks=T),
         TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0]).fit(X, Y, tasks=T),
-        OnlineTwoStepRidge(feature_map=CanonicalProjection(2, random_state=0)).fit(X, Y),
+        OnlineTwoStepRidge(feature_map=np.eye(X.shape[1])[:, :2]).fit(X, Y),
         OnlineTwoStepRidge(feature_map=Landmarks(2, random_state=0)).fit(X, Y),
     ]
     contents, path, refused = [saved(model, tmp_path) for model in models], tmp_path / "mutated.dyad", []

@@ -3,50 +3,60 @@
 from __future__ import annotations
 
 import datetime
-import decimal
 import math
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, SettingKFold, TwoStepRidge, TwoStepRidgeCV, load, save
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    LearnedKernelRidge,
+    OnlineTwoStepRidge,
+    PairRegressor,
+    SettingKFold,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    load,
+    save,
+)
 from dyadlearn._state import Stored, stored_class
-from dyadlearn._tables import Ids
-from dyadlearn.exceptions import ModelFileError
+from dyadlearn._tables import Ids, Table
+from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels import Sum
 from dyadlearn.metrics import scorer
-from dyadlearn.store.values import _CODECS, _timestamp
+from dyadlearn.store.values import _CODECS
+
+pd = pytest.importorskip("pandas")
 
 X, Y = np.arange(6.0).reshape(3, 2), np.arange(9.0).reshape(3, 3) + 1.0
 
 # Any text that a Python string can hold, among it halves of surrogate pairs.
 TEXT = st.text(st.characters(codec=None), max_size=8)
 NUMBERS = st.integers() | st.floats() | st.booleans()
-DATES = st.dates() | st.datetimes() | st.datetimes(timezones=st.just(datetime.UTC))
 NUMPY = (
     st.integers(-(2**31), 2**31 - 1).map(np.int32)
     | st.floats(width=32).map(np.float32)
     | st.floats().map(np.float64)
-    | TEXT.map(np.str_)
+    | TEXT.filter(lambda text: not text.endswith("\x00")).map(np.str_)  # numpy drops them
     | st.booleans().map(np.bool_)
-    | st.integers(-(2**62), 2**62).map(lambda number: np.datetime64(number, "ns"))
 )
-SCALARS = st.none() | NUMBERS | TEXT | DATES | NUMPY | st.binary(max_size=4)
-IDS = st.recursive(SCALARS, lambda inner: st.tuples(inner) | st.tuples(inner, inner), max_leaves=4)
+SCALARS = st.none() | NUMBERS | TEXT | NUMPY
 PARAMETERS = st.recursive(
     SCALARS,
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.tuples(inner, inner)
-        | st.dictionaries(TEXT | st.integers() | st.just("$array"), inner, max_size=3)
+        | st.dictionaries(TEXT.filter(lambda text: not text.startswith("$")), inner, max_size=3)
     ),
     max_leaves=6,
 )
@@ -61,16 +71,11 @@ def exact(value):
     if isinstance(value, float | np.floating):
         # The bits of what is no number say nothing.
         return type(value), "nan" if math.isnan(value) else value.tobytes() if hasattr(value, "dtype") else value.hex()
-    if isinstance(value, np.datetime64):
-        return value.dtype, value.astype(int)
-    if isinstance(value, datetime.datetime):
-        return type(value), value, value.tzinfo, value.fold
     return type(value), value
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(labels=st.lists(IDS, min_size=3, max_size=3, unique=True), name=st.none() | TEXT)
-@example(labels=[np.str_("a\x00"), "a", np.str_("b")], name=None)
+@given(labels=st.lists(TEXT | st.integers(), min_size=3, max_size=3, unique=True), name=st.none() | TEXT)
 def test_ids_come_back_exactly(labels, name, round_trip):
     ids = Ids(tuple(labels), name)
     model = IndependentTaskRidge().fit(X, Y)
@@ -85,36 +90,6 @@ def test_ids_come_back_exactly(labels, name, round_trip):
 def test_parameters_come_back_exactly(value, round_trip):
     model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params={"value": value})
     assert exact(round_trip(model).kernel_params) == exact({"value": value})
-
-
-@pytest.mark.parametrize(
-    "moment",
-    ["2020-02-29", "2020-02-29T12:00:00.123456789", "2024-10-27T02:30:00+02:00", ("2024-07-01T10:00", "Asia/Tokyo")],
-)
-def test_timestamps_of_pandas_come_back_exactly(moment, round_trip):
-    pd = pytest.importorskip("pandas")
-    stamp = pd.Timestamp(moment) if isinstance(moment, str) else pd.Timestamp(moment[0], tz=moment[1])
-    model = IndependentTaskRidge().fit(X, Y)
-    model._grid = replace(model._grid, row_ids=Ids((stamp, 1, 2)))
-    found = round_trip(model)._grid.row_ids.labels[0]
-    assert (type(found), found, found.unit, str(found.tz)) == (type(stamp), stamp, stamp.unit, str(stamp.tz))
-
-
-def test_timestamps_that_would_change_are_refused(tmp_path):
-    pd = pytest.importorskip("pandas")
-    model = IndependentTaskRidge().fit(X, Y)
-    twice = pd.Timestamp("2024-10-27 02:30", tz="UTC").tz_convert("Europe/Paris") - pd.Timedelta(hours=1, minutes=30)
-    for stamp in (twice, pd.NaT):
-        model._grid = replace(model._grid, row_ids=Ids((stamp, 1, 2)))
-        with pytest.raises(ModelFileError, match=r"An id is of type .* use text, numbers, dates or tuples of them"):
-            save(model, tmp_path / "model.dyad")
-
-
-def test_a_forged_time_that_clocks_repeat_or_skip_is_refused():
-    pytest.importorskip("pandas")
-    for text in ("2024-10-27T02:30:00", "2024-03-31T02:30:00"):
-        with pytest.raises(ModelFileError, match=f"a time '{text}' that is no single time in Europe/Paris"):
-            _timestamp(text, "ns", "Europe/Paris")
 
 
 def test_arrays_among_parameters_keep_how_they_lie_in_memory(round_trip):
@@ -141,8 +116,7 @@ def test_arrays_among_parameters_keep_how_they_lie_in_memory(round_trip):
         assert found[name].flags.writeable
     assert found["columns"].flags.f_contiguous
     assert found["part"].flags.c_contiguous
-    assert found["gaps"].strides == (6 * 8, 2 * 8)
-    assert found["gaps in columns"].strides[0] == 2 * 8
+    assert found["gaps in columns"].flags.f_contiguous
 
 
 def test_no_two_arrays_have_the_same_name(round_trip):
@@ -209,24 +183,71 @@ def test_what_cannot_be_stored_is_refused_in_a_sentence(what, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+ODD_IDS = {
+    "dates": (pd.date_range("2026-01-01", periods=3), "Timestamp"),
+    "floats": (pd.Index([0.5, 1.5, 2.5]), "float"),
+    "whole floats": (pd.Index([1.0, 2.0, 3.0]), "float"),
+    "tuples": (pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]), "tuple"),
+    "mixed": (pd.Index(["a", 1, datetime.date(2026, 1, 1)]), "date"),
+    "truth values": (pd.Index([True, False, "a"], dtype=object), "bool"),
+}
+WITH_IDS = [IndependentTaskRidge, TwoStepRidge, KroneckerRidge, TwoStepRidgeCV, OnlineTwoStepRidge, LearnedKernelRidge]
+
+
+@pytest.mark.parametrize("Model", WITH_IDS)
+@pytest.mark.parametrize("what", ODD_IDS)
+def test_ids_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(Model, what):
+    ids, kind = ODD_IDS[what]
+    words = rf" has the id .* of type {kind}: ids must be text or whole numbers, so convert them, for example with"
+    with pytest.raises(IdError, match=f"The index of X{words}"):
+        Model().fit(pd.DataFrame(X, ids), Y, tasks=X)
+    with pytest.raises(IdError, match=f"The columns of Y{words}"):
+        Model().fit(X, pd.DataFrame(Y, columns=ids), tasks=X)
+    with pytest.raises(IdError, match=f"The index of tasks{words}"):
+        Model().fit(X, Y, tasks=pd.DataFrame(X, ids))
+
+
+@pytest.mark.parametrize("what", ODD_IDS)
+def test_ids_of_pairs_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(what):
+    ids, kind = ODD_IDS[what]
+    model = PairRegressor(KroneckerRidge(), instances=X, tasks=X)
+    words = rf"has the id .* of type {kind}: ids must be text or whole numbers"
+    with pytest.raises(IdError, match=f"The first column of pairs {words}"):
+        model.fit([(each, 0) for each in ids], [1.0, 2.0, 3.0])
+    with pytest.raises(IdError, match=f"The second column of pairs {words}"):
+        model.fit([(0, each) for each in ids], [1.0, 2.0, 3.0])
+
+
+def test_text_and_whole_numbers_of_any_kind_are_ids(round_trip):
+    for ids in (["a", 1, "b"], pd.Categorical(["a", "b", "c"]), pd.Index([1, 2, 3], dtype="int32")):
+        labels = pd.DataFrame(Y, pd.Index(ids))
+        assert round_trip(TwoStepRidge().fit(X, labels, tasks=X))._grid.row_ids.labels == tuple(ids)
+
+
+def test_frames_among_parameters_come_back_as_tables(round_trip):
+    frame = pd.DataFrame(X, ["a", "b", "c"], ["p", "q"])
+    model = PairRegressor(KroneckerRidge(), instances=frame, tasks=frame).fit([("a", "b"), ("c", "a")], [1.0, 2.0])
+    found = round_trip(model)
+    assert isinstance(found.instances, Table)
+    assert found.instances is found.tasks
+    pd.testing.assert_frame_equal(found.instances.to_frame(), frame)
+    np.testing.assert_array_equal(found.predict([("b", "b")]), model.predict([("b", "b")]))
+    again = clone(found).fit([("a", "b"), ("c", "a")], [1.0, 2.0])
+    np.testing.assert_array_equal(again.predict([("b", "b")]), model.predict([("b", "b")]))
+
+
 @pytest.mark.parametrize(
-    ("labels", "words"),
+    "value",
     [
-        ((decimal.Decimal(1), 2, 3), "An id is of type Decimal (Decimal('1')), which a model file cannot hold: use te"),
-        ((1j, 2, 3), "An id is of type complex (1j)"),
-        ((np.complex64(1), 2, 3), "An id is of type complex64 ("),
-        ((frozenset("a"), 2, 3), "An id is of type frozenset ("),
+        np.array(["a"]),
+        np.array([1j]),
+        np.array([1], dtype=np.longdouble),
+        np.array(["a", 1], dtype=object),
+        {1: 2},
+        b"a",
+        KFold(3),
     ],
 )
-def test_ids_that_cannot_be_stored_are_refused(labels, words, tmp_path):
-    model = IndependentTaskRidge().fit(X, Y)
-    model._grid = replace(model._grid, row_ids=Ids(labels))
-    with pytest.raises(ModelFileError) as caught:
-        save(model, tmp_path / "model.dyad")
-    assert words in str(caught.value)
-
-
-@pytest.mark.parametrize("value", [np.array(["a"]), np.array([1j]), np.array([1], dtype=np.longdouble), KFold(3)])
 def test_parameters_that_cannot_be_stored_are_refused(value, tmp_path):
     model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params={"value": value})
     with pytest.raises(ModelFileError, match=r"value is .*, which a model file cannot hold"):

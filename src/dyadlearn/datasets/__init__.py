@@ -7,8 +7,6 @@ from dyadlearn.datasets.debtags import debtags_kernels, load_debtags
 from dyadlearn.datasets.dyads import make_dyads
 from dyadlearn.datasets.hummingbird import load_hummingbird
 from dyadlearn.datasets.kiba import fetch_kiba
-from dyadlearn.datasets.lshtc import load_lshtc, load_lshtc3, read_hierarchy, read_libsvm_batches, scan_libsvm
-from dyadlearn.datasets.ratings import load_ratings
 from dyadlearn.datasets.yamanishi import fetch_yamanishi
 
 __all__ = [
@@ -18,11 +16,5 @@ __all__ = [
     "fetch_yamanishi",
     "load_debtags",
     "load_hummingbird",
-    "load_lshtc",
-    "load_lshtc3",
-    "load_ratings",
     "make_dyads",
-    "read_hierarchy",
-    "read_libsvm_batches",
-    "scan_libsvm",
 ]

@@ -419,5 +419,5 @@ def _members(group_of: np.ndarray, n_groups: int) -> tuple[np.ndarray, ...]:
 def _check_room(n_groups: int, d: int, like: Array) -> None:
     """Refuse Gram matrices that cannot fit in memory: before and after an update, and those it adds."""
     purpose = f"Keeping the statistics of {d} features for {n_groups} tasks that are observed for different instances"
-    mend = "compress the features with a feature_map such as CanonicalProjection"
+    mend = "compress the features with a feature_map such as Landmarks"
     check_memory(8.0 * 3 * n_groups * d**2, like, purpose, mend)

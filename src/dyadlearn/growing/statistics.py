@@ -264,7 +264,7 @@ def check_room(Phi: Array, Y: Array, tasks: Array | None) -> None:
     """Refuse statistics that cannot fit in memory: of features (l, d), labels (l, q) and tasks (q, r) or None."""
     d, width = Phi.shape[1], (Y if tasks is None else tasks).shape[1]
     # Statistics before and after an update, what it adds and what corrects that, an inverse and what is solved with.
-    mend = "compress the features with a feature_map such as CanonicalProjection"
+    mend = "compress the features with a feature_map such as Landmarks"
     check_memory(8 * (6 * d**2 + 5 * d * width), Y, f"Keeping the statistics of {d} features", mend)
 
 

@@ -5,11 +5,9 @@ from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, TwoStepR
 from dyadlearn.models.online import OnlineTwoStepRidge
 from dyadlearn.models.pair_kernel import PairKernelRidge
 from dyadlearn.models.pairs import PairRegressor
-from dyadlearn.models.projection import CanonicalProjection
 from dyadlearn.models.two_step_regressor import TwoStepRegressor
 
 __all__ = [
-    "CanonicalProjection",
     "IndependentTaskRidge",
     "KroneckerRidge",
     "OnlineTwoStepRidge",

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace
-from dyadlearn._checks import check_no_infinity, check_same_library
+from dyadlearn._checks import check_matrix, check_no_infinity, check_same_library
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.growing.columns import Columns
 from dyadlearn.growing.knowledge import Knowledge, Lesson
@@ -234,11 +234,11 @@ class GrowingModel(PairModel, stored=False):
     def _fit_maps(self, rows: Array, labels: Array, task_rows: Array | None) -> None:
         """Fit the feature maps that are not fitted yet."""
         if self.feature_map is not None:
-            self.feature_map_ = _fitted(self.feature_map, rows, labels)
+            self.feature_map_ = _fitted(self.feature_map, "feature_map", rows, labels)
         if self.task_feature_map is not None:
             if task_rows is None:
                 raise ValueError("task_feature_map needs the features of the tasks: fit with tasks=.")
-            self.task_feature_map_ = _fitted(self.task_feature_map, task_rows)
+            self.task_feature_map_ = _fitted(self.task_feature_map, "task_feature_map", task_rows)
 
     def _mapped(self, rows: Array) -> Array:
         """Return the features Φ of instances."""
@@ -257,6 +257,8 @@ def _own_ids(ids: Ids | None, given: Any) -> Ids | None:
     return None if type(index).__name__ == "RangeIndex" and index.name is None else ids
 
 
-def _fitted(transformer: Any, *data: Any) -> Any:
-    """Return a transformer that is fitted as it is, or a clone fitted on `data`."""
+def _fitted(transformer: Any, name: str, *data: Any) -> Any:
+    """Return a transformer that is fitted as it is, or a clone fitted on `data`; a linear map as a checked array."""
+    if not hasattr(transformer, "transform"):
+        return check_matrix(transformer, name)
     return transformer if is_fitted(transformer) else clone(transformer).fit(*data)

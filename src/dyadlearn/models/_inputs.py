@@ -10,7 +10,17 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, on_device, to_numpy
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    float_dtype,
+    is_foreign,
+    is_sparse,
+    matmul,
+    namespace,
+    on_device,
+    to_numpy,
+)
 from dyadlearn._checks import check_matrix, check_memory, fits_in_memory, reading_numbers
 from dyadlearn._codes import Column
 from dyadlearn._estimates import SideSize
@@ -328,8 +338,12 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def mapped(rows: Array, feature_map: Any, name: str) -> Array:
-    """Return the features that a fitted map makes of rows; messages call it by `name`."""
-    return check_matrix(feature_map.transform(rows), f"What {name} returns", accept_sparse=True)
+    """Return the features that a fitted map, or a matrix (p, d), makes of rows; messages call it by `name`."""
+    if hasattr(feature_map, "transform"):
+        return check_matrix(feature_map.transform(rows), f"What {name} returns", accept_sparse=True)
+    if feature_map.shape[0] != rows.shape[1]:
+        raise ValueError(f"{name} has {feature_map.shape[0]} rows, expected {rows.shape[1]}: one for each feature.")
+    return matmul(rows, feature_map)
 
 
 def check_n_features(rows: Array, model: Any) -> None:

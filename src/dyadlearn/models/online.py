@@ -89,10 +89,10 @@ class OnlineTwoStepRidge(GrowingModel):
         regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both; without features of
         the tasks each task has a constant of its own. False is the model of the paper, for labels whose zero means
         something. It counts from the next `fit`.
-    feature_map, task_feature_map : transformer, default=None
+    feature_map, task_feature_map : transformer or array of shape (p, d), default=None
         What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
-        `Landmarks`, `CanonicalProjection` or any of scikit-learn's. One that is fitted is used as it is; of any
-        other a clone is fitted on the first batch. None takes the features as they come.
+        `Landmarks` or any of scikit-learn's. One that is fitted is used as it is; of any other a clone is fitted on
+        the first batch. An array is a linear map: rows are multiplied by it. None takes the features as they come.
     solver : {"auto", "woodbury", "cholesky"}, default="auto"
         How coefficients follow new data: by changing an inverse (Woodbury's identity, for fewer new rows than
         features), by factorising the accumulated Gram matrix, or by the cheaper of the two. The answers are the same.
@@ -116,7 +116,7 @@ class OnlineTwoStepRidge(GrowingModel):
         Number of instances and of tasks that are learnt and not forgotten.
     statistics_ : Statistics, or Columns from the first hole on
         What is known of the data.
-    feature_map_, task_feature_map_ : transformer
+    feature_map_, task_feature_map_ : transformer or array
         The fitted feature maps, where there are any.
     n_features_in_ : int
         Number of columns of `X`.

@@ -24,7 +24,7 @@ from dyadlearn._array import (
 )
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
-from dyadlearn._tables import Ids, is_whole, read_table
+from dyadlearn._tables import Ids, check_id_types, is_whole, read_table
 from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.labels import averaged_pairs, read_numbers
 from dyadlearn.models._base import PairwiseRidge
@@ -151,6 +151,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
         found = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
+        check_id_types(found.instances, "The first column of pairs")
+        check_id_types(found.tasks, "The second column of pairs")
         instances, tasks = self._tables(model)
         X = instances.looked_up(found.instances, found.instances)
         T = None if tasks is None else tasks.looked_up(found.tasks, found.tasks)

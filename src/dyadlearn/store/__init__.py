@@ -33,7 +33,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, one that chooses its regularisation, \
-            PairRegressor, OnlineTwoStepRidge, CanonicalProjection or Landmarks
+            PairRegressor, OnlineTwoStepRidge or Landmarks
         Fitted. Arrays of other libraries than numpy are stored as those of numpy.
     path : str or path
         Where to.

@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -29,10 +29,12 @@ from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import check_file
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 
-__all__ = ["VERSION", "check_container", "read_checksum", "read_container", "write_container"]
+__all__ = ["OLDEST", "VERSION", "check_container", "read_checksum", "read_container", "write_container"]
 
-#: The format that is written and read.
+#: The format that is written.
 VERSION = 4
+#: The oldest format that is read. For each from here on, ``tests/store/data`` holds a file.
+OLDEST = 4
 
 _START = b'{"__metadata__":{"format":"dyadlearn","version":"'
 _HEAD = re.compile(re.escape(_START) + rb'(\d{1,9})"(?:,"checksum":"([0-9a-f]{64})","header":")?')
@@ -102,9 +104,10 @@ def write_container(
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
-        for part in _parts(head, (array for _, array in ordered)):
-            digest.update(part)
-            file.write(part)
+        for part in (len(head).to_bytes(8, "little"), head, *(array for _, array in ordered)):
+            content = _bytes(part) if isinstance(part, np.ndarray) else part
+            digest.update(content)
+            file.write(content)
         file.seek(8 + head.index(_NO_CHECKSUM.encode()))
         file.write(digest.hexdigest().encode())
         file.flush()
@@ -112,20 +115,9 @@ def write_container(
             check(Path(file.name))
 
 
-def _parts(head: bytes, arrays: Iterable[np.ndarray]) -> Iterator[bytes | memoryview]:
-    """Yield a file piece by piece; of the arrays that must be copied there is one copy at a time."""
-    yield len(head).to_bytes(8, "little")
-    yield head
-    yield from _contents(arrays)
-
-
-def _contents(arrays: Iterable[np.ndarray]) -> Iterator[memoryview]:
-    for array in arrays:
-        yield _bytes(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")))
-
-
 def _bytes(array: np.ndarray) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+    """Return the bytes of an array as a file has them, without a copy where they lie so in memory."""
+    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
 
 
 def read_checksum(path: Path) -> str | None:
@@ -187,7 +179,7 @@ def check_container(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
     with open(path, "rb") as file:
         _, _, header, forms = _read_tables(file, size, path)
         for name in forms:
-            content = np.frombuffer(next(_contents([arrays[name]])), np.uint8)
+            content = np.frombuffer(_bytes(arrays[name]), np.uint8)
             for first in range(0, len(content), _CHUNK):
                 part = content[first : first + _CHUNK]
                 if not np.array_equal(np.frombuffer(file.read(len(part)), np.uint8), part):
@@ -207,12 +199,12 @@ def _read_tables(
             f"{path} is in format {version} of a newer dyadlearn, and this one reads formats up to {VERSION}: "
             "upgrade dyadlearn."
         )
-    if 0 < version < VERSION:
+    if 0 < version < OLDEST:
         raise ModelFileError(
-            f"{path} is in format {version} of an older dyadlearn, which this one does not read: fit the model "
-            "again and save it."
+            f"{path} is in format {version} of an older dyadlearn, and this one reads formats from {OLDEST} on: fit "
+            "the model again and save it."
         )
-    if found is None or found[2] is None or version < 1:
+    if found is None or found[2] is None:
         raise _damaged(path, "its head does not begin as one does")
     try:
         tables = json.loads(head)

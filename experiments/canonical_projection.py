@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from dyadlearn._array import is_sparse, refuse_mask, row_blocks
-from dyadlearn._checks import check_whole
-from dyadlearn._state import Stored, StoredEstimator, is_shaped
-from dyadlearn.models._inputs import check_labels_given
-from dyadlearn.models._model import all_or_nothing
+from dyadlearn._array import row_blocks
 
 __all__ = ["CanonicalProjection"]
 
@@ -25,7 +21,7 @@ __all__ = ["CanonicalProjection"]
 _NEGLIGIBLE = 1e-7
 
 
-class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CanonicalProjection(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Project features on the orthogonal directions that vary most with the labels.
 
     The columns of :math:`\mathbf{V}` are the leading left singular vectors of the covariance between features and
@@ -37,7 +33,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
     so that among all unit vectors :math:`\mathbf{v}` orthogonal to those before, each is the one whose component
     :math:`\mathbf{Xv}` has the largest variance times the sum of its squared correlations with all labels. A rare
     label counts as much as a frequent one. The features are
-    :math:`(\mathbf{x}-\bar{\mathbf{x}})^\top\mathbf{V}` and, where it is asked for, a constant 1.
+    :math:`(\mathbf{x}-\bar{\mathbf{x}})^\top\mathbf{V}`.
 
     Features and labels may be sparse and come in any number of chunks: only :math:`\mathbf{X}^\top\mathbf{Y}` is kept,
     as a sparse matrix, and sums. The singular value decomposition is randomised, works on blocks of it, and never forms
@@ -47,8 +43,6 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
     ----------
     n_components : int, default=100
         Number k of components; there are no more than labels, and none whose singular value is zero.
-    intercept : bool, default=False
-        Whether to add a constant feature, for a model that has no intercept of its own and penalises this one.
     n_oversamples : int, default=10
         Number of directions that are followed beside the wanted ones.
     n_iter : int, default=3
@@ -62,10 +56,6 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         :math:`\mathbf{V}^\top`.
     singular_values_ : array of shape (k,)
         :math:`\boldsymbol\sigma`, from large to small.
-    mean_ : array of shape (p,)
-        :math:`\bar{\mathbf{x}}`.
-    n_seen_ : int
-        Number of rows that were seen.
     n_features_in_ : int
         Number p of features.
 
@@ -73,7 +63,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
     --------
     >>> import numpy as np
     >>> from scipy import sparse
-    >>> from dyadlearn import CanonicalProjection
+    >>> from canonical_projection import CanonicalProjection
     >>> X = sparse.csr_array([[1.0, 1, 0], [1, 0, 0], [0, 1, 1], [0, 0, 1]])  # the second feature says nothing
     >>> Y = sparse.csr_array([[1.0, 0], [1, 0], [0, 1], [0, 1]])
     >>> projection = CanonicalProjection(1).fit(X, Y)
@@ -85,19 +75,15 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
 
     _seen: _Seen
 
-    _shapes: ClassVar[Mapping[str, str]] = {"_seen.x_sum": "n_features_in_"}
-
     def __init__(
         self,
         n_components: int = 100,
         *,
-        intercept: bool = False,
         n_oversamples: int = 10,
         n_iter: int = 3,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.intercept = intercept
         self.n_oversamples = n_oversamples
         self.n_iter = n_iter
         self.random_state = random_state
@@ -114,8 +100,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         -------
         self
         """
-        with all_or_nothing(self):
-            self._seen = self._read(X, y, reset=True)
+        self._seen = self._read(X, y, reset=True)
         return self
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -131,9 +116,8 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         self
         """
         first = not self.__sklearn_is_fitted__()
-        with all_or_nothing(self):
-            chunk = self._read(X, y, reset=first)
-            self._seen = chunk if first else self._seen.plus(chunk)
+        chunk = self._read(X, y, reset=first)
+        self._seen = chunk if first else self._seen.plus(chunk)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -145,17 +129,14 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
 
         Returns
         -------
-        array of shape (n, k), with a constant (n, k + 1)
+        array of shape (n, k)
         """
         check_is_fitted(self)
         rows = self._rows(X, reset=False)
         V = self._seen.directions[0]
         # Of one precision with V: a product of two would make a copy of all of V.
         features = rows.astype(V.dtype, copy=False) @ V
-        features -= self._seen.centre
-        if not self.intercept:
-            return np.asarray(features)
-        return np.hstack([features, np.ones((features.shape[0], 1), dtype=features.dtype)])
+        return np.asarray(features - self._seen.centre)
 
     @property
     def components_(self) -> np.ndarray:
@@ -169,22 +150,6 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         check_is_fitted(self)
         return self._seen.directions[1]
 
-    @property
-    def mean_(self) -> np.ndarray:
-        """Mean of the features, shape (p,)."""
-        check_is_fitted(self)
-        return self._seen.x_mean
-
-    @property
-    def n_seen_(self) -> int:
-        """Number of rows that were seen."""
-        check_is_fitted(self)
-        return self._seen.n_rows
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self._seen.directions[0].shape[1]) + int(self.intercept)
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_seen")
 
@@ -197,17 +162,11 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
         return tags
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
-        given = refuse_mask(X, "X")
-        return validate_data(self, given, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> _Seen:
         """Return what a chunk says, with the parameters that are set."""
-        for name, least in (("n_components", 1), ("n_oversamples", 0), ("n_iter", 0)):
-            check_whole(getattr(self, name), name, least)
-        check_labels_given(y, self, "")
-        labels = check_array(
-            refuse_mask(y, "y"), accept_sparse="csr", dtype=[np.float64, np.float32], ensure_2d=False, input_name="y"
-        )
+        labels = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_2d=False, input_name="y")
         labels = labels.reshape(-1, 1) if labels.ndim == 1 else labels
         rows = self._rows(X, reset=reset)
         if rows.shape[0] != labels.shape[0]:
@@ -223,7 +182,7 @@ class CanonicalProjection(StoredEstimator, ClassNamePrefixFeaturesOutMixin, Tran
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen(Stored):
+class _Seen:
     """Sums over rows, and the directions they lead to.
 
     `parts` are sparse matrices (p, q) whose sum is XᵀY: chunks are added to each other first, and to the large sum of
@@ -239,20 +198,6 @@ class _Seen(Stored):
     n_oversamples: int
     n_iter: int
     seed: int
-
-    _kept: ClassVar[tuple[str, ...]] = ("directions",)
-    _shapes: ClassVar[Mapping[str, str]] = {"x_sum": "p", "y_sum": "q", "y_squares": "q"}
-
-    def _fits(self) -> bool:
-        V, values = vars(self).get("directions", (None, None))
-        return (
-            len(self.parts) > 0
-            and self.n_components > 0
-            and min(self.n_oversamples, self.n_iter) >= 0
-            and all(is_sparse(part) and part.shape == (self.x_sum.size, self.y_sum.size) for part in self.parts)
-            and is_shaped(V, self.x_sum.size, None)
-            and is_shaped(values, None if V is None else V.shape[1])
-        )
 
     def plus(self, chunk: _Seen) -> _Seen:
         parts = [*self.parts, *chunk.parts]

@@ -1,0 +1,93 @@
+"""The loaders of the experiments, on small archives: web pages in a hierarchy, and ratings with graphs."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from dyadlearn.exceptions import DataFileError
+from sweeps import lines, over
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+with pytest.MonkeyPatch.context() as patch:
+    patch.syspath_prepend(str(EXPERIMENTS))
+    load_lshtc = importlib.import_module("lshtc").load_lshtc
+    load_ratings = importlib.import_module("ratings").load_ratings
+
+
+def write_pages(folder, edges="parent\tchild\n1\t29\n1\t33\n", **changes):
+    part = {"y": [33, 29], "data": [2, 1, 3], "indices": [0, 2, 1], "indptr": [0, 2, 3]}
+    arrays = {f"{name}_{key}": part[key] for name in ("train", "validation", "test") for key in part}
+    arrays = {"feature_ids": [172, 179, 236]} | arrays | changes
+    np.savez(folder / "task2.npz", **{key: value for key, value in arrays.items() if value is not None})
+    (folder / "edges.tsv.gz").write_bytes(gzip.compress(edges.encode()))
+    return folder
+
+
+def test_pages(tmp_path):
+    data = load_lshtc(write_pages(tmp_path))
+    assert_array_equal(data.X.toarray(), [[2, 0, 1], [0, 3, 0]] * 3)
+    assert_array_equal(data.Y.toarray(), [[0, 1], [1, 0]] * 3)
+    assert_array_equal(data.splits["validation"], [2, 3])
+    assert_array_equal(data.edges, [[1, 29], [1, 33]])
+
+
+@over(
+    lines(
+        "changes message",
+        ({"test_y": None}, "task2.npz lacks the arrays test_y: found feature_ids, train_y"),
+        ({"train_indices": [0, 3, 1]}, r"the part 'train' is no sparse matrix of shape \(2, 3\)"),
+        ({"edges": "parent\tchild\n1\t29\n"}, "1 categories are not in edges.tsv.gz, such as 33"),
+    )
+)
+def test_malformed_pages(tmp_path, changes, message):
+    write_pages(tmp_path, **changes)
+    with pytest.raises(DataFileError, match=message):
+        load_lshtc(tmp_path)
+
+
+def test_missing_files(tmp_path):
+    with pytest.raises(FileNotFoundError, match="task2.npz, edges.tsv .*lshtc1_dryrun.*data_home= .*DYADLEARN_DATA"):
+        load_lshtc(tmp_path)
+    with pytest.raises(FileNotFoundError, match="douban.npz .*monti"):
+        load_ratings("douban", data_home=tmp_path)
+
+
+def test_the_real_pages(shared_data):
+    data = load_lshtc(shared_data)
+    assert {name: len(rows) for name, rows in data.splits.items()} == {"train": 4463, "validation": 1860, "test": 1858}
+    assert data.X.shape == (8181, 27129)
+    assert data.Y.shape == (8181, 1139)
+    assert_array_equal(data.Y.sum(axis=1), 1)
+    assert data.edges.shape == (2377, 2)
+
+
+RATINGS = {
+    "train_user": [0, 1],
+    "train_item": [2, 0],
+    "train_rating": [4.0, 1.5],
+    "test_user": [1],
+    "test_item": [1],
+    "test_rating": [5.0],
+    "users_edges": [[0, 1]],
+}
+
+
+def test_ratings(tmp_path):
+    np.savez(tmp_path / "douban.npz", **RATINGS)
+    data = load_ratings("douban", data_home=tmp_path)
+    assert_array_equal(data.Y, [[np.nan, np.nan, 4], [1.5, np.nan, np.nan]])
+    assert_array_equal(data.Y_test, [[np.nan, np.nan, np.nan], [np.nan, 5, np.nan]])
+    assert_array_equal(data.instance_edges, [[0, 1]])
+    assert data.task_edges is None
+
+
+def test_a_rating_in_both_parts(tmp_path):
+    np.savez(tmp_path / "douban.npz", **RATINGS | {"test_item": [0]})
+    with pytest.raises(DataFileError, match="1 cells are in both parts, such as user 1 and movie 0"):
+        load_ratings("douban", data_home=tmp_path)
