@@ -15,6 +15,7 @@ import gc
 import os
 import re
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,8 +27,19 @@ from measuring import versions
 from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _checks, landscape
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    TwoStepRidge,
+    _memory,
+    landscape,
+    load,
+    read_features,
+    save,
+)
 from dyadlearn.exceptions import NotEnoughMemoryError
+from dyadlearn.labels import to_grid
 
 Work = Callable[[], object]
 # Arrays of this many bytes or more are given back at once.
@@ -36,15 +48,18 @@ UNITS = {"MiB": 2**20, "GiB": 2**30}
 
 
 def told(work: Work) -> float:
-    """Return the bytes that the library says it needs."""
-    with mock.patch.object(_checks, "available_memory", return_value=0):
-        try:
-            work()
-        except NotEnoughMemoryError as error:
-            found = re.search(r"about ([\d.]+) (\w+)", str(error))
-            assert found is not None
-            return float(found[1]) * UNITS[found[2]]
-    return float("nan")
+    """Return the most bytes that the library says it needs in any of its steps."""
+    need = 0.0
+    while True:
+        with mock.patch.object(_memory, "available_memory", return_value=1.01 * need):
+            try:
+                work()
+            except NotEnoughMemoryError as error:
+                found = re.search(r"about ([\d.]+) (\w+)", str(error))
+                assert found is not None
+                need = max(float(found[1]), need / UNITS[found[2]] + 0.05) * UNITS[found[2]]
+            else:
+                return need
 
 
 def taken(work: Work) -> float:
@@ -207,11 +222,37 @@ def others(draw: Problems) -> Iterator[tuple[str, Work]]:
     yield "predict, few tasks", partial(model.predict, new, tasks=tasks[:10])
 
 
+def places(draw: Problems) -> Iterator[tuple[str, Work]]:
+    """Yield one piece of work for each kind of place where memory is checked."""
+    K, G, Y = draw(6, 6)
+    X, alphas = draw.features(20, 1), 10.0 ** np.arange(-3.0, 3.0)
+    two = pair_models()["two-step"]
+    with tempfile.TemporaryDirectory() as folder:
+        np.savez_compressed(archive := Path(folder, "x.npz"), x=Y, ids=[f"row {row}" for row in range(len(Y))])
+        save(TwoStepRidge(kernel="precomputed").fit(K, Y), model := Path(folder, "model.dyad"))
+        yield "read: an archive", partial(read_features, archive)
+        yield "read: a model", partial(load, model)
+    cells = np.stack([np.arange(len(X)), np.arange(len(X))], axis=1)
+    yield "densify: a long table", partial(to_grid, cells, np.ones(len(cells)))
+    rbf = TwoStepRidge(kernel="rbf").fit(X[: len(Y)], Y)
+    yield "kernel: predict", partial(rbf.predict, X)
+    yield "decompose: fit", partial(two.fit, K, Y[:, :9], tasks=G[:9, :9])
+    yield "solve: fit", partial(two.fit, K, Y, tasks=G)
+    yield "solve: fit with missing labels", partial(two.fit, K, draw.holes(Y, 0.2), tasks=G)
+    fitted = pair_models()["two-step"].fit(K, (Y > 0) * 1.0, tasks=G)
+    yield "stack: landscape", partial(landscape, fitted, alphas, alphas, "B", "roc_auc", progress=False)
+    holes = pair_models()["two-step"].fit(K, draw.holes(Y, 0.2), tasks=G)
+    yield "folds: hold-out with missing labels", partial(holes.holdout, "B", groups=np.arange(len(Y)) % 5)
+    wide = draw.features(9, 6)
+    yield "statistics: online", partial(OnlineTwoStepRidge().fit, wide, np.ones((len(wide), 2)))
+
+
 def main() -> None:
     """Print one line for each piece of work."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=float, default=1.0, help="sides of grids are so many times some hundred rows")
     parser.add_argument("--only", default="", help="only work whose name has this in it")
+    parser.add_argument("--places", action="store_true", help="one piece of work for each kind of place alone")
     given = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in SETTING.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **SETTING})
@@ -219,7 +260,7 @@ def main() -> None:
     warm_up()
     draw = Problems(given.size)
     print(f"  {'':<52} {'told':>8} {'taken':>8}  MiB   ratio")
-    for kind in (fits, holdouts, others):
+    for kind in (places,) if given.places else (fits, holdouts, others):
         for name, work in kind(draw):
             if given.only in name:
                 estimate, found = told(work), taken(work)

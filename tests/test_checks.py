@@ -11,19 +11,16 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dyadlearn import _checks
 from dyadlearn._checks import (
     check_alpha,
     check_choice,
     check_count,
     check_labels,
     check_matrix,
-    check_memory,
     check_real,
     check_same_library,
 )
-from dyadlearn.exceptions import NotEnoughMemoryError
-from sweeps import every, lines, over
+from sweeps import every, over
 
 MATRIX = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
 
@@ -193,46 +190,3 @@ def test_different_libraries_are_named():
     strict = pytest.importorskip("array_api_strict")
     with pytest.raises(TypeError, match="one library, found X of numpy, Y of array_api_strict: convert"):
         check_same_library({"X": MATRIX, "Y": strict.asarray(MATRIX), "tasks": None})
-
-
-# --- memory ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def free(monkeypatch):
-    """Pretend that so many bytes are free."""
-
-    def pretend(count):
-        monkeypatch.setattr(_checks, "available_memory", lambda like: count)
-
-    return pretend
-
-
-def test_what_fits_passes(free):
-    free(1000)
-    check_memory(1000, MATRIX, "Fitting")
-
-
-def test_where_nobody_tells_nothing_is_refused(free):
-    free(None)
-    check_memory(2**80, MATRIX, "Fitting")
-
-
-@over(
-    lines(
-        "need have said",
-        (2**30 * 12, 2**30 * 3, "about 12.0 GiB of memory, but only 3.0 GiB are free"),
-        (2**20 * 250, 2**19, "about 250.0 MiB of memory, but only 0.5 MiB are free"),
-    )
-)
-def test_the_estimate_is_in_the_message(free, need, have, said):
-    free(have)
-    with pytest.raises(NotEnoughMemoryError) as caught:
-        check_memory(need, MATRIX, "Fitting a grid")
-    assert str(caught.value).startswith(f"Fitting a grid needs {said}: use fewer rows")
-    assert isinstance(caught.value, MemoryError)
-
-
-def test_the_memory_of_this_machine_is_known(library):
-    with pytest.raises(NotEnoughMemoryError):
-        check_memory(2**80, library.asarray(MATRIX), "Everything")

@@ -6,10 +6,12 @@ import os
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dyadlearn import _memory
-from dyadlearn._memory import cgroup_memory, host_memory, machine_memory, process_memory
+from dyadlearn._memory import available_memory, cgroup_memory, check_memory, host_memory, machine_memory, process_memory
+from dyadlearn.exceptions import NotEnoughMemoryError
 from sweeps import lines, over
 
 GIB = 2**30
@@ -139,3 +141,38 @@ def test_it_is_not_read_for_every_small_problem(monkeypatch):
     monkeypatch.setattr(_memory, "_FRESH", 60.0)
     monkeypatch.setattr(_memory, "_read", lambda path: pytest.fail("read again"))
     host_memory()
+
+
+@pytest.fixture
+def free(monkeypatch):
+    """Pretend that so many bytes are free."""
+    return lambda count: monkeypatch.setattr(_memory, "host_memory", lambda: count)
+
+
+def test_what_fits_passes_and_where_nothing_is_known_everything_does(free):
+    free(1000)
+    check_memory(1000, np.empty(0), "Fitting")
+    free(None)
+    check_memory(2**80, np.empty(0), "Fitting")
+
+
+@over(
+    lines(
+        "need have said",
+        (2**30 * 12, 2**30 * 3, "about 12.0 GiB of memory, but only 3.0 GiB are free"),
+        (2**20 * 250, 2**19, "about 250.0 MiB of memory, but only 0.5 MiB are free"),
+    )
+)
+def test_the_estimate_is_in_the_message(free, need, have, said):
+    free(have)
+    with pytest.raises(NotEnoughMemoryError) as caught:
+        check_memory(need, np.empty(0), "Fitting a grid")
+    assert str(caught.value).startswith(f"Fitting a grid needs {said}: use fewer rows")
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_the_memory_of_this_machine_is_known(library):
+    free = available_memory(library.asarray(np.ones((2, 2))))
+    assert free is None or 2**20 < free < 2**50
+    with pytest.raises(NotEnoughMemoryError):
+        check_memory(2**80, library.asarray(np.ones((2, 2))), "Everything")

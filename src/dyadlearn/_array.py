@@ -17,8 +17,6 @@ import array_api_compat
 import numpy as np
 from scipy import linalg, sparse
 
-from dyadlearn._memory import host_memory
-
 # An array of any library; its shape is told by the docstring of each function. Not Any alone, from which a declared
 # field could not be told at run time (`dyadlearn._state`).
 Array = Annotated[Any, "array"]
@@ -27,12 +25,12 @@ __all__ = [
     "Array",
     "Scatter",
     "as_array_of",
-    "available_memory",
     "cast",
     "cholesky",
     "copied",
     "dense",
     "detached",
+    "device_memory",
     "double",
     "drawn",
     "eigh",
@@ -524,8 +522,8 @@ def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slic
         yield slice(start, min(start + step, n_rows))
 
 
-def available_memory(like: Array) -> int | None:
-    """Return the bytes free where `like` lives, or None where nobody tells."""
+def device_memory(like: Array) -> int | None:
+    """Return the bytes that are free on the GPU where `like` lives, or None where it is on no GPU."""
     if array_api_compat.is_torch_array(like) and like.device.type == "cuda":
         import torch
 
@@ -534,4 +532,4 @@ def available_memory(like: Array) -> int | None:
         import cupy
 
         return int(cupy.cuda.runtime.memGetInfo()[0])
-    return host_memory()
+    return None

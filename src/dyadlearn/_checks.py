@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from dyadlearn._array import Array, available_memory, detached, is_foreign, library, namespace, refuse_mask
-from dyadlearn.exceptions import NotEnoughMemoryError
+from dyadlearn._array import Array, detached, is_foreign, library, namespace, refuse_mask
 
 __all__ = [
     "DEFAULT_ALPHAS",
@@ -24,23 +23,17 @@ __all__ = [
     "check_flag",
     "check_labels",
     "check_matrix",
-    "check_memory",
     "check_no_infinity",
     "check_not_empty",
     "check_range",
     "check_real",
     "check_same_library",
     "check_whole",
-    "fits_in_memory",
     "reading_numbers",
 ]
 
 #: The grid of the paper: 10⁻⁷ … 10⁶.
 DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
-
-
-# What makes a problem of kernels smaller.
-_LESS = "use fewer rows, or a linear kernel on fewer features than rows"
 
 
 def check_alpha(value: Any, name: str) -> float:
@@ -200,25 +193,3 @@ def check_same_library(arrays: dict[str, Any]) -> None:
     if len(set(found.values())) > 1:
         listed = ", ".join(f"{name} of {owner}" for name, owner in found.items())
         raise TypeError(f"All inputs must be arrays of one library, found {listed}: convert them first.")
-
-
-def check_memory(need: float, like: Array, purpose: str, mend: str = _LESS) -> None:
-    """Refuse a computation whose estimated `need` in bytes exceeds what is free where `like` lives.
-
-    The message begins with its `purpose` and ends with what can be done.
-    """
-    free = available_memory(like)
-    if free is not None and need > free:
-        raise NotEnoughMemoryError(
-            f"{purpose} needs about {_bytes(need)} of memory, but only {_bytes(free)} are free: {mend}."
-        )
-
-
-def fits_in_memory(need: float, like: Array) -> bool:
-    """Tell whether so many bytes are free where `like` lives, as far as anybody can tell."""
-    free = available_memory(like)
-    return free is None or need <= free
-
-
-def _bytes(count: float) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"

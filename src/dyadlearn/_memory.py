@@ -1,35 +1,197 @@
-"""How much memory is free to us: of the machine, of the control groups we run in, of the limits of the process.
+"""Memory: how much is free where an array lives, and what each step of a computation takes at its peak.
 
-Everything is read from the small files in which Linux says so; other systems tell less. Each function takes the folder
-that stands for the root of the file system.
+What is free is that of the machine, of the control groups that the process runs in and of its limits, or of the GPU.
+Linux tells this in small files; other systems tell less.
+
+`check_memory` is called before the work at seven kinds of places: where files are read and sparse data become dense,
+where kernels are computed, decomposed and solved with, where grids are stacked, where folds are solved again, and where
+statistics of a stream are kept. The counts of numbers are upper bounds, at most about twice the real peak
+(``python benchmarks/memory.py`` compares them).
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
-__all__ = ["cgroup_memory", "host_memory", "machine_memory", "process_memory"]
+from dyadlearn._array import Array, device_memory
+from dyadlearn.exceptions import NotEnoughMemoryError
+
+__all__ = [
+    "SideSize",
+    "available_memory",
+    "cgroup_memory",
+    "check_memory",
+    "fits_in_memory",
+    "holdout_numbers",
+    "host_memory",
+    "machine_memory",
+    "process_memory",
+    "solve_numbers",
+]
 
 _ROOT = Path("/")
-# No process fills much memory in so many seconds, and a loop over small problems must not read files all the time.
+# What is free is read again after so many seconds, so that a loop over small problems does not read files all the time.
 _FRESH = 0.1
 _last: tuple[float, int | None] = (float("-inf"), None)
 
-# Version 1 says so where there is no limit: as many bytes as fit in a signed number, in whole pages.
+# Version 1 of control groups writes a number of this size where there is no limit.
 _NO_LIMIT = 2**62
 
-# Of one version of control groups each: limit, use, and where the statistics name what is cached of files.
+# Of each version of control groups: limit, use, and the names of what is cached of files.
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
     2: ("memory.max", "memory.current", ("inactive_file", "active_file")),
 }
 
+# How a problem of kernels becomes smaller.
+_LESS = "use fewer rows, or a linear kernel on fewer features than rows"
+
+
+def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) -> None:
+    """Raise `NotEnoughMemoryError` if a computation needs more bytes than are free where `like` lives.
+
+    The message begins with the `purpose` and ends with the `remedy`.
+    """
+    free = available_memory(like)
+    if free is not None and need > free:
+        raise NotEnoughMemoryError(
+            f"{purpose} needs about {_bytes(need)} of memory, but only {_bytes(free)} are free: {remedy}."
+        )
+
+
+def fits_in_memory(need: float, like: Array) -> bool:
+    """Return whether so many bytes are free where `like` lives, as far as this is known."""
+    free = available_memory(like)
+    return free is None or need <= free
+
+
+def _bytes(count: float) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"
+
+
+# What steps take, in numbers -----------------------------------------------------------------------
+
+
+class SideSize(NamedTuple):
+    """The size of a side that is to be decomposed.
+
+    Attributes
+    ----------
+    n_rows, n_columns : int
+        Of what was given: d features, or n kernel values.
+    form : {"gram", "kernel", "features", "wide", "sparse"}
+        A given kernel, a kernel function of features, or a linear kernel of dense features, fewer than rows or not, or
+        of sparse ones.
+    """
+
+    n_rows: int
+    n_columns: int
+    form: str
+
+    @property
+    def rank(self) -> int:
+        """Number of eigenvectors: n in the dual, in the primal no more than d."""
+        return self.n_columns if self.form in ("features", "sparse") else self.n_rows
+
+    @property
+    def decomposing(self) -> int:
+        """Numbers while the side is decomposed: the kernel, its eigenvectors and the workspace of LAPACK."""
+        n, d = self.n_rows, self.n_columns
+        return {
+            "gram": 6 * n * n,
+            "kernel": 7 * n * n + n * d,
+            "sparse": 7 * d * d,
+            "wide": 9 * n * n + 4 * n * d,
+            "features": 4 * n * d + 7 * d * d,
+        }[self.form]
+
+    @property
+    def kept(self) -> int:
+        """Numbers that are kept once it is decomposed."""
+        n, d = self.n_rows, self.n_columns
+        return {
+            "gram": n * n,
+            "kernel": n * n + n * d,
+            "sparse": d * d,
+            "wide": 3 * n * n + n * d,
+            "features": n * d + d * d,
+        }[self.form]
+
+
+def solve_numbers(
+    shape: tuple[int, int], ranks: Sequence[int], *, coupled: bool, complete: bool, weighted: bool = False
+) -> float:
+    """Return the numbers that solving for the coefficients takes, the labels included.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Of the grid of labels.
+    ranks : one or two of int
+        Numbers of eigenvectors of the sides.
+    coupled : bool
+        Whether the labels of all tasks are one system.
+    complete : bool
+        Whether all labels are observed and none has a weight, so that there is a closed form.
+    weighted : bool
+    """
+    (m, q), k, r = shape, ranks[0], ranks[-1]
+    rotated = k * r if coupled else k * q
+    if complete:
+        return 2.0 * m * q + 3.0 * max(k * q, rotated) + m * k + coupled * q * r
+    # Conjugate gradients keep several grids; tasks on their own are solved one after the other.
+    grids = (9.0 if coupled else 7.0) * (2.0 if weighted else 1.0)
+    sides = sum(1.5 * n * rank + min(n, 2 * rank) ** 2 for n, rank in zip(shape, ranks, strict=False))
+    return grids * m * q + 6.0 * rotated * coupled + sides
+
+
+def holdout_numbers(
+    shape: tuple[int, int],
+    ranks: Sequence[int],
+    n_grids: tuple[float, float],
+    *,
+    largest_group: int = 1,
+    n_stacked: int = 1,
+) -> float:
+    """Return the numbers that leaving out of complete labels by a closed form takes.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Of the grid of labels.
+    ranks : one or two of int
+        Numbers of eigenvectors of the sides.
+    n_grids : (float, float)
+        How many grids the model holds at once, and how many that are rotated by one side.
+    largest_group : int, default=1
+        Rows that leave together.
+    n_stacked : int, default=1
+        Number of grids that are left out of together.
+    """
+    m, q = shape
+    # Squared eigenvectors come in blocks; groups are predicted one by one and put in order at the end.
+    squares = max(min(n * rank, 2**23) for n, rank in zip(shape, ranks, strict=False))
+    groups = 0.0 if largest_group == 1 else 2.0**19 + 2.5 * m * q + largest_group * (max(ranks) + 2.0 * largest_group)
+    rotated = max(ranks[0] * q, ranks[-1] * m)
+    stacked = 8.0 * (n_stacked - 1) * m * q
+    return max(n_grids[0] * m * q + n_grids[1] * rotated, 2.0 * m * q + 1.2 * squares) + groups + stacked
+
+
+# What is free --------------------------------------------------------------------------------------
+
+
+def available_memory(like: Array) -> int | None:
+    """Return the bytes that are free where `like` lives, or None where this is not known."""
+    found = device_memory(like)
+    return host_memory() if found is None else found
+
 
 def host_memory() -> int | None:
-    """Return the bytes that this process may still take, or None where nobody tells."""
+    """Return the bytes that this process may still take, or None where this is not known."""
     global _last
     now = time.monotonic()
     if now - _last[0] > _FRESH:

@@ -11,8 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from dyadlearn._array import Array, is_foreign, is_sparse, namespace, to_numpy, without_mask
-from dyadlearn._checks import check_memory, check_not_empty, check_real, reading_numbers
+from dyadlearn._checks import check_not_empty, check_real, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
+from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, as_text, free_name, make_ids, read_table, write_rows, write_table
 
 __all__ = [
@@ -189,7 +190,7 @@ class LongPairs(_Counted):
     def to_grid(self) -> LongGrid:
         """Return the grid of these pairs, as arrays."""
         m, q = len(self.instances), len(self.tasks)
-        check_memory(4 * 8 * m * q, self.values, f"A grid of {m} × {q}")
+        check_memory(3 * 8 * m * q, self.values, f"A grid of {m} × {q}")
         grid, weights = np.full((m, q), np.nan, dtype=self.values.dtype), np.zeros((m, q))
         grid[self.rows, self.columns], weights[self.rows, self.columns] = self.values, self.weights
         counts = {field.name: getattr(self, field.name) for field in fields(_Counted)}

@@ -56,9 +56,10 @@ from dyadlearn._centre import (
     with_constant,
     with_ones,
 )
-from dyadlearn._checks import check_memory, check_range
+from dyadlearn._checks import check_range
 from dyadlearn._gram import gram_eigen
 from dyadlearn._means import moments, value
+from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored, has_unit_columns
 from dyadlearn._svd import Blocks, economy_svd, graded_svd

@@ -242,7 +242,7 @@ def test_memory_is_known_beforehand(model, missing, monkeypatch):
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert 0.4 * asked[0] < taken < 1.1 * asked[0]
+    assert 0.4 * asked[0] < taken < asked[0]
 
 
 def test_no_memory(monkeypatch):

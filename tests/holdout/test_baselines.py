@@ -285,6 +285,6 @@ def test_memory_is_what_is_asked_for(setting, kind, shape):
 
 
 def test_too_large_a_grid_is_refused(monkeypatch):
-    monkeypatch.setattr("dyadlearn._array.host_memory", lambda: 1000)
+    monkeypatch.setattr("dyadlearn._memory.host_memory", lambda: 1000)
     with pytest.raises(NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"):
         baselines(np.zeros((40, 30)), "B")

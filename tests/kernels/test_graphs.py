@@ -333,7 +333,7 @@ def test_bad_edges_and_parameters_of_diffusion_are_refused():
 def test_diffusion_that_does_not_fit_is_refused(monkeypatch):
     from sys import modules
 
-    monkeypatch.setattr(modules["dyadlearn._checks"], "available_memory", lambda _: 100)
+    monkeypatch.setattr(modules["dyadlearn._memory"], "available_memory", lambda _: 100)
     for graph in ((np.zeros((2, 2)),), ([("a", "b")], ["a"])):
         with pytest.raises(NotEnoughMemoryError, match="Diffusion between 2 nodes needs"):
             diffusion_kernel(*graph)

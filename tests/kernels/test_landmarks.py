@@ -310,7 +310,7 @@ def test_memory_grows_with_the_rows_and_not_with_their_square():
 
 
 def test_too_many_landmarks_are_refused_before_any_work(monkeypatch):
-    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: 10_000)
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10_000)
     with pytest.raises(MemoryError, match="50 landmarks of 100 rows needs about .* use fewer"):
         Landmarks(50).fit(points(100))
 

@@ -443,7 +443,7 @@ def test_one_library_and_enough_memory(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     with pytest.raises(TypeError, match=r"found X\['1'\] of numpy, X\['2'\] of array_api_strict"):
         describe(Descriptions([X, strict.asarray(X)]), "linear", normalize=True, repair="clip", name="X")
-    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: 10)
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 10)
     with pytest.raises(NotEnoughMemoryError, match="The table of 2 descriptions of X needs about"):
         describe(Descriptions([X, X]), "linear", normalize=True, repair="clip", name="X")
 

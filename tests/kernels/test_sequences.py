@@ -273,7 +273,7 @@ def test_a_frame_of_too_many_words_is_refused():
     polars = pytest.importorskip("polars")
     assert KmerCounts(k=5).fit_transform(["MKVLAAG"]).shape == (1, 20**5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["dyadlearn._checks"], "available_memory", lambda _: 1000)
+        patch.setattr(sys.modules["dyadlearn._memory"], "available_memory", lambda _: 1000)
         with pytest.raises(NotEnoughMemoryError, match="A frame of 400 columns"):
             KmerCounts(k=2).fit_transform(polars.Series(["MKV"]))
 

@@ -27,7 +27,7 @@ from dyadlearn import (
     screen,
     top_pairs,
 )
-from dyadlearn._estimates import SideSize
+from dyadlearn._memory import SideSize
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.models import _observed
@@ -316,7 +316,7 @@ class _Stored:
 )
 def test_pairs_are_preferred_where_the_grid_costs_more(monkeypatch, pairing, shape, nnz, ranks, fits, expected):
     monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: fits)
-    sides = [SideSize(n, rank, rank, "features") for n, rank in zip(shape, ranks, strict=False)]
+    sides = [SideSize(n, rank, "features") for n, rank in zip(shape, ranks, strict=False)]
     found = _observed.prefers_pairs(pairing, _Stored(shape, nnz), sides, np.empty(0), weighted=False)
     assert found is expected
 
@@ -365,7 +365,7 @@ def test_a_grid_that_is_never_formed(monkeypatch, model):
     assert held_out.nnz == new.nnz == labels.nnz
     assert np.abs(held_out - labels).max() < 0.5
     assert np.abs(new - labels).max() < 0.5
-    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda _: 2**32)
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 2**32)
     with pytest.raises(NotEnoughMemoryError, match="^Predicting 100000 × 100000 labels needs about 74.5 GiB"):
         found.predict()
 

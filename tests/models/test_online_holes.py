@@ -172,7 +172,7 @@ class TestRefusals:
         X, Y, _ = make()
         model = OnlineTwoStepRidge().fit(X, np.nan_to_num(Y))
         before = model._learnt
-        monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: 2000)
+        monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: 2000)
         with pytest.raises(NotEnoughMemoryError, match=r"5 features for \d tasks that are observed for different inst"):
             model.partial_fit(X, Y)
         assert model._learnt is before

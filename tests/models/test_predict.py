@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _checks
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _memory
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.pairing import expansion
 from sweeps import covering, every, over
@@ -83,7 +83,7 @@ def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):
 
 
 def test_a_result_that_does_not_fit_is_refused(monkeypatch):
-    monkeypatch.setattr(_checks, "available_memory", lambda like: 2**20)
+    monkeypatch.setattr(_memory, "available_memory", lambda like: 2**20)
     new, tasks = np.ones((800, 5)), np.ones((300, 4))
     with pytest.raises(NotEnoughMemoryError, match=r"Predicting 800 × 300 labels needs about \d\.\d MiB .* 1\.0 MiB"):
         MODELS["two-step, kernels"].predict(new, tasks=tasks)

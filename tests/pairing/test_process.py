@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from dyadlearn import _checks
+from dyadlearn import _memory
 from dyadlearn._array import namespace
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.pairing import PairKernel, expansion
@@ -293,7 +293,7 @@ def test_a_grid_of_deviations_that_does_not_fit_is_refused(monkeypatch):
     many = NewRows(np.broadcast_to(np.zeros(7), (10**10, 7)), lambda rows: rows, 0)
     with pytest.raises(NotEnoughMemoryError, match="Deviations of 10000000000 × 5 labels"):
         problem.process().variance(many, None, np.broadcast_to(np.ones(1), 10**10))
-    monkeypatch.setattr(_checks, "available_memory", lambda like: 1000)
+    monkeypatch.setattr(_memory, "available_memory", lambda like: 1000)
     with pytest.raises(NotEnoughMemoryError, match="Deviations of the labels of training"):
         problem.process().variance()
     with pytest.raises(NotEnoughMemoryError, match="The likelihood of the labels of training"):

@@ -17,7 +17,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dyadlearn
 from dyadlearn import IndependentTaskRidge, LearnedKernelRidge, PairKernelRidge, SettingKFold, evaluate
-from dyadlearn._estimates import learning_numbers
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, repair, tanimoto
@@ -583,10 +582,10 @@ def test_small_grids_in_single_precision_learn_as_in_double():
 def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
     X, Y, T = _problem()
     free = []
-    monkeypatch.setattr("dyadlearn._checks.available_memory", lambda like: free[0])
+    monkeypatch.setattr("dyadlearn._memory.available_memory", lambda like: free[0])
     # Enough to fit all, and to learn in one stage, but not for the profiles of all folds.
-    need = [8 * learning_numbers((14, 9), (2, 2), n_folds=5, profiled=(more, more)) for more in (False, True)]
-    free[:] = [sum(need) / 2]
+    one_stage, profiles = 36 * 14 * 9 + 11 * (14**2 + 9**2), 32 * (14**2 + 9**2)
+    free[:] = [8 * (one_stage + profiles / 2)]
     with pytest.raises(NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"):
         LearnedKernelRidge(**FAST).fit(X, _holes(Y), T)
     LearnedKernelRidge(stages=1, **FAST).fit(X, _holes(Y), T)

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
-from dyadlearn._array import available_memory
-from dyadlearn._checks import check_memory
+from dyadlearn._memory import available_memory, check_memory
 from dyadlearn.exceptions import DataFileError
 
 __all__ = [

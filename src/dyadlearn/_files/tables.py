@@ -21,10 +21,10 @@ from typing import IO, Any, TextIO, cast
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._checks import check_memory
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import make_sparse, parse_number, parse_row, read_arrays, read_text, reading
 from dyadlearn._files.parquet import index_with_ids, open_parquet, write_parquet
+from dyadlearn._memory import check_memory
 from dyadlearn._printing import printable
 from dyadlearn._tables import Ids, Table, free_name, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
-from dyadlearn._checks import check_choice, check_count, check_memory
+from dyadlearn._checks import check_choice, check_count
+from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn.diagnostics.fitted import ids_at, is_network, labelled_model, labels_of
 from dyadlearn.diagnostics.results import Tabled
@@ -249,8 +250,8 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
         )
     need = _GRIDS * Y.size
     if not problem.is_complete:
-        weighted, share = problem.weights is not None, float(np.mean(observed))
-        need += pairing.completion_numbers(Y.shape, pairing.sizes, share, weighted)
+        how = {"coupled": pairing.knows_tasks, "complete": False, "weighted": problem.weights is not None}
+        need += solve_numbers(Y.shape, pairing.ranks, **how)
     check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
     tol, max_iter = problem.tol, problem.max_iter
     # Tasks may have regularisations of their own.

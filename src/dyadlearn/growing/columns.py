@@ -23,8 +23,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, copied, double, is_sparse, namespace, row_major, take_rows, to_numpy, zeros
-from dyadlearn._checks import check_memory
 from dyadlearn._means import moments, no_mean
+from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, misfit
 from dyadlearn.growing.statistics import (
     OfTasks,

@@ -48,9 +48,9 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._centre import with_ones
-from dyadlearn._checks import check_memory
 from dyadlearn._gram import unit_scale
 from dyadlearn._means import about, centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
+from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
 
 __all__ = [

@@ -12,7 +12,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
 from dyadlearn._codes import group_codes
-from dyadlearn._estimates import pairs_numbers
+from dyadlearn._memory import holdout_numbers, solve_numbers
 from dyadlearn.holdout.folds import (
     Folds,
     as_splitter,
@@ -271,22 +271,19 @@ def _embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray)
 
 
 def _check_memory(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
-    """Refuse the hold-out predictions of a complete grid, or those of an incomplete one that need no folds."""
-    pairing, shape = problem.pairing, problem.Y.shape
-    if not problem.is_complete:
-        alone = groups is None and task_groups is None and cells is None
-        if not alone or (pairing.knows_tasks and setting is not Setting.A):
-            return  # folds are counted where they are made
-        observed = observed_share(problem)
-        # What is left out of single columns costs what completing them does; of pairs, a system of those observed.
-        need = pairing.completion_numbers(shape, pairing.sizes, observed, problem.weights is not None)
-        if pairing.knows_tasks:
-            need = max(need, pairs_numbers(min(round(observed * shape[0] * shape[1]), MANY_CELLS)))
-    elif cells is not None:
-        need = pairing.cells_numbers(shape, 0.5) + 4.5 * shape[0] * shape[1]
-    else:
+    """Raise if the hold-out predictions of a complete grid, or those of an incomplete one without folds, do not fit."""
+    pairing, (m, q) = problem.pairing, problem.Y.shape
+    if problem.is_complete and cells is None:
         largest = max((_largest(labels) for labels in (groups, task_groups) if labels is not None), default=1)
-        need = pairing.holdout_numbers(problem.Y, setting, largest)
+        need = holdout_numbers((m, q), pairing.ranks, pairing.holdout_grids, largest_group=largest)
+    else:
+        alone = groups is None and task_groups is None and cells is None
+        if not problem.is_complete and (not alone or (pairing.knows_tasks and setting is not Setting.A)):
+            return  # folds are counted where they are solved again
+        weighted = problem.weights is not None
+        need = solve_numbers((m, q), pairing.ranks, coupled=pairing.knows_tasks, complete=False, weighted=weighted)
+        if alone and pairing.knows_tasks:  # one dense system of all observed cells
+            need = max(need, 5.0 * min(round(observed_share(problem) * m * q), MANY_CELLS) ** 2)
     refuse(need, problem.Y, setting)
 
 

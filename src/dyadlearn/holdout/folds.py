@@ -16,7 +16,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._codes import group_codes
-from dyadlearn._estimates import SideSize
+from dyadlearn._memory import solve_numbers
 from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Units
@@ -256,24 +256,14 @@ def _check_memory(
         How many solutions of each fold are kept to start from.
     """
     pairing, (m, q), total = problem.pairing, problem.Y.shape, n_folds[0] * n_folds[1]
-    sides, given = pairing.sizes, (observed_share(problem), problem.weights is not None)
-    # Of each fold its masks, its labels and what was found for it, from which the next solve starts.
-    mask, kept = total * m * q / 8, total * (1.0 + (2.0 if pairing.knows_tasks else 1.0) * n_starts)
-    if not (pairing.takes_apart(setting) if apart is None else apart):
-        need = mask + (kept + 1) * m * q + pairing.completion_numbers((m, q), sides, *given)
-    else:
-        left = [1.0 if count == 1 else 1.0 - 1.0 / count for count in n_folds]
-        parts: list[SideSize] = [side.part(share) for side, share in zip(sides, left, strict=True)]
-        # Where both sides are cut, folds share the operators of their sides beside the spectra.
-        shared = setting is Setting.D
-        spectra = sum(
-            count * part.n_rows * part.rank + (count - 1) * part.operator * shared
-            for count, part in zip(n_folds, parts, strict=True)
-            if count > 1
-        )
-        inside = (parts[0].n_rows, parts[1].n_rows)
-        running = pairing.completion_numbers(inside, parts, *given) + 2 * m * q
-        need = mask + kept * inside[0] * inside[1] + spectra + running
+    ranks = pairing.ranks
+    # Of each fold a mask, its labels and its solutions, from which the next solve starts.
+    each = 0.125 + 1.0 + (2.0 if pairing.knows_tasks else 1.0) * n_starts
+    need = total * each * m * q + solve_numbers(
+        (m, q), ranks, coupled=pairing.knows_tasks, complete=False, weighted=problem.weights is not None
+    )
+    if pairing.takes_apart(setting) if apart is None else apart:  # each fold has its own eigenvectors and operators
+        need += sum(2.0 * count * n * k for count, n, k in zip(n_folds, (m, q), ranks, strict=False) if count > 1)
     refuse(need, problem.Y, setting, f" in {total} folds")
 
 

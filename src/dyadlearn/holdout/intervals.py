@@ -36,7 +36,7 @@ from dyadlearn._array import (
     to_numpy,
     zeros,
 )
-from dyadlearn._checks import check_memory
+from dyadlearn._memory import check_memory
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds, each_fold, fold_groups
 from dyadlearn.holdout.problem import Problem

@@ -17,8 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._centre import with_ones
-from dyadlearn._checks import check_memory
 from dyadlearn._codes import group_codes, pair_numbers
+from dyadlearn._memory import check_memory
 from dyadlearn.holdout.folds import as_splitter, folds_in_words
 from dyadlearn.holdout.intervals import upper_scores
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold

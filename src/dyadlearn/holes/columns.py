@@ -40,7 +40,7 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._checks import check_memory
+from dyadlearn._memory import check_memory
 from dyadlearn._rounding import solve_block
 from dyadlearn.holes.operators import inverse_with_border
 from dyadlearn.holes.reduced import check_hidden, reduced

@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from dyadlearn._array import is_sparse
-from dyadlearn._checks import check_choice, check_memory
+from dyadlearn._checks import check_choice
+from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, make_ids, write_table
 
 __all__ = ["Strings", "TextFeatures", "TextStep", "check_installed", "read_strings", "shortened"]

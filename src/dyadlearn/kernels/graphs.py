@@ -14,7 +14,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from dyadlearn._array import Array, eigh, is_foreign, is_sparse, namespace, row_blocks, to_numpy, with_diagonal
-from dyadlearn._checks import check_alpha, check_choice, check_matrix, check_memory
+from dyadlearn._checks import check_alpha, check_choice, check_matrix
+from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, formed_as, frame_kind, read_table, shown, write_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.repair import average_transpose

@@ -64,14 +64,8 @@ from dyadlearn._array import (
     to_numpy,
     zeros,
 )
-from dyadlearn._checks import (
-    check_choice,
-    check_matrix,
-    check_memory,
-    check_same_library,
-    check_whole,
-    reading_numbers,
-)
+from dyadlearn._checks import check_choice, check_matrix, check_same_library, check_whole, reading_numbers
+from dyadlearn._memory import check_memory
 from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning

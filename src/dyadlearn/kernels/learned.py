@@ -29,7 +29,8 @@ from dyadlearn._array import (
     take_rows,
     zeros,
 )
-from dyadlearn._checks import check_choice, check_matrix, check_memory, check_same_library
+from dyadlearn._checks import check_choice, check_matrix, check_same_library
+from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError

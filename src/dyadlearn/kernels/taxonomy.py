@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_missing, row_blocks
-from dyadlearn._checks import check_memory
+from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, formed_as, read_table, shown
 from dyadlearn.kernels.combine import check_weights
 

@@ -21,9 +21,9 @@ from dyadlearn._array import (
     on_device,
     to_numpy,
 )
-from dyadlearn._checks import check_matrix, check_memory, fits_in_memory, reading_numbers
+from dyadlearn._checks import check_matrix, reading_numbers
 from dyadlearn._codes import Column
-from dyadlearn._estimates import SideSize
+from dyadlearn._memory import SideSize, check_memory, solve_numbers
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
 from dyadlearn.exceptions import IdError
@@ -190,14 +190,9 @@ def check_sizes(rows: Array, labels: Array, task_rows: Array | None) -> None:
 
 
 def fit_numbers(
-    pairing: type[Pairing],
-    shape: tuple[int, int],
-    sides: Sequence[SideSize],
-    *,
-    observed: float = 1.0,
-    weighted: bool = False,
+    pairing: type[Pairing], shape: tuple[int, int], sides: Sequence[SideSize], *, complete: bool, weighted: bool = False
 ) -> dict[str, float]:
-    """Return the peak of each step of a fit: decomposing the instances, the tasks, and solving for the grid.
+    """Return the numbers that each step of a fit takes: decomposing the instances, the tasks, and solving.
 
     Parameters
     ----------
@@ -207,22 +202,19 @@ def fit_numbers(
         Of the grid.
     sides : one or two of SideSize
         What is decomposed: instances, and tasks where there are any.
-    observed : float, default=1.0
-        Share of the cells that are.
+    complete : bool
+        Whether all labels are observed and none has a weight.
     weighted : bool, default=False
     """
-    grid = shape[0] * shape[1]
-    # The labels are copied, and so are weights; what is checked of them leaves masks of one byte for a number.
-    labels = (2.0 if weighted else 1.0) * grid
-    steps, kept = {}, labels
+    # The labels are copied, and so are weights.
+    steps, kept = {}, (2.0 if weighted else 1.0) * shape[0] * shape[1]
     for name, side in zip(("instance", "task"), sides, strict=False):
         steps[name] = kept + side.decomposing
         kept += side.kept
-    solving = pairing.closed_numbers(shape, sides)
-    if weighted or observed < 1:
-        # The completed grid and the unknowns of the solver are kept.
-        solving = max(pairing.completion_numbers(shape, sides, observed, weighted), 2 * grid + solving)
-    steps["grid"] = max(kept + solving, labels + (1.4 if weighted else 0.2) * grid)
+    ranks, coupled = [side.rank for side in sides], pairing.knows_tasks
+    steps["grid"] = sum(side.kept for side in sides) + solve_numbers(
+        shape, ranks, coupled=coupled, complete=complete, weighted=weighted
+    )
     return steps
 
 
@@ -240,20 +232,16 @@ def check_fit_memory(pairing: type[Pairing], labels: Array, sides: Sequence[Side
     weighted : bool
         Whether there are weights.
     """
-    xp, size, shape = namespace(labels), 8, tuple(labels.shape)
-    # Cells are counted only where it matters how many are observed.
-    worst = fit_numbers(pairing, shape, sides, observed=0.999, weighted=weighted)
-    if fits_in_memory(size * max(worst.values()), labels):
-        return
-    observed = 1.0 - float(xp.mean(xp.astype(xp.isnan(labels), xp.float64)))
-    steps = fit_numbers(pairing, shape, sides, observed=observed, weighted=weighted)
+    xp, shape = namespace(labels), tuple(labels.shape)
+    complete = not weighted and not bool(xp.any(xp.isnan(labels)))
+    steps = fit_numbers(pairing, shape, sides, complete=complete, weighted=weighted)
     step = max(steps, key=lambda name: steps[name])
     purpose = f"Fitting a grid of {shape[0]} × {shape[1]}"
     if step != "grid":
         side = sides[0] if step == "instance" else sides[1]
         columns = side.n_rows if _WHAT[side.form] == "kernel" else side.n_columns
         purpose = f"Decomposing the {side.n_rows} × {columns} {step} {_WHAT[side.form]}"
-    check_memory(size * steps[step], labels, purpose)
+    check_memory(8 * steps[step], labels, purpose)
 
 
 def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | None]:

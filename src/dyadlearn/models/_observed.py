@@ -12,9 +12,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, as_array_of, is_sparse, to_numpy
-from dyadlearn._checks import check_memory, fits_in_memory
 from dyadlearn._codes import pair_numbers
-from dyadlearn._estimates import SideSize
+from dyadlearn._memory import SideSize, check_memory, fits_in_memory
 from dyadlearn._tables import Table
 from dyadlearn.holdout.observed import PairProblem
 from dyadlearn.models._inputs import check_weights, fit_numbers, in_range, read_weights
@@ -165,7 +164,7 @@ def prefers_pairs(
     (m, q), n = labels.shape, labels.nnz
     if not is_large((m, q)):
         return False
-    need = fit_numbers(pairing, (m, q), sides, observed=n / (m * q), weighted=weighted)
+    need = fit_numbers(pairing, (m, q), sides, complete=False, weighted=weighted)
     if not fits_in_memory(8 * max(need.values()), like):
         return True
     k, r = (side.rank for side in sides)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace, take_block, take_rows, zeros
 from dyadlearn._centre import framed, means_of, with_ones
 from dyadlearn._checks import check_matrix
-from dyadlearn._estimates import SideSize
+from dyadlearn._memory import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import KernelError
@@ -214,8 +214,7 @@ def check_rows(rows: Any, spec: KernelSpec, name: str) -> Array:
 
 def side_size(rows: Array, spec: KernelSpec) -> SideSize:
     """Return how large the side of some rows is, and so what it takes to decompose it."""
-    (n, d), form = rows.shape, _form(rows, spec)
-    return SideSize(n, d if form in ("features", "sparse") else n, d, form)
+    return SideSize(*rows.shape, _form(rows, spec))
 
 
 def _form(rows: Array, spec: KernelSpec) -> str:

@@ -32,7 +32,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal, zeros
-from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import check_ridge, is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
@@ -50,7 +49,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 from dyadlearn.vectrick import sandwich
 
-__all__ = ["FEW_CELLS", "MANY_CELLS", "Coupled", "Pairing", "side_size"]
+__all__ = ["FEW_CELLS", "MANY_CELLS", "Coupled", "Pairing"]
 
 #: Where labels are missing, so many observed cells at most are left out one by one: for a single λ, and for one λ
 #: after the other.
@@ -455,44 +454,15 @@ class Pairing(ABC):
     def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Return a function of hidden cells (a mask): what the slow twin, fitted on the others, predicts for them."""
 
-    # --- memory -------------------------------------------------------------------------------------
-
-    @classmethod
+    @property
     @abstractmethod
-    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
-        """Return the peak of a closed form: labels are rotated, weighed, and turned into coefficients."""
-
-    @classmethod
-    @abstractmethod
-    def completion_numbers(
-        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
-    ) -> float:
-        """Return the peak of completing a grid with missing or weighted labels, of which a share is observed."""
-
-    @abstractmethod
-    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
-        """Return the peak of hold-out predictions on a complete grid."""
-
-    def holdout_stack_numbers(self, Y: Array, setting: Setting, n_grids: int, largest_group: int = 1) -> float:
-        """Return the peak of `holdout_stack` for so many grids like `Y`: what they are, turned twice, and come to."""
-        return float(self.holdout_numbers(Y, setting, largest_group) + 7.0 * n_grids * Y.shape[0] * Y.shape[1])
-
-    def cells_numbers(self, shape: tuple[int, int], observed: float) -> float:
-        """Return the peak of `leave_cells_out`."""
-        return self.completion_numbers(shape, self.sizes, observed, False)
+    def holdout_grids(self) -> tuple[float, float]:
+        """Grids (m, q), and grids rotated by one side, that a closed form of leaving out holds at once, at most."""
 
     @property
-    def sizes(self) -> list[SideSize]:
-        """How large the sides are."""
-        return [side_size(spectrum) for spectrum in self.spectra]
-
-
-def side_size(spectrum: Spectrum) -> SideSize:
-    """Return how large a decomposed side is."""
-    n, k = spectrum.n_rows, int(spectrum.values.shape[0])
-    if spectrum.components is None:
-        return SideSize(n, k, n, "gram")
-    return SideSize(n, k, int(spectrum.components.shape[0]), "features" if spectrum.has_vectors else "sparse")
+    def ranks(self) -> list[int]:
+        """Numbers of eigenvectors of the sides."""
+        return [int(spectrum.values.shape[0]) for spectrum in self.spectra]
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,8 +37,7 @@ from functools import partial
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, itemsize, matmul, namespace, row_blocks, take_rows, zeros
-from dyadlearn._checks import check_memory
-from dyadlearn._estimates import predict_numbers
+from dyadlearn._memory import check_memory
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import dots_at, left_first, sandwich
 
@@ -525,7 +524,7 @@ def _check_predictions(
     """
     in_blocks = max((blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides), default=0)
     check_memory(
-        predict_numbers(a, b, halfway, in_blocks) * itemsize(like),
+        (a * b + halfway + 2 * in_blocks) * itemsize(like),  # computing a block of a kernel takes another one
         like,
         f"Predicting {a} × {b} labels",
         "predict for fewer rows at a time, or for some pairs only (predict_pairs)",

@@ -13,7 +13,6 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dyadlearn._array import Array, namespace
-from dyadlearn._estimates import SideSize, columns_numbers, gathered_numbers, product_numbers, squares_numbers
 from dyadlearn.holes.columns import complete_columns, leave_one_out_columns, weigh_column
 from dyadlearn.holes.complete import Completion
 from dyadlearn.holes.conjugate_gradients import Solution
@@ -37,6 +36,11 @@ class Independent(Pairing):
     knows_tasks: ClassVar[bool] = False
 
     rows: Smoother
+
+    @property
+    def holdout_grids(self) -> tuple[float, float]:
+        """Grids that leaving out holds at once."""
+        return 2.5, 0.0
 
     @property
     def spectra(self) -> tuple[Spectrum, ...]:
@@ -151,21 +155,3 @@ class Independent(Pairing):
             return np.asarray(result[hidden])
 
         return each_task
-
-    @classmethod
-    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
-        """Return the peak of the closed form."""
-        return sides[0].basis + shape[1] * (sides[0].rank + max(sides[0].rank, sides[0].coefficients))
-
-    @classmethod
-    def completion_numbers(
-        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
-    ) -> float:
-        """Return the peak of completing every column on its own."""
-        return sides[0].vectors + columns_numbers(sides[0], shape[0] * shape[1], observed, weighted)
-
-    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
-        """Return the peak of hold-out predictions."""
-        (m, q), sides = Y.shape, self.sizes
-        formed = max(2.0 * m * q, product_numbers(sides[0], q), squares_numbers(sides))
-        return float(sides[0].vectors + formed + gathered_numbers(m * q, sides, largest_group))

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, is_foreign, itemsize, largest, namespace, take_rows, to_numpy
-from dyadlearn._checks import check_memory
 from dyadlearn._codes import group_codes
+from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error

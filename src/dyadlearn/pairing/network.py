@@ -22,7 +22,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
-from dyadlearn._estimates import SideSize
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.holes.complete import Completion
 from dyadlearn.pairing.base import Coupled, Pairing
@@ -50,6 +49,11 @@ class OneNodeSet(Coupled):
     side_names: ClassVar[tuple[str, ...]] = ("nodes",)
     sweep_type: ClassVar[type[Sweep]] = Sweep
     takes_pairs: ClassVar[bool] = False
+
+    @property
+    def holdout_grids(self) -> tuple[float, float]:
+        """Grids that leaving out holds at once."""
+        return 15.0, 0.0
 
     @property
     @abstractmethod
@@ -210,17 +214,6 @@ class Network(OneNodeSet, TwoStep):
 
     def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> None:
         """Return none: an edge leaves in both directions."""
-
-    @classmethod
-    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
-        """Return the peak of the closed form, made symmetric at the end."""
-        side = sides[0]
-        return super().closed_numbers(shape, sides) + (side.coefficients**2 if side.is_primal else 0)
-
-    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
-        """Return the peak of hold-out predictions."""
-        grids = {Setting.A: 8.0, Setting.D: 15.0}.get(setting, 6.0)
-        return float(self.sizes[0].vectors + grids * Y.shape[0] * Y.shape[1])
 
 
 def _diagonal(matrix: Array) -> Array:

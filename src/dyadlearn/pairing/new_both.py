@@ -36,8 +36,7 @@ from dyadlearn._array import (
     to_numpy,
     zeros,
 )
-from dyadlearn._estimates import SideSize
-from dyadlearn._threads import for_each, n_workers
+from dyadlearn._threads import for_each
 from dyadlearn.holes.operators import interpolation_floor
 from dyadlearn.pairing.constant import ConstantColumns, Ones, mean_of_others, ones_of, settled_inside, settled_outside
 from dyadlearn.pairing.leaving import (
@@ -50,7 +49,7 @@ from dyadlearn.pairing.leaving import (
 from dyadlearn.pairing.without_one import without_each
 from dyadlearn.spectrum import Spectrum
 
-__all__ = ["new_both", "new_both_numbers", "new_both_of_each"]
+__all__ = ["new_both", "new_both_of_each"]
 
 # Columns and regularisations are worked on in arrays of about this many numbers: small enough to stay in the
 # cache and to bound memory, large enough to keep the loop out of Python.
@@ -358,21 +357,3 @@ def _anew(
         seen = namespace(values).astype(is_positive, values.dtype)
         return values * seen, vectors, cross * seen[:, None]
     return take_rows(values, positive), take_rows(vectors.T, positive).T, take_rows(cross, positive)
-
-
-def new_both_numbers(
-    Y: Array, sides: Sequence[SideSize], n_alphas: int, *, n_grids: int = 1, free_mean: bool = False
-) -> float:
-    """Return the peak of `new_both` for some regularisations, or of `new_both_of_each` for some grids like `Y`."""
-    (m, q), (few, many) = Y.shape, sorted(sides, key=lambda side: side.n_rows)
-    n_threads = n_workers(Y, 4.0 * m * q * max(m, q) * min(m, q) * n_alphas * n_grids)
-    # In each thread the smaller side without one of its rows is decomposed, and some columns are worked on.
-    numbers = _FOREIGN_BLOCK_NUMBERS if is_foreign(Y) else _BLOCK_NUMBERS
-    columns = min(many.n_rows * max(192, numbers // many.n_rows), max(n_alphas, 1) * m * q)
-    small = 7 * few.n_rows**2
-    if is_foreign(Y):  # it is decomposed for many of its rows at once
-        small += 6 * min(2 * _FOREIGN_BLOCK_NUMBERS, few.n_rows**3)
-    thread = small + (13 if free_mean else 8) * columns + 2 * (n_grids - 1) * columns
-    centred = n_grids * m * q + many.n_rows * many.rank if free_mean else 0
-    grids = n_grids * m * q * (n_alphas + 1) + (n_grids - 1) * 2 * many.rank * few.n_rows
-    return float(grids + centred + many.n_rows * many.rank + few.n_rows**2 + n_threads * thread)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, take_rows, to_numpy
-from dyadlearn._checks import fits_in_memory
+from dyadlearn._memory import fits_in_memory
 from dyadlearn.holes.complete import Completion, complete
 from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.observed.pairs import GridLabels, GridProducts, PairLabels, product_cost

@@ -47,7 +47,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, row_blocks, row_major, zeros
-from dyadlearn._estimates import SideSize, gathered_numbers, small_system, squares_numbers
+from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
@@ -58,10 +58,9 @@ from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_v
 from dyadlearn.pairing.expansion import Expansion, PairExpansion
 from dyadlearn.pairing.jackknife import Jackknife, PairJackknife
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
-from dyadlearn.pairing.new_both import new_both, new_both_numbers, new_both_of_each
+from dyadlearn.pairing.new_both import new_both, new_both_of_each
 from dyadlearn.pairing.pair_operators import PairOperators
 from dyadlearn.pairing.sweep import Stack, Sweep
-from dyadlearn.pairing.two_step import TwoStep
 from dyadlearn.pairing.weighing import Asked, rotated_row
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
@@ -113,7 +112,8 @@ class _PairKernelSweep(Sweep):
         for start in range(0, len(self.alphas), per_stack):
             rows = slice(start, min(start + per_stack, len(self.alphas)))
             pairing, n = self.pairing, rows.stop - start
-            refuse(new_both_numbers(self.Y, pairing.sizes, n, free_mean=pairing.free_mean), self.Y, Setting.D)
+            need = holdout_numbers(self.Y.shape, pairing.ranks, pairing.holdout_grids, n_stacked=n)
+            refuse(need, self.Y, Setting.D)
             yield rows, 0, Setting.D, pairing.new_both(self.Y, self.alphas[rows], self.members, self.task_members)
 
 
@@ -530,55 +530,6 @@ class PairKernel(PairOperators):
         (values, _), (task_values, _) = (side.eigh for side in sides)
         kernel = pair_values(values, task_values, self.shares)
         return fitted_without((sides[0], sides[1]), kernel, self.alpha, Y, free_mean=self.free_mean)
-
-    # --- memory -------------------------------------------------------------------------------------
-
-    @classmethod
-    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
-        """Return the peak of the closed form: 1/(S + λ) and what it is made of, or turning both sides."""
-        side, tasks = sides
-        rotated, rows, columns = side.rank * tasks.rank, side.coefficients, tasks.coefficients
-        turning = rotated + max(rows * tasks.rank, side.rank * columns) + rows * columns
-        # Labels are copied without their average, where a mean is free.
-        turned = shape[0] * shape[1] + side.rank * shape[1] + rotated
-        return side.basis + tasks.basis + max(turned, 4 * rotated, turning)
-
-    @classmethod
-    def completion_numbers(
-        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
-    ) -> float:
-        """Return the peak of conjugate gradients; a deflation is there where it pays."""
-        grid, rotated = shape[0] * shape[1], sides[0].rank * sides[1].rank
-        vectors, operators = (sum(getattr(side, name) for side in sides) for name in ("vectors", "operator"))
-        eigenvectors = sum(side.n_rows * side.rank for side in sides)
-        deflation = small_system(4.0, grid, rotated) + 0.5 * eigenvectors + observed * grid
-        share = 0.5 * rotated / grid
-        return float(vectors + operators + (1.2 + 5.4 * observed) * grid + 4.5 * rotated + share * deflation)
-
-    def cells_numbers(self, shape: tuple[int, int], observed: float) -> float:
-        """Return the peak of solving for the cells that are left out."""
-        # The system of the missing cells is solved, as that of two-step ridge regression is.
-        return TwoStep.completion_numbers(shape, self.sizes, observed, False)
-
-    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
-        """Return the peak of hold-out predictions."""
-        if setting is Setting.D:
-            return new_both_numbers(Y, self.sizes, 1, free_mean=self.free_mean)
-        (m, q), sides = Y.shape, self.sizes
-        rotated, mixed = sides[0].rank * sides[1].rank, max(sides[0].rank * q, sides[1].rank * m)
-        formed = max(2.0 * m * q + 2.0 * rotated + 3.0 * mixed, m * q + mixed + squares_numbers(sides))
-        if self.free_mean:  # labels less their average, and ones beside them
-            formed += 3.0 * m * q + rotated
-        # One small system for each column, some of them at a time.
-        gathered = gathered_numbers(m * q, sides, largest_group) + (2**19 if largest_group > 1 else 0)
-        return float(sum(side.vectors for side in sides) + formed + gathered)
-
-    def holdout_stack_numbers(self, Y: Array, setting: Setting, n_grids: int, largest_group: int = 1) -> float:
-        """Return the peak for a stack of grids."""
-        if setting is not Setting.D:
-            return super().holdout_stack_numbers(Y, setting, n_grids, largest_group)
-        stacks = float(3.0 * n_grids * Y.shape[0] * Y.shape[1])
-        return new_both_numbers(Y, self.sizes, 1, n_grids=n_grids, free_mean=self.free_mean) + stacks
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ each that leaves. Two vertices at a time would take :math:`n^5`, and D is refuse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -34,8 +33,7 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._estimates import SideSize
-from dyadlearn._threads import for_each, n_workers
+from dyadlearn._threads import for_each
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.expansion import Folded, Part
 from dyadlearn.pairing.leaving import Members, nothing_left
@@ -150,22 +148,3 @@ class PairNetwork(OneNodeSet, PairKernel):
 
         for_each(leave_out, range(n), Y, n_operations=10.0 * n**4)
         return held_out
-
-    @classmethod
-    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
-        """Return the peak of the closed form, made symmetric at the end."""
-        return super().closed_numbers(shape, [sides[0], sides[0]]) + sides[0].coefficients ** 2
-
-    @classmethod
-    def completion_numbers(
-        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
-    ) -> float:
-        """Return the peak of conjugate gradients, made symmetric at the end."""
-        return super().completion_numbers(shape, [sides[0], sides[0]], observed, weighted) + shape[0] * shape[1]
-
-    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
-        """Return the peak of hold-out predictions."""
-        n, size = Y.shape[0], self.sizes[0]
-        if setting is Setting.A:
-            return float(size.vectors + 10.0 * n * n + 2**24 / itemsize(Y))
-        return float(size.vectors + 2.0 * n * n + 9.0 * n * n * n_workers(Y, 10.0 * n**4))

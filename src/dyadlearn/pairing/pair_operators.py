@@ -63,6 +63,11 @@ class PairOperators(Coupled):
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
     free_mean: bool = False
 
+    @property
+    def holdout_grids(self) -> tuple[float, float]:
+        """Grids that leaving out holds at once."""
+        return 6.0 if self.free_mean else 3.0, 6.5
+
     def __post_init__(self) -> None:
         _, per_task, per_instance = self.shares
         if not all(math.isfinite(share) and share >= 0 for share in self.shares) or not any(self.shares):

@@ -61,8 +61,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, zeros
-from dyadlearn._checks import check_memory
-from dyadlearn._estimates import predict_numbers
+from dyadlearn._memory import check_memory
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.constant import ones_of
 from dyadlearn.pairing.expansion import NewRows
@@ -471,7 +470,7 @@ def _room(asked: _Asked, n_columns: int, beside: int) -> tuple[Array, Iterator[t
     """
     a, like = asked.rows.size, asked.spectrum.values
     slices, in_block = asked.cut(5 * n_columns)
-    need = predict_numbers(a, n_columns, beside, in_block) * itemsize(like)
+    need = (a * n_columns + beside + in_block) * itemsize(like)
     check_memory(need, like, f"Deviations of {a} × {n_columns} labels", "ask for fewer at a time")
     return zeros((a, n_columns), like), asked.blocks(slices)
 

@@ -33,8 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, to_numpy, with_diagonal, zeros
-from dyadlearn._checks import check_memory
-from dyadlearn._estimates import landscape_numbers, scoring_numbers
+from dyadlearn._memory import check_memory, holdout_numbers
 from dyadlearn.holes.operators import common_floor
 from dyadlearn.pairing.leaving import Members, leave_out, refuse
 from dyadlearn.settings import Setting
@@ -79,11 +78,14 @@ class Sweep:
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
         """Refuse to score predictions that do not fit in memory; `squared` tells that squared errors are wanted."""
-        beside = scoring_numbers(self.Y.shape, len(settings))
+        grids, rotated = self.pairing.holdout_grids
+        grids += 1 + 3 * len(settings)  # each setting has labels prepared for its scores
         for setting in settings:
             sizes = [rows.size for members in self._groups(setting) for rows in members or ()]
-            need = self.pairing.holdout_numbers(self.Y, setting, max(sizes, default=1))
-            refuse(need + beside, self.Y, setting)
+            need = holdout_numbers(
+                self.Y.shape, self.pairing.ranks, (grids, rotated), largest_group=max(sizes, default=1)
+            )
+            refuse(need, self.Y, setting)
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         """Return mean squared errors (n, n_tasks) that need no predictions, of the settings that have them."""
@@ -146,10 +148,14 @@ class TwoStepSweep(Sweep):
         """Refuse stacks of predictions, or the operators of the closed form of squared error, that do not fit."""
         Y, n_alphas = self.Y, (len(self.alphas), len(self.task_alphas))
         closed = [setting for setting in settings if squared and setting is not Setting.A]
-        operators = len({setting.new_instance for setting in closed}), len({setting.new_task for setting in closed})
-        formed = "".join(setting.value for setting in settings if setting not in closed)
+        grid, small = Y.shape[0] * Y.shape[1], min(Y.shape)
+        # Operators of the closed form and their squares, of the smaller side.
+        operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid if closed else 0.0
+        # Left products, predictions and what scores take of them, of one setting or derived for several.
+        n_formed = len(settings) - len(closed)
+        stacks = (8 if n_formed > 1 else 4) * min(max(n_alphas), per_stack) * grid if n_formed else 0
         check_memory(
-            landscape_numbers(Y.shape, n_alphas, per_stack, operators, formed) * itemsize(Y),
+            (max(operators, stacks) + 4 * grid) * itemsize(Y),
             Y,
             f"A landscape of {n_alphas[0]} × {n_alphas[1]} regularisations of a grid of {Y.shape[0]} × {Y.shape[1]}",
             "try fewer regularisations at a time, a smaller max_memory, or fewer rows",

@@ -42,7 +42,6 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_block, take_rows, to_numpy
-from dyadlearn._estimates import SideSize, gathered_numbers, product_numbers, small_system, squares_numbers
 from dyadlearn._rounding import settle
 from dyadlearn.holes.block import complete_block, leave_one_out_beside_block
 from dyadlearn.holes.complete import Completion, centred_labels, nothing_observed
@@ -81,6 +80,11 @@ class TwoStep(Coupled):
     shared: tuple[SideProduct, SideProduct] | None = field(default=None, kw_only=True)
 
     # --- what it is ---------------------------------------------------------------------------------
+
+    @property
+    def holdout_grids(self) -> tuple[float, float]:
+        """Grids that leaving out holds at once."""
+        return 5.5, 0.0
 
     @property
     def spectra(self) -> tuple[Spectrum, ...]:
@@ -489,43 +493,6 @@ class TwoStep(Coupled):
             total = u + v + (ridge * u * v if ridge else 0.0)
         kernel = np.where(np.isfinite(total), pseudo_inverse(np.where(np.isfinite(total), total, 0.0)), 0.0)
         return fitted_without((sides[0], sides[1]), kernel, ridge, Y, self.free_mean)
-
-    # --- memory -------------------------------------------------------------------------------------
-
-    @classmethod
-    def closed_numbers(cls, shape: tuple[int, int], sides: Sequence[SideSize]) -> float:
-        """Return the peak of the closed form, which turns one side only unless both are in the primal."""
-        side, tasks = sides[0], sides[-1]
-        rotated, rows, columns = side.rank * tasks.rank, side.coefficients, tasks.coefficients
-        half = max(rows * tasks.rank, side.rank * columns)
-        turned = rows * columns if side.is_primal and tasks.is_primal else 0
-        return side.basis + tasks.basis + max(side.rank * shape[1] + rotated, rotated + half + turned)
-
-    @classmethod
-    def completion_numbers(
-        cls, shape: tuple[int, int], sides: Sequence[SideSize], observed: float, weighted: bool
-    ) -> float:
-        """Return the peak of conjugate gradients; a deflation is there where it pays."""
-        sides = (sides[0], sides[-1])
-        grid, rotated = shape[0] * shape[1], sides[0].rank * sides[1].rank
-        vectors, share = sum(side.vectors for side in sides), 0.5 * rotated / grid
-        if weighted:
-            deflation = small_system(4.0, grid, rotated) + 1.5 * grid
-            return vectors + 11.7 * grid + 2.5 * rotated + share * deflation
-        operators = sum(side.operator for side in sides)
-        return vectors + operators + 7.5 * grid + rotated + share * small_system(1.5, grid, rotated)
-
-    def holdout_numbers(self, Y: Array, setting: Setting, largest_group: int = 1) -> float:
-        """Return the peak of hold-out predictions."""
-        (m, q), (side, tasks) = Y.shape, self.sizes
-        product = max(product_numbers(side, q), product_numbers(tasks, m))
-        # Groups of tasks leave first, with no grid halfway yet.
-        halfway = 0 if setting is Setting.C and largest_group > 1 else m * q
-        formed = max((4.0 if setting is Setting.A else 2.0) * m * q, product) + halfway
-        formed += gathered_numbers(m * q, [side, tasks], largest_group)
-        left_out = {Setting.B: [side], Setting.C: [tasks]}.get(setting, [side, tasks])  # whose leverages are wanted
-        squares = squares_numbers(left_out) + (m * q if setting is Setting.A else 0)
-        return float(side.vectors + tasks.vectors + max(formed, squares))
 
 
 def _smaller(side: Smoother) -> SideProduct:

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from dyadlearn._array import Array, cast, double, epsilon, namespace
-from dyadlearn._checks import check_memory
-from dyadlearn._estimates import learning_numbers
+from dyadlearn._memory import check_memory
 from dyadlearn._tables import Table
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.learned import LearnedKernel
@@ -39,7 +38,11 @@ def check_learning_memory(
     """Raise if kernels to learn from do not fit in memory with what folds make of them."""
     m, q = Y.shape
     count, task_count = (0 if kernel is None else len(kernel.members) for kernel in kernels)
-    numbers = learning_numbers((m, q), (count, task_count), n_folds=n_folds, profiled=profiled)
+    # Grids of folds; of each side its kernels, their logarithms and powers, and the profiles of folds.
+    numbers = (4.0 * n_folds + 16.0) * m * q
+    for n, n_kernels, has_profiles in zip((m, q), (count, task_count), profiled, strict=True):
+        if n_kernels:
+            numbers += (3.0 * n_kernels + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
     check_memory(
         8 * numbers,
         Y,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dyadlearn._array import Array, itemsize, namespace, take_block, to_numpy
+from dyadlearn._memory import holdout_numbers
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.holdout import Problem, Units
 from dyadlearn.metrics import PreparedScorer
@@ -113,7 +114,9 @@ def permuted_scores(
     members = group_members(units.instances, Y.shape[0], "groups")
     groups = (members, group_members(units.tasks, Y.shape[1], "task_groups"))
     largest = max((rows.size for each in groups for rows in each or ()), default=1)
-    refuse(problem.pairing.holdout_stack_numbers(Y, setting, len(permutations), largest), Y, setting, ", permuted")
+    n_grids, ranks = problem.pairing.holdout_grids, problem.pairing.ranks
+    need = holdout_numbers(Y.shape, ranks, n_grids, largest_group=largest, n_stacked=len(permutations))
+    refuse(need, Y, setting, ", permuted")
     stack = xp.stack([permutation.of(Y) for permutation in permutations])
     held_out = problem.pairing.holdout_stack(stack, setting, *groups)
     for place, permutation in enumerate(permutations):

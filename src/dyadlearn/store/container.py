@@ -24,10 +24,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dyadlearn._array import available_memory
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import check_file
-from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
+from dyadlearn._memory import check_memory
+from dyadlearn.exceptions import ModelFileError
 
 __all__ = ["OLDEST", "VERSION", "check_container", "read_checksum", "read_container", "write_container"]
 
@@ -155,9 +155,7 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     with open(path, "rb") as file:
         head, span, header, forms = _read_tables(file, size, path)
         # A file with holes may be larger than any disk.
-        free = available_memory(np.empty(0))
-        if free is not None and size > free:
-            raise NotEnoughMemoryError(f"Loading {path} takes {size:,} bytes of memory, but only {free:,} are free.")
+        check_memory(1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine")
         digest = hashlib.sha256(len(head).to_bytes(8, "little"))
         digest.update(head[: span[0]] + _NO_CHECKSUM.encode() + head[span[1] :])
         arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}

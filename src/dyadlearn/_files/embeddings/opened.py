@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._checks import check_memory
 from dyadlearn._files.packed import check_decoded, read_arrays, read_text, reading
 from dyadlearn._files.tables import ARRAYS, check_whole, id_text, read_cells, suffix_of, text_ids
+from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
 
