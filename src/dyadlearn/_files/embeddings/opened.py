@@ -186,7 +186,9 @@ def gather(
     cuts = np.flatnonzero(np.diff(np.searchsorted(starts, ordered, side="right"))) + 1
     parts = np.split(np.arange(len(places)), cuts)
     spans = [(int(ordered[part[0]]), int(ordered[part[-1]]) + 1) for part in parts]
-    need = itemsize * len(places) * d + (0 if held is None else max(held(*span) for span in spans))
+    # The result, the rows of a part in their order, and what is held of the file meanwhile.
+    need = itemsize * (len(places) + max(map(len, parts))) * d
+    need += 0 if held is None else max(held(*span) for span in spans)
     check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
     values: np.ndarray | None = None
     for part, (first, end) in zip(parts, spans, strict=True):
