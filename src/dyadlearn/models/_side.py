@@ -214,7 +214,8 @@ def check_rows(rows: Any, spec: KernelSpec, name: str) -> Array:
 
 def side_size(rows: Array, spec: KernelSpec) -> SideSize:
     """Return how large the side of some rows is, and so what it takes to decompose it."""
-    return SideSize(*rows.shape, _form(rows, spec))
+    n, d = rows.shape
+    return SideSize(n, d, _form(rows, spec))
 
 
 def _form(rows: Array, spec: KernelSpec) -> str:

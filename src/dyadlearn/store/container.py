@@ -104,8 +104,11 @@ def write_container(
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
-        for part in (len(head).to_bytes(8, "little"), head, *(array for _, array in ordered)):
-            content = _bytes(part) if isinstance(part, np.ndarray) else part
+        start = len(head).to_bytes(8, "little") + head
+        digest.update(start)
+        file.write(start)
+        for _, array in ordered:
+            content = _bytes(array)
             digest.update(content)
             file.write(content)
         file.seek(8 + head.index(_NO_CHECKSUM.encode()))

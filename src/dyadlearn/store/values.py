@@ -130,6 +130,7 @@ class Reader:
         if tag == "$again":
             return self._seen[plain[tag]]
         codec, cls = _CODECS.get(tag[1:]), stored_class(tag[1:])
+        value: Any
         if tag == "$frame":
             value = _read_frame(self.fields(plain[tag], path), path)
         elif codec is not None:
