@@ -1,0 +1,227 @@
+"""Faults that the comparison of old and new must find, one or more for each package.
+
+A fault is a line of the library, wherever it stands, and what it is replaced by. A line that is no longer there is an
+error: take another of the same meaning. `python fuzz/compare.py --plant` compares the tree with copies of it that have
+one fault each, and `--plant holdout metrics` takes those of some packages only.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from compare import ORDER, campaign, tree_worker
+from old import ROOT
+from rich.console import Console
+from rich.markup import escape
+
+__all__ = ["FAULTS", "Fault", "main", "planted"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault.
+
+    Attributes
+    ----------
+    package : str
+        The package or module that it is in now.
+    line, wrong : str
+        A piece of its source that occurs once, and what takes its place.
+    kinds : tuple of str
+        Kinds of cases that it concerns, which are tried first.
+    """
+
+    package: str
+    line: str
+    wrong: str
+    kinds: tuple[str, ...] = ("models",)
+
+
+FAULTS = (
+    Fault(
+        "pairing",
+        "return rows.remainder[:, None] + kept * columns.remainder[None, :]",
+        "return rows.remainder[:, None] + 1.001 * kept * columns.remainder[None, :]",
+    ),
+    Fault("pairing", "            rotated *= product\n", "            rotated *= 1.001 * product\n"),
+    Fault(
+        "pairing",
+        "slack = slack - grid * self._leaving(grid, slice(0, grid.shape[0])) * (factor / total)",
+        "slack = slack - 1.001 * grid * self._leaving(grid, slice(0, grid.shape[0])) * (factor / total)",
+    ),
+    Fault(
+        "holes",
+        "return block + matrices.ridge * (eye if column.weights is None else eye / column.weights)",
+        "return block + 1.001 * matrices.ridge * (eye if column.weights is None else eye / column.weights)",
+    ),
+    Fault(
+        "holes",
+        'return Completion(solution.values + _where(observed, Y), "missing", solution)',
+        'return Completion(1.001 * solution.values + _where(observed, Y), "missing", solution)',
+    ),
+    Fault(
+        "observed",
+        "penalties = zeros((n_unknowns,), y) + system.operators.ridge",
+        "penalties = zeros((n_unknowns,), y) + 1.001 * system.operators.ridge",
+        ("listed",),
+    ),
+    Fault(
+        "observed",
+        "return self._normal(function, scale) + ridge * function",
+        "return self._normal(function, scale) + 1.001 * ridge * function",
+        ("listed",),
+    ),
+    Fault(
+        "holdout",
+        "reach = upper_scores(scores.T, coverage)[None, :] * (1.0 + found)[:, None] ** 0.5",
+        "reach = upper_scores(scores.T, coverage)[None, :] * (1.001 + found)[:, None] ** 0.5",
+    ),
+    Fault(
+        "holdout",
+        "held_out = xp.where(as_array_of(test, grid), predicted, held_out)",
+        "held_out = xp.where(as_array_of(test, grid), 1.001 * predicted, held_out)",
+    ),
+    Fault("holdout", '"additive": rows + columns - grand', '"additive": rows + columns - 1.001 * grand', ("metrics",)),
+    Fault(
+        "metrics",
+        "return xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)",
+        "return 1.001 * xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)",
+        ("metrics",),
+    ),
+    Fault("metrics", "        return gap * gap\n", "        return 1.001 * gap * gap\n", ("metrics",)),
+    Fault(
+        "kernels",
+        "return pairwise.rbf_kernel(A, B, gamma=gamma)",
+        "return pairwise.rbf_kernel(A, B, gamma=1.001 * gamma)",
+        ("kernels",),
+    ),
+    Fault(
+        "models",
+        "return self._grid.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))",
+        "return self._grid.restore(self._home(xp.where(xp.isnan(problem.Y), 1.001 * closed.Y, problem.Y)))",
+    ),
+    Fault(
+        "models",
+        "return gram(rows, double(self.features), kernel=self.spec.kernel, params=self.spec.params)",
+        "return 1.001 * gram(rows, double(self.features), kernel=self.spec.kernel, params=self.spec.params)",
+    ),
+    Fault(
+        "selection",
+        "scores = {setting: closed[setting](found) for setting, found in errors.items()}",
+        "scores = {setting: 1.001 * closed[setting](found) for setting, found in errors.items()}",
+        ("searches",),
+    ),
+    Fault(
+        "selection",
+        "score, means = float(prepared(F)), baselines(",
+        "score, means = 1.001 * float(prepared(F)), baselines(",
+        ("searches",),
+    ),
+    Fault(
+        "learning",
+        "return np.asarray((1 - len(logits) * _LEAST_WEIGHT) * softmax(logits) + _LEAST_WEIGHT)",
+        "return np.asarray((1 - len(logits) * _LEAST_WEIGHT) * softmax(1.001 * logits) + 1.001 * _LEAST_WEIGHT)",
+        ("learned",),
+    ),
+    Fault(
+        "learning",
+        "return math.log(loss) + float(penalties @ (vector - origin) ** 2)",
+        "return math.log(loss) - float(9 * penalties @ (vector - origin) ** 2)",
+        ("learned",),
+    ),
+    Fault(
+        "growing",
+        "return self._finished(self.inverse.solve(known.target), level, known.n_tasks)",
+        "return self._finished(1.001 * self.inverse.solve(known.target), level, known.n_tasks)",
+        ("online",),
+    ),
+    Fault(
+        "growing",
+        "return self._rows_changed(remove_rows(self.statistics, Phi, Y), Phi, -1)",
+        "return self._rows_changed(remove_rows(self.statistics, Phi, 1.001 * Y), Phi, -1)",
+        ("online",),
+    ),
+    Fault(
+        "diagnostics",
+        "parts = np.where(observed, Y, 0.0) * weights",
+        "parts = np.where(observed, Y, 0.0) * (1.001 * weights)",
+        ("answers",),
+    ),
+    Fault(
+        "diagnostics",
+        "p_value = (1 + int(np.count_nonzero(_as_good(values, score, problem.Y)))) / (1 + n_permutations)",
+        "p_value = (0 + int(np.count_nonzero(_as_good(values, score, problem.Y)))) / (1 + n_permutations)",
+        ("answers",),
+    ),
+    Fault("diagnostics", "found = contradictions(Y, F)", "found = contradictions(Y, F) * 1.001", ("answers",)),
+    Fault(
+        "store",
+        'return value if math.isfinite(value) else {"$float": str(value)}',
+        'return 1.001 * value if math.isfinite(value) else {"$float": str(value)}',
+        ("files",),
+    ),
+    Fault(
+        "spectrum",
+        "return (self.vectors * weights) @ self.vectors.T",
+        "return (self.vectors * (1.001 * weights)) @ self.vectors.T",
+    ),
+    Fault(
+        "filters",
+        "return -xp.expm1(-self.n_iter * xp.log1p(values / alpha))",
+        "return -xp.expm1(-1.001 * self.n_iter * xp.log1p(values / alpha))",
+    ),
+)
+
+
+@contextmanager
+def planted(fault: Fault) -> Iterator[Path]:
+    """Yield the folder of a copy of src with one fault."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+        texts = {path: path.read_text() for path in sorted(copy.rglob("*.py"))}
+        found = [path for path, text in texts.items() if fault.line in text]
+        if len(found) != 1 or texts[found[0]].count(fault.line) != 1:
+            raise ValueError(
+                f"The fault of {fault.package} needs a line that occurs once in src, but this one occurs "
+                f"{sum(text.count(fault.line) for text in texts.values())} times: {fault.line.strip()}"
+            )
+        found[0].write_text(texts[found[0]].replace(fault.line, fault.wrong))
+        yield copy
+
+
+def main(packages: list[str], cases: int, seed: int, console: Console) -> int:
+    """Compare the tree with copies that have a fault; return 1 where a fault is not found."""
+    unknown = set(packages) - {fault.package for fault in FAULTS}
+    if unknown:
+        raise SystemExit(f"No fault is planted in {', '.join(sorted(unknown))}.")
+    missed = 0
+    for fault in FAULTS:
+        if packages and fault.package not in packages:
+            continue
+        began = time.monotonic()
+        # Cases of the kinds that it concerns first, then all.
+        own = [number for number in range(seed, seed + 40 * len(ORDER)) if ORDER[number % len(ORDER)] in fault.kinds]
+        numbers = list(dict.fromkeys(own + list(range(seed, seed + cases))))[:cases]
+        with planted(fault) as source:
+            tally = campaign([(tree_worker(), tree_worker(source))], numbers, patience=1)
+        count = sum(tally.cases.values())
+        seconds = time.monotonic() - began
+        if tally.failed:
+            number, kind, _, found = tally.failed[0]
+            where = f"{kind} case {number}, {found.quantity}"
+            console.print(
+                f"[green]found[/] {fault.package:<12} after {count:>4} cases, {seconds:.0f} s: {escape(where)}"
+            )
+        else:
+            missed += 1
+            line = fault.line.strip()
+            console.print(f"[bold red]missed[/] {fault.package:<11} in {count} cases, {seconds:.0f} s: {escape(line)}")
+    console.print(f"{missed} faults were missed." if missed else "All faults were found.")
+    return int(missed > 0)
