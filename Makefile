@@ -27,11 +27,11 @@ SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 ARGS ?=
 # More arguments for the benchmark at full size, for instance: make bench-scale SCALE="--documents 20000"
 SCALE ?=
-# More arguments for the campaign, for instance: make fuzz FUZZ="--minutes 20 --seed 7"
+# More arguments for the campaigns, for instance: make fuzz FUZZ="--minutes 20 --seed 7", make compare FUZZ="--cases 9999"
 FUZZ ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-min lint format fuzz bench bench-scale reproduce docs docs-check pictures dist clean
+.PHONY: help install demo test test-min lint format fuzz compare bench bench-scale reproduce docs docs-check pictures dist clean
 # The targets use their cores themselves, and two installations into one environment would meet.
 .NOTPARALLEL:
 
@@ -106,6 +106,9 @@ format: $(STAMP) ## put the code in the project's format
 
 fuzz: $(STAMP) ## try random cases and hostile files for three minutes; longer: make fuzz FUZZ="--minutes 20"
 	$(BIN)/python fuzz/run.py $(FUZZ)
+
+compare: $(STAMP) ## compare 2,000 random cases with the version of fuzz/baseline.txt; more: make compare FUZZ="--cases 10000"
+	$(BIN)/python fuzz/compare.py $(FUZZ)
 
 bench: $(STAMP) ## measure importing, fitting, hold-out, selection and missing labels against targets
 	$(BIN)/python benchmarks/imports.py

@@ -71,7 +71,9 @@ class Worker:
     """
 
     def __init__(self, python: Path | str, home: Path, version: str, path: Path | None = None) -> None:
+        # Bytecode is kept, whatever the shell says: compiling all takes longer than importing it.
         variables = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        variables["PYTHONDONTWRITEBYTECODE"] = ""
         if path is not None:
             variables["PYTHONPATH"] = str(path)
         self._start = [str(python), str(ROOT / "fuzz" / "answering.py"), str(home), version], variables
@@ -81,9 +83,7 @@ class Worker:
         """Send a case."""
         if self._process is None:
             command, variables = self._start
-            self._process = subprocess.Popen(
-                command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
+            self._process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._process.stdin is not None
         try:
             pickle.dump((kind, seed), self._process.stdin)
@@ -98,16 +98,15 @@ class Worker:
         try:
             found: tuple[str, dict[str, Answer]] = pickle.load(self._process.stdout)
         except (EOFError, pickle.UnpicklingError):
-            code = self._process.wait()
-            self._process = None
-            return "", {"case": Answer(Refusal("Died", f"the process ended with exit status {code}"))}
+            process = self._process
+            self.close()
+            return "", {"case": Answer(Refusal("Died", f"the process ended with exit status {process.returncode}"))}
         return found
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
+        if self._process is not None:
+            self._process.communicate()  # closes its input, at whose end it returns
         self._process = None
 
 
@@ -318,9 +317,6 @@ def campaign(
         print("Interrupted: this is what was found so far.")
         for thread in threads:
             thread.join()
-    for pair in pairs:
-        for worker in pair:
-            worker.close()
     return tally
 
 
@@ -388,6 +384,8 @@ def main() -> int:
     began = time.monotonic()
     pairs = [(tree_worker() if arguments.same else old_worker(), tree_worker()) for _ in range(arguments.jobs)]
     tally = campaign(pairs, numbers, arguments.only, arguments.minutes)
+    for worker in (worker for pair in pairs for worker in pair):
+        worker.close()
     show(tally, console, verbose=arguments.verbose, seconds=time.monotonic() - began)
     return int(bool(tally.failed))
 

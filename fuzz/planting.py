@@ -20,7 +20,7 @@ from old import ROOT
 from rich.console import Console
 from rich.markup import escape
 
-__all__ = ["FAULTS", "Fault", "main", "planted"]
+__all__ = ["FAULTS", "Fault", "main", "place", "planted", "read_texts"]
 
 
 @dataclass(frozen=True)
@@ -179,20 +179,30 @@ FAULTS = (
 )
 
 
+def place(fault: Fault, source: Path, texts: dict[Path, str]) -> Path:
+    """Return the file below a folder whose text has the line of a fault; an error where that does not occur once."""
+    count = sum(text.count(fault.line) for text in texts.values())
+    if count != 1:
+        raise ValueError(
+            f"The fault of {fault.package} needs a line that occurs once in {source}, but this one occurs {count} "
+            f"times: {fault.line.strip()}"
+        )
+    return next(path for path, text in texts.items() if fault.line in text)
+
+
+def read_texts(source: Path) -> dict[Path, str]:
+    """Return the text of every module below a folder."""
+    return {path: path.read_text() for path in sorted(source.rglob("*.py"))}
+
+
 @contextmanager
 def planted(fault: Fault) -> Iterator[Path]:
     """Yield the folder of a copy of src with one fault."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "src"
-        shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
-        texts = {path: path.read_text() for path in sorted(copy.rglob("*.py"))}
-        found = [path for path, text in texts.items() if fault.line in text]
-        if len(found) != 1 or texts[found[0]].count(fault.line) != 1:
-            raise ValueError(
-                f"The fault of {fault.package} needs a line that occurs once in src, but this one occurs "
-                f"{sum(text.count(fault.line) for text in texts.values())} times: {fault.line.strip()}"
-            )
-        found[0].write_text(texts[found[0]].replace(fault.line, fault.wrong))
+        shutil.copytree(ROOT / "src", copy)
+        path = place(fault, copy, read_texts(copy))
+        path.write_text(path.read_text().replace(fault.line, fault.wrong))
         yield copy
 
 
@@ -201,7 +211,7 @@ def main(packages: list[str], cases: int, seed: int, console: Console) -> int:
     unknown = set(packages) - {fault.package for fault in FAULTS}
     if unknown:
         raise SystemExit(f"No fault is planted in {', '.join(sorted(unknown))}.")
-    missed = 0
+    sound, missed = tree_worker(), 0
     for fault in FAULTS:
         if packages and fault.package not in packages:
             continue
@@ -210,7 +220,9 @@ def main(packages: list[str], cases: int, seed: int, console: Console) -> int:
         own = [number for number in range(seed, seed + 40 * len(ORDER)) if ORDER[number % len(ORDER)] in fault.kinds]
         numbers = list(dict.fromkeys(own + list(range(seed, seed + cases))))[:cases]
         with planted(fault) as source:
-            tally = campaign([(tree_worker(), tree_worker(source))], numbers, patience=1)
+            wrong = tree_worker(source)
+            tally = campaign([(sound, wrong)], numbers, patience=1)
+            wrong.close()
         count = sum(tally.cases.values())
         seconds = time.monotonic() - began
         if tally.failed:
@@ -223,5 +235,6 @@ def main(packages: list[str], cases: int, seed: int, console: Console) -> int:
             missed += 1
             line = fault.line.strip()
             console.print(f"[bold red]missed[/] {fault.package:<11} in {count} cases, {seconds:.0f} s: {escape(line)}")
+    sound.close()
     console.print(f"{missed} faults were missed." if missed else "All faults were found.")
     return int(missed > 0)

@@ -180,3 +180,86 @@ def test_elimination_solves(rooms):
     A, scales = rng.normal(size=(6, 6)), 10.0 ** rng.integers(-8, 8, size=(6, 1))
     b = rng.normal(size=(6, 2))
     assert_allclose(rooms["dense"].solve(scales * A, scales * b).astype(float), np.linalg.solve(A, b), rtol=1e-10)
+
+
+# --- old against new --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compare(script):
+    """Return the module that compares two versions; `script` takes all of them out again."""
+    return importlib.import_module("compare")
+
+
+def answered(rooms, kind, seed):
+    return rooms["cases"].answer(kind, seed, rooms["cases"].Library({}))[1]
+
+
+def test_two_processes_of_one_tree_agree(compare):
+    workers = compare.tree_worker(), compare.tree_worker()
+    try:
+        tally = compare.campaign([workers], list(range(8)))
+    finally:
+        for worker in workers:
+            worker.close()
+    assert not tally.failed
+    assert sum(tally.cases.values()) == 8
+    # Most answers are numbers, not refusals.
+    assert sum(tally.quantities.values()) > 50
+    assert sum(tally.refused.values()) < 0.3 * sum(tally.quantities.values())
+
+
+def test_a_difference_is_noticed(compare, rooms, monkeypatch):
+    right = answered(rooms, "models", 1)
+    assert compare.differences(right, answered(rooms, "models", 1)) == []
+    for model in ("IndependentTaskRidge", "KroneckerRidge", "TwoStepRidge", "PairKernelRidge"):
+        kind = getattr(importlib.import_module("dyadlearn"), model)
+        monkeypatch.setattr(kind, "holdout", changing(lambda found: found * (1 + 1e-8))(kind.holdout))
+    found = compare.differences(right, answered(rooms, "models", 1))
+    assert found
+    assert all(each.quantity.startswith("holdout") and 1 < each.ratio < 100 for each in found)
+
+
+def test_another_type_of_error_is_noticed(compare, rooms):
+    Answer, Refusal = rooms["cases"].Answer, rooms["cases"].Refusal
+    old = {"fit": Answer(Refusal("ValueError", "words"))}
+    assert compare.differences(old, {"fit": Answer(Refusal("ValueError", "other words"))}) == []
+    assert compare.differences(old, {"fit": Answer(Refusal("TypeError", "words"))})
+    assert compare.differences(old, {"fit": Answer(None)})
+
+
+def test_points_that_one_version_looked_at_are_passed_over(compare, rooms):
+    Answer = rooms["cases"].Answer
+    old, new = (
+        {"landscape_": Answer(np.array(scores), common=True), "alpha_": Answer(alpha, given="landscape_")}
+        for scores, alpha in (([1.0, 2.0, np.nan], 2.0), ([1.0, np.nan, 0.5], 1.0))
+    )
+    assert compare.differences(old, new) == []
+    new["landscape_"] = Answer(np.array([1.1, 2.0, np.nan]), common=True)
+    assert [each.quantity for each in compare.differences(old, new)] == ["landscape_", "alpha_"]
+
+
+def test_expected_differences_are_counted_apart(compare, rooms, monkeypatch):
+    Answer = rooms["cases"].Answer
+    monkeypatch.setattr(compare, "EXPECTED", [("models", "hold*", "*float32*", "rounded otherwise")])
+    tally = compare.Tally()
+    for what in ("TwoStepRidge float32", "TwoStepRidge"):
+        tally.count(7, "models", what, {"holdout A": Answer(1.0)}, {"holdout A": Answer(2.0)})
+    assert tally.expected == {"rounded otherwise": 1}
+    assert [number for number, *_ in tally.failed] == [7]
+
+
+def test_new_names_are_looked_up(compare, rooms):
+    renamed = {"explain": "diagnostics.explain", "explain(top)": "n", "(cv)": None, ".alpha_": "alpha"}
+    lib = rooms["cases"].Library(renamed)
+    assert lib.find("explain") is importlib.import_module("dyadlearn").explain
+    assert lib._passed("explain", {"top": 3, "cv": 2, "task": 1}) == {"n": 3, "task": 1}
+    assert lib.get(importlib.import_module("dyadlearn").TwoStepRidge(alpha=3.0), "alpha_") == 3.0
+
+
+def test_lines_for_faults_are_there(compare):
+    planting = importlib.import_module("planting")
+    source = FUZZ.parent / "src"
+    texts = planting.read_texts(source)
+    for fault in planting.FAULTS:
+        assert planting.place(fault, source, texts).is_file()
