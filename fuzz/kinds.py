@@ -417,7 +417,7 @@ def learned(case: Drawing) -> None:
         "kernel": kernel,
         "task_kernel": "precomputed" if columns.kernel == "precomputed" else "rbf",
         "setting": setting,
-        "stages": int(case.pick(1, 1, 1, 2)) if setting == "A" else 1,
+        "stages": int(case.pick(1, 1, 2)),
         "n_steps": 3,
         "fit_intercept": case.chance(0.6),
         "cv": 2,
@@ -435,8 +435,8 @@ def learned(case: Drawing) -> None:
     note_predictions(case, model, problem)
     if case.chance(0.05):
         note_evaluate(case, model, setting)
-    if case.chance(0.2):
-        case.ask("interval", model, "predict_interval", X=None, setting="A")
+    if case.chance(0.3):
+        case.ask("interval", model, "predict_interval", X=problem.new_rows if setting in "BD" else None)
     if case.chance(0.05):
         note_permutation(case, model, setting)
 

@@ -81,6 +81,12 @@ FAULTS = (
         "holdout",
         "reach = upper_scores(scores.T, coverage)[None, :] * (1.0 + found)[:, None] ** 0.5",
         "reach = upper_scores(scores.T, coverage)[None, :] * (1.001 + found)[:, None] ** 0.5",
+        ("learned",),
+    ),
+    Fault(
+        "holdout",
+        "return namespace(held_out).abs(self.problem.Y - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5",
+        "return namespace(held_out).abs(self.problem.Y - held_out) / (1.001 + self._distances[0])[:, None] ** 0.5",
     ),
     Fault(
         "holdout",
