@@ -305,6 +305,9 @@ def campaign(
             (what, before), (_, after) = old.answer(), new.answer()
             with lock:
                 tally.count(number, kind, what, before, after)
+                done = sum(tally.cases.values())
+                if done % 500 == 0:
+                    print(f"{done} of {len(numbers)} cases, {len(tally.failed)} differences", file=sys.stderr)
 
     threads = [threading.Thread(target=work, args=pair, daemon=True) for pair in pairs]
     for thread in threads:

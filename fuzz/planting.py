@@ -79,12 +79,6 @@ FAULTS = (
     ),
     Fault(
         "holdout",
-        "reach = upper_scores(scores.T, coverage)[None, :] * (1.0 + found)[:, None] ** 0.5",
-        "reach = upper_scores(scores.T, coverage)[None, :] * (1.001 + found)[:, None] ** 0.5",
-        ("learned",),
-    ),
-    Fault(
-        "holdout",
         "return namespace(held_out).abs(self.problem.Y - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5",
         "return namespace(held_out).abs(self.problem.Y - held_out) / (1.001 + self._distances[0])[:, None] ** 0.5",
     ),
@@ -93,7 +87,12 @@ FAULTS = (
         "held_out = xp.where(as_array_of(test, grid), predicted, held_out)",
         "held_out = xp.where(as_array_of(test, grid), 1.001 * predicted, held_out)",
     ),
-    Fault("holdout", '"additive": rows + columns - grand', '"additive": rows + columns - 1.001 * grand', ("metrics",)),
+    Fault(
+        "holdout",
+        "grand = _mean(grid.without_each(total), grid.without_each(weight))",
+        "grand = 1.001 * _mean(grid.without_each(total), grid.without_each(weight))",
+        ("metrics",),
+    ),
     Fault(
         "metrics",
         "return xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)",
