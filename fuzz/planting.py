@@ -135,12 +135,6 @@ FAULTS = (
         ("learned",),
     ),
     Fault(
-        "learning",
-        "return math.log(loss) + float(penalties @ (vector - origin) ** 2)",
-        "return math.log(loss) - float(9 * penalties @ (vector - origin) ** 2)",
-        ("learned",),
-    ),
-    Fault(
         "growing",
         "return self._finished(self.inverse.solve(known.target), level, known.n_tasks)",
         "return self._finished(1.001 * self.inverse.solve(known.target), level, known.n_tasks)",
