@@ -102,7 +102,7 @@ def measure_kronecker_d(name: str, folder: Path, sample: int) -> None:
     spectrum, task_spectrum = Spectrum.from_gram(K), Spectrum.from_gram(G)
 
     def ours() -> object:
-        return new_both(spectrum, task_spectrum, Y, ALPHAS)
+        return new_both(spectrum, task_spectrum, Y[None, ...], ALPHAS)
 
     ours_seconds = min(seconds(ours) for _ in range(3 if m * q < 100_000 else 1))
     limit = 4 * (max(m, q) ** 2 * min(m, q)) * min(m, q) * len(ALPHAS)
@@ -129,7 +129,7 @@ def measure_memory() -> None:
     spectra = 8 * (m * m + q * q * (1 + 3 * THREADS))
     print(f"Kronecker D on a grid of {m} × {q}: peak memory beside its result and the spectra")
     for alphas in (ALPHAS[:1], ALPHAS[::4]):
-        peak = peak_bytes(lambda alphas=alphas: new_both(spectrum, task_spectrum, Y, alphas))
+        peak = peak_bytes(lambda alphas=alphas: new_both(spectrum, task_spectrum, Y[None, ...], alphas))
         extra = peak - spectra - len(alphas) * Y.nbytes
         print(row(f"arrays of the grid's size, {len(alphas)} regularisation(s)", extra / Y.nbytes, "target <= 8"))
 

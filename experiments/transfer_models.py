@@ -290,7 +290,8 @@ def kronecker_zero_shot(training: Training, tasks: Tasks, choice: np.ndarray) ->
     predictions = np.empty((len(training.K_test), rows.shape[0]))
     for index in np.unique(choice):
         weights, direct = column_weights(tasks.spectrum, values, [training.alphas[index]])
-        left_out = leave_out_columns(tasks.spectrum, weights, direct, rows, tasks.spectrum.rotate(rows), None, 0.0)
+        given = (weights, direct, rows, tasks.spectrum.rotate(rows))
+        left_out = leave_out_columns(tasks.spectrum, *given, None, 0.0)[0]
         targets = choice == index
         predictions[:, targets] = training.reach @ (left_out[targets] * inverse).T
     return predictions

@@ -9,7 +9,7 @@ from typing import Any
 
 from dyadlearn._state import Stored
 
-__all__ = ["Setting", "as_setting"]
+__all__ = ["Setting", "as_setting", "check_groups"]
 
 
 class Setting(Stored, StrEnum):
@@ -124,6 +124,17 @@ def as_setting(name: str | Setting, *, instances: str = "instance", tasks: str =
             f"or the word that another library has for it.{hint}"
         )
     return aliases[word]
+
+
+def check_groups(setting: Setting, groups: Any, task_groups: Any, cells: Any = None) -> None:
+    """Raise if groups are given of something that the setting does not leave out."""
+    for labels, name, what, leaves in (
+        (groups, "groups", "instances", setting.new_instance),
+        (task_groups, "task_groups", "tasks", setting.new_task),
+        (cells, "cells", "single pairs", setting is Setting.A),
+    ):
+        if labels is not None and not leaves:
+            raise ValueError(f"{name} are groups of left-out {what}, and setting {setting.value} leaves none out.")
 
 
 def _plain(word: str) -> str:

@@ -104,14 +104,14 @@ def test_ids_sides_and_columns():
         found.columns("host")
 
 
-@over(every(sign=[1, -1], model=[TwoStepRidge, KroneckerRidge], missing=[False, True]))
-def test_an_edge_is_listed_once(sign, model, missing):
+@over(every(sign=[1, -1], missing=[False, True]))
+def test_an_edge_is_listed_once(sign, missing):
     X, Y, _ = data(7, 7)
     Y = Y + sign * Y.T
     if missing:
         Y[0, 4] = Y[4, 0] = np.nan
     word = "symmetric" if sign > 0 else "antisymmetric"
-    fitted = model(symmetry=word).fit(X, Y)
+    fitted = TwoStepRidge(symmetry=word).fit(X, Y)
     found = explain(fitted, 1, 5, top=50)
     assert_allclose(found.prediction, fitted.predict()[1, 5], rtol=0, atol=1e-9)
     assert all(i <= j for i, j in found.pairs.ids)
@@ -125,7 +125,8 @@ def test_an_edge_is_listed_once(sign, model, missing):
     moved = Y.copy()
     moved[label] += 1.0
     moved[label[::-1]] += sign
-    assert_allclose(model(symmetry=word).fit(X, moved).predict()[1, 5] - found.prediction, weight, rtol=0, atol=1e-9)
+    again = TwoStepRidge(symmetry=word).fit(X, moved).predict()
+    assert_allclose(again[1, 5] - found.prediction, weight, rtol=0, atol=1e-9)
 
 
 def test_one_dimension_and_a_search():

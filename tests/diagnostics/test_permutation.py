@@ -101,16 +101,12 @@ def test_each_permutation_is_a_refit(model, setting, permute, scoring):
     assert (test.setting, test.scoring, test.method) == (setting, scoring, "exact leave-one-out")
 
 
-@over(every(symmetry=["symmetric", "antisymmetric"], setting="ABCD", model=[TwoStepRidge, KroneckerRidge]))
-def test_vertices_of_a_network(symmetry, setting, model):
+@over(every(symmetry=["symmetric", "antisymmetric"], setting="ABCD"))
+def test_vertices_of_a_network(symmetry, setting):
     X, Y, _ = problems.data(7, 7)
     Y = Y + Y.T if symmetry == "symmetric" else Y - Y.T
-    network = model(alpha=0.5, symmetry=symmetry, **({"task_alpha": 0.5} if model is TwoStepRidge else {}))
+    network = TwoStepRidge(0.5, 0.5, symmetry=symmetry)
     fitted = clone(network).fit(X, Y)
-    if model is KroneckerRidge and setting == "D":
-        with pytest.raises(ValueError, match="would be solved again for each pair of vertices"):
-            outcome(fitted, setting)
-        return
     test = outcome(fitted, setting)
     assert test.permuted == outcome(fitted, setting, permute="both").permuted == "vertices"
     expected = [scored(each, labels, setting, "r2") for labels, each in refitted(network, X, Y, None, "vertices")]

@@ -335,7 +335,7 @@ def test_arguments_are_checked_as_for_complete_labels(model):
     own = fitted(model, PATTERNS["some"], None)
     with pytest.raises(ValueError, match="setting A leaves none out"):
         own.holdout("A", groups=GROUPS)
-    with pytest.raises(ValueError, match="they go with setting A, found B"):
+    with pytest.raises(ValueError, match="^cells are groups of left-out single pairs, and setting B leaves none out"):
         own.holdout("B", cells=np.zeros((M, Q)))
     with pytest.raises(ValueError, match=r"one label for each of 7 × 5 cells, found shape \(5, 7\)"):
         own.holdout("A", cells=np.zeros((Q, M)))

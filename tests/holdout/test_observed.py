@@ -11,7 +11,7 @@ from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov, Tikhonov
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout import observed as module
-from dyadlearn.holdout.observed import PairFolds, PairIntervals, PairProblem, pair_folds
+from dyadlearn.holdout.observed import PairFolds, PairIntervals, PairProblem, pair_units, unit_folds
 from dyadlearn.observed.pairs import PairLabels
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.settings import Setting
@@ -181,7 +181,7 @@ def test_every_pair_is_tested_once_and_never_trained_on():
     labels = given.problem.labels
     for setting in "ABCD":
         groups = {name: given.groups[name] for name in GROUPED[setting]}
-        folds = pair_folds(labels, Setting(setting), **groups)
+        folds = unit_folds(labels, pair_units(labels, Setting(setting), **groups))
         assert_array_equal(np.sort(np.concatenate([fold.test for fold in folds])), np.arange(labels.size))
         for train, test, (rows, columns) in folds:
             assert not set(train) & set(test)
@@ -211,7 +211,7 @@ def test_more_folds_than_there_is_memory_for_are_refused(monkeypatch):
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 1000)
     message = rf"^Leaving out {given.rows.size} folds of {given.rows.size} observed pairs needs .*: give groups"
     with pytest.raises(NotEnoughMemoryError, match=message):
-        pair_folds(given.problem.labels, Setting.A)
+        unit_folds(given.problem.labels, pair_units(given.problem.labels, Setting.A))
 
 
 def test_systems_too_large_for_a_formula_want_folds(monkeypatch):
@@ -276,12 +276,10 @@ def test_folds_that_stop_short_are_told():
     folds = PairFolds.cut(problem, Setting.A, 3)
     folds.held_out()
     assert not folds.converged
-    message = (
-        "^Leaving out 3 of 3 folds of observed pairs: conjugate gradients stopped after 2 iterations at a relative"
-    )
+    message = "^Conjugate gradients stopped in 3 of 3 folds of observed pairs after 2 iterations at a relative"
     with pytest.warns(ConvergenceWarning, match=message):
         problem.holdout(Setting.A, cells=np.arange(given.rows.size) % 3)
-    with pytest.warns(ConvergenceWarning, match="^Leaving out 5 of 5 folds"):
+    with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped in 5 of 5 folds"):
         PairIntervals(problem).reach(Setting.A, 0.9)
 
 

@@ -266,10 +266,30 @@ def test_labels_may_be_of_any_kind(cases):
         ("two_step", "E", {}, "Unknown setting 'E'"),
         ("independent", "C", {}, "Setting C leaves out tasks"),
         ("independent", "D", {}, "Setting D leaves out tasks"),
-        ("two_step", "A", {"groups": np.zeros(7)}, "groups does not go with setting A"),
-        ("two_step", "C", {"groups": np.zeros(7)}, "groups does not go with setting C"),
-        ("two_step", "B", {"task_groups": np.zeros(5)}, "task_groups does not go with setting B"),
-        ("two_step", "B", {"cells": np.zeros((7, 5))}, "cells does not go with setting B"),
+        (
+            "two_step",
+            "A",
+            {"groups": np.zeros(7)},
+            "^groups are groups of left-out instances, and setting A leaves none out",
+        ),
+        (
+            "two_step",
+            "C",
+            {"groups": np.zeros(7)},
+            "^groups are groups of left-out instances, and setting C leaves none out",
+        ),
+        (
+            "two_step",
+            "B",
+            {"task_groups": np.zeros(5)},
+            "^task_groups are groups of left-out tasks, and setting B leaves none out",
+        ),
+        (
+            "two_step",
+            "B",
+            {"cells": np.zeros((7, 5))},
+            "^cells are groups of left-out single pairs, and setting B leaves none out",
+        ),
         (
             "two_step",
             "B",
@@ -283,7 +303,12 @@ def test_labels_may_be_of_any_kind(cases):
             {"where": np.ones((5, 7))},
             r"where must have .* shape \(7, 5\), found shape \(5, 7\)",
         ),
-        ("network", "A", {"groups": np.zeros(7)}, "groups does not go with setting A"),
+        (
+            "network",
+            "A",
+            {"groups": np.zeros(7)},
+            "^groups are groups of left-out instances, and setting A leaves none out",
+        ),
         ("network", "A", {"cells": np.arange(49).reshape(7, 7)}, "cells must be symmetric"),
         ("network", "D", {"groups": np.zeros(7), "task_groups": np.ones(7)}, "one grouping"),
     )

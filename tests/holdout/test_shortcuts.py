@@ -196,7 +196,7 @@ def test_kronecker_d_of_many_alphas(cases, kinds, block, shape, monkeypatch):
     monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
     alphas = [1e-3, 0.0, 0.1, 1.0, 10.0, 0.0, 1e4]
     problem = cases.problem("kronecker", shape, kinds)
-    found = problem.pairing.new_both(problem.Y, alphas)
+    found = problem.pairing.new_both(problem.Y[None, ...], alphas)[0, ...]
     assert found.shape == (len(alphas), *shape)
     for alpha, grid in zip(alphas, found, strict=True):
         assert_allclose(grid, refit(problem.at(alpha), "D"), rtol=1e-8, atol=1e-9)
@@ -326,8 +326,8 @@ def test_the_problem_is_left_as_it_was(cases, method, setting):
         ("kronecker", "A", {"task_groups": np.zeros(5)}, "setting A"),
         ("two_step", "C", {"groups": np.zeros(7)}, "groups .* setting C"),
         ("two_step", "B", {"task_groups": np.zeros(5)}, "task_groups .* setting B"),
-        ("two_step", "B", {"cells": np.zeros((7, 5))}, "cells .* setting A, found B"),
-        ("two_step", "D", {"cells": np.zeros((7, 5))}, "cells .* setting A, found D"),
+        ("two_step", "B", {"cells": np.zeros((7, 5))}, "cells .* setting B"),
+        ("two_step", "D", {"cells": np.zeros((7, 5))}, "cells .* setting D"),
         ("two_step", "B", {"groups": np.zeros(5)}, r"groups .* 7 rows, found shape \(5,\)"),
         ("two_step", "C", {"task_groups": np.zeros((5, 1))}, r"task_groups .* 5 rows, found shape \(5, 1\)"),
         ("kronecker", "D", {"groups": np.zeros(7), "task_groups": np.zeros(7)}, r"task_groups .* 5 rows"),

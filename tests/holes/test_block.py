@@ -11,7 +11,7 @@ from dyadlearn._array import namespace
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.holdout import holdout
-from dyadlearn.holes.block import complete_block, complete_each_task, step_over_instances
+from dyadlearn.holes.block import complete_block
 from dyadlearn.spectrum import Spectrum
 from problems import posed
 from sweeps import covering, every, over
@@ -101,18 +101,6 @@ def test_every_digit_at_both_ends(block, rank, alpha, task_alpha):
     assert_array_equal(found[~is_missing], Y[~is_missing])
 
 
-@over(covering(shape=[(7, 4), (4, 7)], **ranks, alpha=LAMBDAS, task_alpha=LAMBDAS))
-def test_each_task_is_a_block_of_its_own(shape, rank, alpha, task_alpha):
-    K, G, Y = make_sides(shape, rank)
-    rows = [3, 0, 2]
-    found = complete_each_task(smoother(K, alpha), smoother(G, task_alpha), Y, rows)
-    slack = min(1.0, max(alpha, task_alpha)) if rank == "singular" else 1.0
-    assert found.shape == (3, shape[1])
-    for task in range(shape[1]):
-        expected = exact(K, G, Y, rows, [task], alpha, task_alpha)[rows, task]
-        assert_allclose(found[:, task], expected, rtol=0, atol=1e-13 / slack * np.abs(expected).max())
-
-
 # Some filters keep directions whole: without any labels in a column, nothing tells what these hold.
 @over(
     covering(
@@ -139,9 +127,9 @@ def test_cells_left_out_are_cells_filled_in(alpha):
     found = complete_block(smoother(K, alpha), smoother(G, 0.3), Y, rows, columns)[np.ix_(rows, columns)]
     assert_allclose(found, left_out, rtol=0, atol=1e-12 * np.abs(left_out).max())
     single = holdout(problem, "A")
-    for row in range(7):
-        each = complete_each_task(smoother(K, alpha), smoother(G, 0.3), Y, [row])
-        assert_allclose(each[0], single[row], rtol=0, atol=1e-12 * np.abs(single).max())
+    for cell in np.ndindex(Y.shape):
+        each = complete_block(smoother(K, alpha), smoother(G, 0.3), Y, cell[:1], cell[1:])
+        assert_allclose(each[cell], single[cell], rtol=0, atol=1e-12 * np.abs(single).max())
 
 
 @over(every(**blocks))
@@ -163,8 +151,6 @@ def test_features_without_their_null_space(block, alpha):
     assert all(side.spectrum.is_truncated for side in sides)
     expected = complete_block(smoother(X @ X.T, alpha), smoother(T @ T.T, alpha), Y, rows, columns)
     assert_allclose(complete_block(*sides, Y, rows, columns), expected, rtol=0, atol=1e-11)
-    expected = complete_each_task(smoother(X @ X.T, alpha), smoother(T @ T.T, alpha), Y, rows)
-    assert_allclose(complete_each_task(*sides, Y, rows), expected, rtol=0, atol=1e-11)
 
 
 def test_no_regularisation_is_a_limit():
@@ -175,10 +161,6 @@ def test_no_regularisation_is_a_limit():
         near = [value or 1e-20 for value in (alpha, task_alpha)]
         expected = exact(K, G, Y, rows, columns, *near)
         assert_allclose(complete_block(side, tasks, Y, rows, columns), expected, rtol=0, atol=1e-11)
-        each = complete_each_task(side, tasks, Y, rows)
-        for task in range(5):
-            expected = exact(K, G, Y, rows, [task], *near)[rows, task]
-            assert_allclose(each[:, task], expected, rtol=0, atol=1e-11)
 
 
 def test_labels_that_nothing_predicts_are_refused():
@@ -189,24 +171,20 @@ def test_labels_that_nothing_predicts_are_refused():
         complete_block(side, tasks, Y, range(6), range(5))
     identity = smoother(np.diag([1.0, 2.0, 0.0]), 0.0)
     with pytest.raises(LeverageError, match="1 of 3 rows with missing labels have leverage 1 .positions 1."):
-        complete_each_task(identity, identity, np.ones((3, 3)), [1])
+        complete_block(identity, identity, np.ones((3, 3)), [1], [1])
     # The row that the kernel knows nothing of is not interpolated but predicted, by zero.
-    assert_array_equal(complete_each_task(identity, identity, np.ones((3, 3)), [2]), np.zeros((1, 3)))
+    assert complete_block(identity, identity, np.ones((3, 3)), [2], [1])[2, 1] == 0
 
 
 def test_libraries(library):
     shape, rows, columns = BLOCKS["block"]
     K, G, Y = make_sides(shape, "full")
     expected = complete_block(smoother(K, 0.5), smoother(G, 0.2), Y, rows, columns)
-    each = complete_each_task(smoother(K, 0.5), smoother(G, 0.2), Y, rows)
     side, tasks, labels = smoother(library.asarray(K), 0.5), smoother(library.asarray(G), 0.2), library.asarray(Y)
-    for found, wanted in (
-        (complete_block(side, tasks, labels, rows, columns), expected),
-        (complete_each_task(side, tasks, labels, rows), each),
-    ):
-        assert type(found) is type(labels)
-        assert found.dtype == namespace(found).float64
-        assert_allclose(library.to_numpy(found), wanted, rtol=0, atol=10 * library.rtol)
+    found = complete_block(side, tasks, labels, rows, columns)
+    assert type(found) is type(labels)
+    assert found.dtype == namespace(found).float64
+    assert_allclose(library.to_numpy(found), expected, rtol=0, atol=10 * library.rtol)
 
 
 def test_nothing_in_the_block_is_looked_at_and_nothing_is_overwritten():
@@ -227,29 +205,3 @@ def test_an_empty_block_changes_nothing():
         found = complete_block(side, tasks, Y, rows, columns)
         assert_array_equal(found, Y)
         assert found is not Y
-    assert complete_each_task(side, tasks, Y, []).shape == (0, 4)
-
-
-def test_tasks_may_have_regularisations_of_their_own():
-    K, G, Y = make_sides((6, 4), "full")
-    rows, alphas, task_alphas = [1, 2, 5], [0.1, 3.0, 0.1, 40.0], [1.0, 1.0, 0.02, 5.0]
-    kept = np.delete(np.arange(6), rows)
-    for task, (alpha, task_alpha) in enumerate(zip(alphas, task_alphas, strict=True)):
-        side, tasks = smoother(K, alpha), smoother(G, task_alpha)
-        S_observed, S_missing = Y[kept] @ tasks.hat()[:, [task]], Y[rows] @ tasks.off_diagonal()[:, [task]]
-        found = step_over_instances(side, rows, S_observed, S_missing, tasks.slack[[task]])
-        expected = complete_each_task(side, tasks, Y, rows)[:, [task]]
-        assert_allclose(found, expected, rtol=0, atol=1e-13)
-
-
-@over(every(rows=[[1, 1], [-1], [5], [0, 7]]))
-def test_positions_that_are_none(rows):
-    K, G, Y = make_sides((5, 4), "full")
-    side, tasks = smoother(K, 0.5), smoother(G, 0.2)
-    with pytest.raises(ValueError, match="missing_rows must hold different positions from 0 to 4, found"):
-        complete_block(side, tasks, Y, rows, [0])
-    with pytest.raises(ValueError, match="missing_rows must hold different positions from 0 to 4, found"):
-        complete_each_task(side, tasks, Y, rows)
-    if rows != [5] and rows != [0, 7]:
-        with pytest.raises(ValueError, match="missing_columns must hold different positions from 0 to 3, found"):
-            complete_block(side, tasks, Y, [0], rows)

@@ -493,9 +493,9 @@ def test_bad_input_is_refused_in_a_sentence(params, given, error, match):
 @over(
     lines(
         "setting given match",
-        ("C", {"groups": GROUPS}, "groups does not go with setting C"),
-        ("B", {"task_groups": TASK_GROUPS}, "task_groups does not go with setting B"),
-        ("D", {"cells": CELLS}, "cells does not go with setting D"),
+        ("C", {"groups": GROUPS}, "groups of left-out instances, and setting C"),
+        ("B", {"task_groups": TASK_GROUPS}, "groups of left-out tasks, and setting B"),
+        ("D", {"cells": CELLS}, "groups of left-out single pairs, and setting D"),
         ("A", {"cells": CELLS, "cv": 3}, "leave cv out"),
         ("B", {"groups": np.zeros(M)}, "leaves no observed label to learn from"),
         ("C", {"cv": 7}, "n_splits=7 folds need at least as many tasks"),

@@ -122,7 +122,7 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
         assert not observed.is_quicker_by_pairs(operators, WHOLE, None)
         assert not observed.is_quicker_by_pairs(operators, np.full((M, Q), np.nan), None)
     interpolating = TwoStepRidge(0.7, 0.3, filter=SpectralCutoff())
-    network = KroneckerRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing._working()
+    network = TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing._working()
     assert not observed.is_quicker_by_pairs(working(interpolating), Y, None)
     assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
     with monkeypatch.context() as patched:

@@ -306,7 +306,7 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
     monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
     alphas = [1e-3, 0.1, 10.0, 1e4]
     pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
-    for alpha, found in zip(alphas, pairing.new_both(Y, alphas), strict=True):
+    for alpha, found in zip(alphas, pairing.new_both(Y[None, ...], alphas)[0, ...], strict=True):
         grids.close(found, refit(Problem(pairing.at(alpha), Y), "D"), 1e-9)
 
 

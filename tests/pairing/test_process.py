@@ -386,12 +386,6 @@ def test_a_free_mean_needs_a_constant_on_each_side():
         Process(*spectra, 1.0, free_mean=True).variance()
 
 
-def test_a_truncated_side_is_refused_where_it_lacks_what_has_a_share():
-    for kinds, shares, word in ((("primal", "full"), (1, 0, 1), "instance"), (("full", "thin"), (1, 1, 0), "task")):
-        with pytest.raises(ValueError, match=f"The {word} side is solved by its features"):
-            case((7, 5), kinds, 0.1, shares, False).process()
-
-
 # --- likelihood ------------------------------------------------------------------------------------------------
 
 

@@ -165,10 +165,6 @@ def test_weights_of_the_loss(name, sides, constant, asked, missing, alpha):
 
 @over(
     covering(
-        model={
-            "two-step": lambda alpha, constant, word: TwoStepRidge(alpha, alpha, fit_intercept=constant, symmetry=word),
-            "Kronecker": lambda alpha, constant, word: KroneckerRidge(alpha, fit_intercept=constant, symmetry=word),
-        },
         word=["symmetric", "antisymmetric"],
         sides=["primal", "dual", "precomputed"],
         constant=[False, True],
@@ -177,7 +173,7 @@ def test_weights_of_the_loss(name, sides, constant, asked, missing, alpha):
         alpha=[1e-6, 1.0, 1e10],
     )
 )
-def test_an_edge_weighs_in_both_directions(model, word, sides, constant, asked, missing, alpha):
+def test_an_edge_weighs_in_both_directions(word, sides, constant, asked, missing, alpha):
     rng = np.random.default_rng(2)
     n, sign = 5, 1 if word == "symmetric" else -1
     X, new, kernel = rows_of(sides, n, rng)
@@ -186,7 +182,7 @@ def test_an_edge_weighs_in_both_directions(model, word, sides, constant, asked, 
     if missing:
         Y[[0, 3, 1, 4], [3, 0, 4, 1]] = np.nan
     places = tuple(place if each == "known" else new for each, place in zip(asked, (1, 3), strict=True))
-    made = model(alpha, constant, word).set_params(kernel=kernel)
+    made = TwoStepRidge(alpha, alpha, fit_intercept=constant, symmetry=word, kernel=kernel)
     found = check(made, X, Y, None, places, sign=sign, rtol=1e-9)
     assert_allclose(found, sign * found.T, rtol=0, atol=1e-14)
 
@@ -270,7 +266,7 @@ def test_many_missing_cells_are_solved_for_step_by_step(model, kinds, missing, m
 def test_a_solver_that_stops_short_says_so(monkeypatch):
     problem = holes("two-step", (9, 6), "50%")
     monkeypatch.setattr(weighing, "solve_missing", partial(completing.solve_missing, max_direct=0, rank=0))
-    with pytest.warns(ConvergenceWarning, match="The weights of labels are known no better"):
+    with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped on the weights of labels after"):
         problem.operators.label_weights(2, 3, problem.Y, None, max_iter=1)
 
 

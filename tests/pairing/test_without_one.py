@@ -86,8 +86,8 @@ def test_pairs_left_out_are_those_of_models_fitted_again(name, shape):
     Y = np.random.default_rng(1).normal(size=shape)
     alphas, groups = [1e-4, 0.3, 20.0], [np.array([0, 2]), np.array([1, 3]), np.array([4, *range(5, shape[0])])]
     for members in (None, groups):
-        given = (*map(strict, sides), array_api_strict.asarray(Y), alphas, members)
-        found = new_both(*given, shares=shares, free_mean=free_mean)
+        given = (*map(strict, sides), array_api_strict.asarray(Y[None, ...]), alphas, members)
+        found = new_both(*given, shares=shares, free_mean=free_mean)[0, ...]
         codes = None if members is None else np.array([0, 1, 0, 1, *[2] * (shape[0] - 4)])
         for alpha, grid in zip(alphas, np.asarray(found), strict=True):
             problem = Problem(PairKernel(*sides, alpha, shares, free_mean), Y)

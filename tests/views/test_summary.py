@@ -317,7 +317,7 @@ def test_models_that_lack_something_still_have_a_report(real, binary, each):
     network = (Y[:16] + Y[:16].T > 1).astype(float)
     network[2, 5] = network[5, 2] = np.nan
     cases = [
-        (KroneckerRidge(symmetry="symmetric").fit(X[:16], network), "A", 0),
+        (TwoStepRidge(symmetry="symmetric").fit(X[:16], network), "A", 0),
         (TwoStepRidge().fit(X, binary[1][:, :1], tasks=T[:1]), "ABCD", 2),
         (IndependentTaskRidgeCV([0.1, 1, 10, 100], alpha_per_task=True).fit(X, binary[1]), "AB", 0),
         (TwoStepRidge().fit(X[:2], binary[1][:2, :2], tasks=T[:2]), "ABCD", 0),

@@ -204,8 +204,7 @@ def split_folds(
 
 def fold_groups(cv: Any, setting: Setting, shape: tuple[int, int], groups: Any, task_groups: Any) -> list[Any]:
     """Return the folds of instances and of tasks as group labels (m,) and (q,), None for a side that is not cut."""
-    splits = as_splitter(cv, setting).split_grid(*shape, groups=groups, task_groups=task_groups)
-    units = Units.of_folds((test for _, test in splits), setting, shape)
+    units = as_splitter(cv, setting).units(shape, 0, groups=groups, task_groups=task_groups)
     return [units.instances, units.tasks]
 
 

@@ -6,14 +6,12 @@ all their labels are hidden takes them out of their side, which is decomposed ag
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, namespace, take_rows
 from dyadlearn._centre import with_ones
@@ -23,6 +21,7 @@ from dyadlearn.holdout.folds import as_splitter, folds_in_words
 from dyadlearn.holdout.intervals import upper_scores
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Units
+from dyadlearn.holes.conjugate_gradients import warn_unless_converged
 from dyadlearn.observed.direct import MOST_UNKNOWNS, leave_groups_out
 from dyadlearn.observed.pairs import PairLabels
 from dyadlearn.observed.system import ObservedSolution, ObservedSystem
@@ -38,7 +37,6 @@ __all__ = [
     "PairIntervals",
     "PairPlan",
     "PairProblem",
-    "pair_folds",
     "pair_units",
     "unit_folds",
 ]
@@ -323,13 +321,8 @@ class PairFolds:
         short = [start for start in self.starts if start is not None and not start.converged]
         if short:
             worst = max(short, key=lambda start: start.residual)
-            warnings.warn(
-                f"Leaving out {len(short)} of {len(self.folds)} folds of observed pairs: conjugate gradients stopped "
-                f"after {worst.n_iter} iterations at a relative residual of {worst.residual:.1e}, short of "
-                f"tol={self.problem.tol if tol is None else tol:g}: raise max_iter, tol or the regularisation.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+            where = f" in {len(short)} of {len(self.folds)} folds of observed pairs"
+            warn_unless_converged(worst, self.problem.tol if tol is None else tol, where, stacklevel=4)
         return found
 
 
@@ -406,11 +399,6 @@ def pair_units(
             for (left, given, name), size in zip(leaves, (*labels.shape, labels.size), strict=True)
         )
     )
-
-
-def pair_folds(labels: PairLabels, setting: Setting, **groups: Any) -> list[PairFold]:
-    """Return folds of pairs from what leaves together; arguments as in `pair_units`."""
-    return unit_folds(labels, pair_units(labels, setting, **groups))
 
 
 def unit_folds(labels: PairLabels, units: Units) -> list[PairFold]:

@@ -15,10 +15,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, to_numpy
+from dyadlearn._checks import check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._tables import in_order, read_table
 from dyadlearn.holdout.problem import Problem
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_setting, check_groups
 
 __all__ = ["refit", "transductive", "verify_holdout"]
 
@@ -182,8 +183,7 @@ def verify_holdout(
     >>> verify_holdout(TwoStepRidge().fit(X, Y, tasks=tasks), "D", random_state=0) < 1e-12
     True
     """
-    if isinstance(n_cells, bool) or not isinstance(n_cells, int | np.integer) or n_cells < 1:
-        raise ValueError(f"n_cells must be a whole number of at least 1, found {n_cells!r}.")
+    check_whole(n_cells, "n_cells")
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem: Problem = model._problem()
     if not problem.is_complete:
@@ -223,9 +223,10 @@ def _hold_out(
     if pairing.symmetry:
         groups, task_groups = _vertex_groups(groups, task_groups, setting)
     Y = to_numpy(problem.Y).astype(np.float64)
-    rows = _codes(groups, "groups", Y.shape[:1], setting, setting.new_instance)
-    columns = _codes(task_groups, "task_groups", Y.shape[1:], setting, setting.new_task)
-    folds = _codes(cells, "cells", Y.shape, setting, setting is Setting.A)
+    check_groups(setting, groups, task_groups, cells)
+    rows = _codes(groups, "groups", Y.shape[:1], setting.new_instance)
+    columns = _codes(task_groups, "task_groups", Y.shape[1:], setting.new_task)
+    folds = _codes(cells, "cells", Y.shape, setting is Setting.A)
     wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
     if wanted.shape != Y.shape:
         raise ValueError(f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}.")
@@ -261,12 +262,10 @@ def _as_numpy(values: Any, name: str) -> Array:
     return to_numpy(read_table(values, name).values)
 
 
-def _codes(labels: Any, name: str, shape: tuple[int, ...], setting: Setting, hides: bool) -> Array:
+def _codes(labels: Any, name: str, shape: tuple[int, ...], hides: bool) -> Array:
     """Return labels as whole numbers, one for each distinct label; where nothing is hidden, -1 throughout."""
     if labels is None:
         return np.arange(np.prod(shape)).reshape(shape) if hides else np.full(shape, -1)
-    if not hides:
-        raise ValueError(f"{name} does not go with setting {setting}, which hides nothing by it.")
     return group_codes(read_table(labels, name).values, shape, name)
 
 

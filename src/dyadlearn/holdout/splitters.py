@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
 from dyadlearn._array import to_numpy
+from dyadlearn._checks import check_whole
 from dyadlearn._codes import Column, ends_in_order, factorize, group_codes, id_columns, pair_numbers
 from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.units import Units
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_setting, check_groups
 
 __all__ = ["GivenFolds", "SettingKFold"]
 
@@ -103,12 +105,10 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         random_state: Any = None,
         network: bool = False,
     ) -> None:
-        if not isinstance(n_splits, int | np.integer) or isinstance(n_splits, bool) or n_splits < 2:
-            raise ValueError(f"n_splits must be a whole number of at least 2, found {n_splits!r}.")
         if not shuffle and random_state is not None:
             raise ValueError("random_state has no effect without shuffling: leave it out, or set shuffle=True.")
         self.setting = as_setting(setting).value
-        self.n_splits = int(n_splits)
+        self.n_splits = check_whole(n_splits, "n_splits", 2)
         self.shuffle = shuffle
         self.random_state = random_state
         self.network = bool(network)
@@ -188,7 +188,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             cells = np.minimum(rows, columns) * n_tasks + np.maximum(rows, columns)
             cells = np.unique(cells, return_inverse=True)[1]
         else:
-            self._check_groups(groups, task_groups)
+            check_groups(Setting(self.setting), groups, task_groups)
             instance_units = _grid_units(groups, n_instances, "groups")[rows]
             task_units = _grid_units(task_groups, n_tasks, "task_groups")[columns]
             cells = rows * n_tasks + columns
@@ -219,16 +219,9 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         >>> SettingKFold("B", 2, shuffle=False).units((5, 100_000_000), 20).instances
         array([0, 0, 0, 1, 1])
         """
-        self._check_groups(groups, task_groups)
-        setting, random = Setting(self.setting), check_random_state(self.random_state)
-        if setting is Setting.A:
-            return Units(cells=self._deal(np.arange(n_pairs), "distinct pairs", random))
-        instances = tasks = None
-        if setting.new_instance:
-            instances = self._deal(_grid_units(groups, shape[0], "groups"), _INSTANCES, random)
-        if setting.new_task:
-            tasks = self._deal(_grid_units(task_groups, shape[1], "task_groups"), _TASKS, random)
-        return Units(instances, tasks)
+        check_groups(Setting(self.setting), groups, task_groups)
+        instances, tasks = _grid_units(groups, shape[0], "groups"), _grid_units(task_groups, shape[1], "task_groups")
+        return self._dealt(np.arange(n_pairs), instances, tasks)
 
     def get_n_splits(self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None) -> int:
         """Return the number of splits.
@@ -276,49 +269,39 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             low, high = ends_in_order(rows, columns)
             (cells,) = factorize([pair_numbers(low, high, int(high.max()) + 1)], "pairs")
             return cells, instance_units, task_units
-        self._check_groups(groups, task_groups)
+        check_groups(Setting(self.setting), groups, task_groups)
         (rows,), (columns,) = factorize([first], "pairs"), factorize([second], "pairs")
         instance_units = _row_units(groups, rows, first, "groups", "instance")
         task_units = _row_units(task_groups, columns, second, "task_groups", "task")
         (cells,) = factorize([pair_numbers(rows, columns, int(columns.max()) + 1)], "pairs")
         return cells, instance_units, task_units
 
-    def _check_groups(self, groups: Any, task_groups: Any) -> None:
-        setting = Setting(self.setting)
-        for labels, name, side, left_out in (
-            (groups, "groups", "instances", setting.new_instance),
-            (task_groups, "task_groups", "tasks", setting.new_task),
-        ):
-            if labels is not None and not left_out:
-                raise ValueError(f"{name} are groups of left-out {side}, and setting {self.setting} leaves none out.")
-
     def _masks(
         self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield boolean masks of training and test rows from what each row is held out with, all of shape (n,)."""
-        random = check_random_state(self.random_state)
         if self.network and self.setting != Setting.A:
+            random = check_random_state(self.random_state)
             fold = self._deal(np.concatenate([instance_units, task_units]), _NODES, random)
             yield from self._network_masks(*np.split(fold, 2))
             return
-        if self.setting == Setting.D:
-            instance_fold = self._deal(instance_units, _INSTANCES, random)
-            task_fold = self._deal(task_units, _TASKS, random)
-            for a in range(self.n_splits):
-                for b in range(self.n_splits):
-                    held_instance, held_task = instance_fold == a, task_fold == b
-                    test = held_instance & held_task
-                    if test.any():
-                        yield ~(held_instance | held_task), test
-            return
-        if self.setting == Setting.A:
-            fold = self._deal(cells, "distinct pairs", random)
-        elif self.setting == Setting.B:
-            fold = self._deal(instance_units, _INSTANCES, random)
-        else:
-            fold = self._deal(task_units, _TASKS, random)
-        for a in range(self.n_splits):
-            yield fold != a, fold == a
+        units = self._dealt(cells, instance_units, task_units)
+        folds = [fold for fold in (units.instances, units.tasks, units.cells) if fold is not None]
+        for held in product(range(self.n_splits), repeat=len(folds)):
+            left = [fold == number for fold, number in zip(folds, held, strict=True)]
+            test = np.logical_and.reduce(left)
+            if self.setting != Setting.D or test.any():
+                yield ~np.logical_or.reduce(left), test
+
+    def _dealt(self, cells: np.ndarray, instances: np.ndarray, tasks: np.ndarray) -> Units:
+        """Return the folds of what the setting leaves out, from the numbers of pairs and of the units of each side."""
+        setting, random = Setting(self.setting), check_random_state(self.random_state)
+        if setting is Setting.A:
+            return Units(cells=self._deal(cells, "distinct pairs", random))
+        return Units(
+            self._deal(instances, _INSTANCES, random) if setting.new_instance else None,
+            self._deal(tasks, _TASKS, random) if setting.new_task else None,
+        )
 
     def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the masks of settings B, C and D from the folds of the two nodes of each row."""

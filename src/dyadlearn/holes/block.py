@@ -36,15 +36,14 @@ from dyadlearn._array import (
     namespace,
     take_block,
     take_rows,
-    to_numpy,
     with_diagonal,
-    zeros,
 )
 from dyadlearn._rounding import digits_left
 from dyadlearn.holes.operators import GridOperators, common_floor
+from dyadlearn.holes.reduced import without
 from dyadlearn.spectrum import Smoother, check_cells, leverage_error
 
-__all__ = ["complete_block", "complete_each_task", "leave_one_out_beside_block", "step_over_instances"]
+__all__ = ["complete_block", "leave_one_out_beside_block", "step_over_instances"]
 
 
 def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any) -> Array:
@@ -91,15 +90,14 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     0.6667
     """
     rows, columns = _in_the_limit(rows, columns)
-    inside, outside = _split(missing_rows, Y.shape[0], "missing_rows")
-    own, others = _split(missing_columns, Y.shape[1], "missing_columns")
-    xp = namespace(Y)
+    inside, own, xp = np.asarray(missing_rows), np.asarray(missing_columns), namespace(Y)
     if not inside.size or not own.size:
         return xp.asarray(Y, copy=True)
+    others = without(own, Y.shape[1])
     basis, slack, _, cross = _decompose(columns, own, others)
     vectors = columns.spectrum.vectors
     hat = (vectors * columns.shrinkage) @ take_rows(vectors, own).T
-    S_observed = take_rows(Y, outside) @ hat
+    S_observed = take_rows(Y, without(inside, Y.shape[0])) @ hat
     S_missing = take_block(Y, inside, others) @ cross.T
     floor = common_floor(rows, columns)
     filled = step_over_instances(rows, inside, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
@@ -111,48 +109,8 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     return xp.where(as_array_of(is_missing, Y), take_block(filled, place, task_place), Y)
 
 
-def complete_each_task(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any) -> Array:
-    """Return what two-step ridge regression puts in the place of missing labels, for each task in turn.
-
-    Column t of the result is what `complete_block` finds if column t alone lacks the labels of the missing
-    rows. All tasks share one eigendecomposition.
-
-    Parameters
-    ----------
-    rows, columns : Smoother
-        Of the m instances and of the q tasks.
-    Y : array of shape (m, q)
-        All labels: those of the missing rows are missing for one task at a time.
-    missing_rows : integer array of shape (a,)
-
-    Returns
-    -------
-    array of shape (a, q)
-
-    Raises
-    ------
-    LeverageError
-        If the model would fit any labels in the place of the missing ones exactly.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.holes.block import complete_each_task
-    >>> from dyadlearn.spectrum import Spectrum
-    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
-    >>> complete_each_task(side, side, np.array([[1.0, 2.0], [3.0, 4.0]]), [1]).round(4)
-    array([[0.6923, 0.6667]])
-    """
-    rows, columns = _in_the_limit(rows, columns)
-    inside, outside = _split(missing_rows, Y.shape[0], "missing_rows")
-    S_observed = take_rows(Y, outside) @ columns.hat()
-    S_missing = take_rows(Y, inside) @ columns.off_diagonal()
-    return step_over_instances(rows, inside, S_observed, S_missing, columns.slack, floor=common_floor(rows, columns))
-
-
 def step_over_instances(
-    rows: Smoother, missing_rows: Any, S_observed: Array, S_missing: Array, slack: Array, *, floor: float = 0.0
+    rows: Smoother, missing_rows: np.ndarray, S_observed: Array, S_missing: Array, slack: Array, *, floor: float = 0.0
 ) -> Array:
     r"""Take the step over the instances for columns whose step over the tasks was taken.
 
@@ -188,16 +146,14 @@ def step_over_instances(
     >>> from dyadlearn.holes.block import step_over_instances
     >>> from dyadlearn.spectrum import Spectrum
     >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
-    >>> step_over_instances(side, [1], np.array([[3.0]]), np.zeros((1, 1)), np.zeros(1))
+    >>> step_over_instances(side, np.array([1]), np.array([[3.0]]), np.zeros((1, 1)), np.zeros(1))
     array([[1.]])
     """
-    inside, outside = _split(missing_rows, rows.spectrum.n_rows, "missing_rows")
-    if not inside.size:
-        return zeros((0, S_observed.shape[1]), S_observed)
-    basis, own_slack, leverage, cross = _decompose(rows, inside, outside)
+    n_rows = rows.spectrum.n_rows
+    basis, own_slack, leverage, cross = _decompose(rows, missing_rows, without(missing_rows, n_rows))
     denominator = own_slack[:, None] + leverage[:, None] * slack[None, :]
     if float(namespace(denominator).min(denominator)) <= floor:
-        raise leverage_error(inside, rows.spectrum.n_rows, "rows with missing labels")
+        raise leverage_error(missing_rows, n_rows, "rows with missing labels")
     numerator = (basis.T @ cross) @ S_observed
     numerator += leverage[:, None] * (basis.T @ S_missing)
     return basis @ (numerator / denominator)
@@ -225,14 +181,6 @@ def _in_the_limit(rows: Smoother, columns: Smoother) -> tuple[Smoother, Smoother
     if rows.contrast is None or columns.contrast is None:
         return rows, columns
     return rows.scaled(), columns.scaled()
-
-
-def _split(missing: Any, n_rows: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions that are missing, and the others in ascending order."""
-    inside = to_numpy(missing).astype(np.intp)
-    if np.unique(inside).size != inside.size or (inside.size and not 0 <= inside.min() <= inside.max() < n_rows):
-        raise ValueError(f"{name} must hold different positions from 0 to {n_rows - 1}, found {inside.tolist()}.")
-    return inside, np.delete(np.arange(n_rows), inside)
 
 
 def leave_one_out_beside_block(

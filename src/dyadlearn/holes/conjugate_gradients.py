@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, epsilon, namespace
 from dyadlearn._state import Stored
 
-__all__ = ["Solution", "conjugate_gradients", "inner", "inner_there"]
+__all__ = ["Solution", "conjugate_gradients", "inner", "inner_there", "warn_unless_converged"]
 
 Operator = Callable[[Array], Array]
 
@@ -104,6 +107,27 @@ def conjugate_gradients(
                 goal = max(goal, 2.0 * epsilon(right) * norm * _root(_square, values))
             break
     return Solution(values, n_iter, found / scale, bool(found <= goal))  # tol may be a number of numpy
+
+
+def warn_unless_converged(solution: Any, tol: float, where: str = "", *, stacklevel: int = 2) -> None:
+    """Warn if conjugate gradients stopped before they reached a tolerance.
+
+    Parameters
+    ----------
+    solution : Solution or what has its attributes
+    tol : float
+    where : str, default=""
+        What was solved, for the message, with a blank before it.
+    stacklevel : int, default=2
+        As in `warnings.warn`, for the caller.
+    """
+    if not solution.converged and solution.residual > tol:
+        warnings.warn(
+            f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a relative residual of "
+            f"{solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the regularisation.",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _iterate(

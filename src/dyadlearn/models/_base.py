@@ -26,6 +26,7 @@ from dyadlearn.holdout.intervals import Intervals, TaskIntervals
 from dyadlearn.holdout.lone import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.holdout.observed import PairIntervals, PairProblem
 from dyadlearn.holes.complete import Completion
+from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.labels import symmetric_grid
 from dyadlearn.models._inputs import (
     check_names,
@@ -44,7 +45,7 @@ from dyadlearn.models._observed import (
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models._training import Training, read_training
 from dyadlearn.observed.system import ObservedSolution
-from dyadlearn.pairing import Independent, Pairing, TwoStep
+from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
@@ -77,8 +78,6 @@ class PairwiseRidge(PairModel, stored=False):
     # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
     _learns_from_tasks = True
     _coupled: type[Pairing] = TwoStep
-    # Of what kind it is on a network, where it has a meaning for one.
-    _network: type[Pairing]
 
     _side: Side
     _task_side: Side | None
@@ -300,18 +299,21 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def n_iter_(self) -> int:
         """Iterations of the solver; 1 for a closed form or a dense system."""
-        check_is_fitted(self)
-        self = self._snapshot()
-        found = self._observed or (self._completion.solution if self._completion is not None else None)
-        return 1 if found is None else max(1, found.n_iter)
+        return max(1, self._iterated.n_iter)
 
     @property
     def residual_(self) -> float:
         """Relative norm of what the solved linear system leaves over, computed anew; 0 where none was iterated on."""
+        return self._iterated.residual
+
+    @property
+    def _iterated(self) -> Solution | ObservedSolution:
+        """What an iterative solver found; no iterations for a closed form."""
         check_is_fitted(self)
         self = self._snapshot()
-        found = self._observed or (self._completion.solution if self._completion is not None else None)
-        return 0.0 if found is None else found.residual
+        if self._observed is not None:
+            return self._observed
+        return Solution(None, 0, 0.0, True) if self._completion is None else self._completion.solution
 
     def _expansion(self) -> Expansion:
         """Return the coefficients with how rows of each side multiply them."""
@@ -561,7 +563,7 @@ class PairwiseRidge(PairModel, stored=False):
     def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
         """Tell what `_pairing` will be."""
         if self.symmetry is not None:
-            return self._network
+            return Network
         return self._coupled if has_tasks else Independent
 
     @property

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, as_array_of, is_sparse, to_numpy
 from dyadlearn._codes import pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory
 from dyadlearn._tables import Table
 from dyadlearn.holdout.observed import PairProblem
+from dyadlearn.holes.conjugate_gradients import warn_unless_converged
 from dyadlearn.models._inputs import check_weights, fit_numbers, in_range, read_weights
 from dyadlearn.observed.pairs import PairLabels, product_cost
 from dyadlearn.observed.system import ObservedSolution
@@ -184,13 +183,7 @@ def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array) -> N
 def solved_pairs(problem: PairProblem, start: ObservedSolution | None) -> ObservedSolution:
     """Solve for the pairs, and warn where the solver stopped short."""
     found = problem.system().solve(start, tol=problem.tol, max_iter=problem.max_iter)
-    if not found.converged:
-        warnings.warn(
-            f"Conjugate gradients stopped after {found.n_iter} iterations at a relative residual of "
-            f"{found.residual:.1e}, short of tol={problem.tol:g}: raise max_iter, tol or the regularisation.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    warn_unless_converged(found, problem.tol, stacklevel=4)
     return found
 
 

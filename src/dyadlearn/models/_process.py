@@ -10,9 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_choice, reading_numbers
 from dyadlearn._tables import Table, in_order
+from dyadlearn.filters import Tikhonov
 from dyadlearn.kernels.gram import gram_diagonal
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._side import Side
+from dyadlearn.pairing import Independent, Pairing, PairKernel
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
 
@@ -21,6 +23,8 @@ __all__ = ["ProcessRidge"]
 
 class ProcessRidge(PairwiseRidge, stored=False):
     """Base of the models whose predictions are the mean of a Gaussian process, given its labels."""
+
+    _coupled: type[PairKernel] = PairKernel
 
     def predict(
         self,
@@ -144,6 +148,15 @@ class ProcessRidge(PairwiseRidge, stored=False):
         restricted, labels = method == "restricted", self._problem().Y
         value, gradient = self._process().log_likelihood(labels, restricted=restricted, scale=scale)
         return (value, gradient) if eval_gradient else value
+
+    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
+        if task_side is None:
+            return Independent(side.spectrum.smoother(Tikhonov(), alpha))
+        return self._coupled(side.spectrum, task_side.spectrum, alpha, self._shares(), side.spec.constant is not None)
+
+    def _shares(self) -> tuple[float, float, float]:
+        """Return the shares of the product kernel, of the functions of each task and of those of each instance."""
+        return 1.0, 0.0, 0.0
 
     def _process(self) -> Process:
         """Return the process, where there is one."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.filters import SpectralFilter
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._process import ProcessRidge
 from dyadlearn.models._side import Side
-from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairNetwork, TwoStep
+from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, TwoStep
 
 __all__ = ["IndependentTaskRidge", "KroneckerRidge", "TwoStepRidge"]
 
@@ -206,8 +206,6 @@ class TwoStepRidge(PairwiseRidge):
         self.symmetry = symmetry
         self.device = device
 
-    _network = Network
-
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition; a network has one.
 
@@ -263,6 +261,8 @@ class KroneckerRidge(ProcessRidge):
     kernel are main effects, and the grand mean is not regularised at all: the kernels are :math:`\mathbf{K} +
     \mathbf{11}^\top` and :math:`\mathbf{G} + \mathbf{11}^\top`, and :math:`f` has a free :math:`\mu` beside it.
 
+    A network, whose nodes are instances and tasks at once, is for `TwoStepRidge` with ``symmetry=``.
+
     Parameters
     ----------
     alpha : float, default=1.0
@@ -281,11 +281,6 @@ class KroneckerRidge(ProcessRidge):
     tol, max_iter : float and int, default=1e-8 and 1000
         Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
         iterations after which they give up with a `ConvergenceWarning`.
-    symmetry : {"symmetric", "antisymmetric"}, default=None
-        For a network, whose nodes are instances and tasks at once: Y is square and equal to its transpose, or to minus
-        its transpose. `X` describes the nodes, `tasks` is not given, and the kernel between edges is
-        :math:`[k(u,u')k(v,v') \pm k(u,v')k(v,u')]/2`. Hold-out takes edges (A) and vertices (B and C) out of both
-        sides; D is refused, and so are groups and folds.
     device : str, default=None
         Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
         arrays of numpy all the same. Arrays of another library are computed where they live, without it.
@@ -323,7 +318,6 @@ class KroneckerRidge(ProcessRidge):
     """
 
     _coupled = Kronecker
-    _network = PairNetwork
 
     def __init__(
         self,
@@ -337,7 +331,6 @@ class KroneckerRidge(ProcessRidge):
         repair: str = "clip",
         tol: float = 1e-8,
         max_iter: int = 1000,
-        symmetry: str | None = None,
         device: str | None = None,
     ) -> None:
         self.alpha = alpha
@@ -349,13 +342,4 @@ class KroneckerRidge(ProcessRidge):
         self.repair = repair
         self.tol = tol
         self.max_iter = max_iter
-        self.symmetry = symmetry
         self.device = device
-
-    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
-        if task_side is None:
-            return Independent(side.spectrum.smoother(Tikhonov(), alpha))
-        free_mean = side.spec.constant is not None
-        if self.symmetry is not None:
-            return PairNetwork.of(side.spectrum, alpha, self._sign, free_mean=free_mean)
-        return Kronecker(side.spectrum, task_side.spectrum, alpha, free_mean=free_mean)

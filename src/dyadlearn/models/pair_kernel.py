@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from dyadlearn._checks import check_alpha
-from dyadlearn.filters import Tikhonov
 from dyadlearn.models._process import ProcessRidge
-from dyadlearn.models._side import KernelSpec, Side
-from dyadlearn.pairing import Independent, Pairing, PairKernel
+from dyadlearn.models._side import KernelSpec
 
 __all__ = ["PairKernelRidge"]
 
@@ -90,8 +88,6 @@ class PairKernelRidge(ProcessRidge):
            [0.125, 0.625]])
     """
 
-    _coupled = PairKernel
-
     def __init__(
         self,
         alpha: float = 1.0,
@@ -141,11 +137,6 @@ class PairKernelRidge(ProcessRidge):
 
     def _task_spec(self) -> KernelSpec:
         return replace(super()._task_spec(), dual=any(shares[1] > 0 for shares in self._all_shares()))
-
-    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
-        if task_side is None:
-            return Independent(side.spectrum.smoother(Tikhonov(), alpha))
-        return PairKernel(side.spectrum, task_side.spectrum, alpha, self._shares(), side.spec.constant is not None)
 
 
 def check_shares(shares: tuple[float, float, float]) -> None:

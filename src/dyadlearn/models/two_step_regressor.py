@@ -37,7 +37,7 @@ from dyadlearn.models._inputs import (
 from dyadlearn.models._model import WITH_TASKS, all_or_nothing, determination
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.leaving import nothing_left
-from dyadlearn.settings import Setting, as_setting
+from dyadlearn.settings import Setting, as_setting, check_groups
 
 __all__ = ["TwoStepRegressor"]
 
@@ -407,13 +407,7 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
                 f"Setting {setting.value} predicts new tasks, of which this TwoStepRegressor knows nothing: fit it "
                 "with tasks=, the features or kernel of the training tasks."
             )
-        for labels, name, goes in (
-            (groups, "groups", setting.new_instance),
-            (task_groups, "task_groups", setting.new_task),
-            (cells, "cells", setting is Setting.A),
-        ):
-            if labels is not None and not goes:
-                raise ValueError(f"{name} does not go with setting {setting.value}, which leaves out nothing by it.")
+        check_groups(setting, groups, task_groups, cells)
 
     def _estimators(self) -> tuple[Any, Any]:
         """Return what the steps are made of, for the instances and for the tasks."""

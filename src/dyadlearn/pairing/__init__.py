@@ -4,7 +4,6 @@ from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.independent import Independent
 from dyadlearn.pairing.network import Network
 from dyadlearn.pairing.pair_kernel import Kronecker, PairKernel
-from dyadlearn.pairing.pair_network import PairNetwork
 from dyadlearn.pairing.profiled import Profiled
 from dyadlearn.pairing.two_step import TwoStep
 
@@ -14,7 +13,6 @@ __all__ = [
     "Kronecker",
     "Network",
     "PairKernel",
-    "PairNetwork",
     "Pairing",
     "Profiled",
     "TwoStep",

@@ -29,13 +29,13 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal, zeros
-from dyadlearn._rounding import check_ridge, is_graded, rounding_level, settled_difference, solve_block
+from dyadlearn._rounding import check_ridge, is_graded, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holes.complete import Completion, complete, mean_kernel
+from dyadlearn.holes.complete import Completion, complete
+from dyadlearn.holes.conjugate_gradients import warn_unless_converged
 from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Expansion, Folded, Part
@@ -45,9 +45,8 @@ from dyadlearn.pairing.observed import complete_by_cost
 from dyadlearn.pairing.process import Process
 from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.pairing.weighing import Asked, weights_of_observed
-from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
-from dyadlearn.vectrick import sandwich
+from dyadlearn.settings import Setting, check_groups
+from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
 __all__ = ["FEW_CELLS", "MANY_CELLS", "Coupled", "Pairing"]
 
@@ -149,12 +148,7 @@ class Pairing(ABC):
                 f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit one that does, "
                 "any but IndependentTaskRidge, with tasks=, or ask for setting A or B."
             )
-        if groups is not None and not setting.new_instance:
-            raise ValueError(f"groups are groups of left-out instances, and setting {setting.value} leaves none out.")
-        if task_groups is not None and not setting.new_task:
-            raise ValueError(f"task_groups are groups of left-out tasks, and setting {setting.value} leaves none out.")
-        if cells is not None and setting is not Setting.A:
-            raise ValueError(f"cells are folds of left-out pairs: they go with setting A, found {setting.value}.")
+        check_groups(setting, groups, task_groups, cells)
 
     @property
     def uses_labels(self) -> bool:
@@ -278,9 +272,9 @@ class Pairing(ABC):
         """Return how much of each label is left over where all others say nothing, shape (m, q) or (m, 1)."""
 
     @property
-    @abstractmethod
     def side_ridges(self) -> tuple[float, ...]:
         """The ridge beside the kernel of each of the `spectra`, which says how far apart rows are."""
+        return tuple(side.alpha for side in self.smoothers)
 
     def holdout_stack(
         self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
@@ -340,13 +334,7 @@ class Pairing(ABC):
             When conjugate gradients stop.
         """
         found = self._completed(Y, weights, start, tol, max_iter)
-        if not found.solution.converged:
-            warnings.warn(
-                f"Conjugate gradients stopped after {found.solution.n_iter} iterations at a relative residual of "
-                f"{found.solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the regularisation.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        warn_unless_converged(found.solution, tol, stacklevel=3)
         return found
 
     @abstractmethod
@@ -544,21 +532,6 @@ class Coupled(Pairing):
         """
 
     @property
-    def pair_spectrum(self) -> tuple[Array, ...]:
-        """Eigenvalues (k, l) of the kernel between pairs, and how much is kept of each."""
-        working = self._working()
-        return () if self.smoothers else (working.kernel_values, working.shrinkage)
-
-    @property
-    def side_ridges(self) -> tuple[float, ...]:
-        """The ridge beside the kernel of each side: that of its smoother, or of the pairwise kernel as it scales it."""
-        if self.smoothers:
-            return tuple(side.alpha for side in self.smoothers)
-        whole = mean_kernel(self) or 1.0
-        means = (float(namespace(side.values).sum(side.values)) / side.n_rows for side in self.spectra)
-        return tuple(self.ridge * mean / whole for mean in means)
-
-    @property
     def is_truncated(self) -> bool:
         """Whether a null space is left out of a spectrum."""
         return any(spectrum.is_truncated for spectrum in self.grid_spectra)
@@ -600,53 +573,6 @@ class Coupled(Pairing):
         """Return a part of the kernel between some cells (n, n), and a border of it: ones without a penalty."""
         return self.kernel_block(rows, columns), None, None
 
-    def _new_pairs(self, Y: Array) -> Array:
-        """Return setting A."""
-        return self._divided_pairs(Y)
-
-    def _divided_pairs(self, Y: Array, rotated: Array | None = None) -> Array:
-        """Return setting A, a division by the diagonal of the residual operator; `rotated` may be known already."""
-        working, (rows, columns) = self._working(), self.grid_spectra
-        uses_residual = working.prefers_residual
-        weights = working.remainder if uses_residual else working.shrinkage
-        diagonal = working._diagonal(weights)
-        slack = working._slack_of(diagonal, uses_residual)
-        check_cells(slack, working.floor)
-        if rotated is None:
-            rotated = columns.rotate(rows.rotate(Y).T).T
-            rotated *= weights
-        else:
-            rotated = rotated * weights
-        product = sandwich(rows.vectors, rotated, columns.vectors)
-        # What rounding may leave of the product where it cancels, one number for the whole grid.
-        level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
-        held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if uses_residual else -1)
-        return working._with_mean(Y, held_out, slack)
-
-    def _slack_of(self, diagonal: Array, is_residual: bool) -> Array:
-        """Return the diagonal of the residual operator (m, q) from its own, or that of the hat."""
-        if is_residual:
-            return diagonal
-        if self.is_truncated or largest(diagonal) <= 0.9:  # the difference keeps all digits but one
-            return 1.0 - diagonal
-        return self._diagonal(self.remainder)
-
-    def cell_slack(self) -> Array:
-        """Return the diagonal of the residual operator, shape (m, q)."""
-        working = self._working()
-        uses_residual = working.prefers_residual
-        weights = working.remainder if uses_residual else working.shrinkage
-        return working._slack_of(working._diagonal(weights), uses_residual)
-
-    def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
-        """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""
-        return held_out
-
-    def _diagonal(self, weights: Array) -> Array:
-        """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
-        rows, columns = self.grid_spectra
-        return columns.diagonal(rows.diagonal(weights).T).T
-
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
@@ -674,14 +600,9 @@ class Coupled(Pairing):
         A small set is solved for directly, a large one by conjugate gradients, whose products are a few matrix
         products of the size of the grid.
         """
-        found = complete(self._working(), Y, form="missing", max_direct=_DIRECT_CELLS, tol=100 * epsilon(Y))
-        if not found.solution.converged:
-            warnings.warn(
-                f"Leaving out a fold of cells: conjugate gradients stopped after {found.solution.n_iter} iterations at "
-                f"a relative residual of {found.solution.residual:.1e}. Use smaller folds or a larger alpha.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        tol = 100 * epsilon(Y)
+        found = complete(self._working(), Y, form="missing", max_direct=_DIRECT_CELLS, tol=tol)
+        warn_unless_converged(found.solution, tol, " in a fold of cells")
         return found.labels
 
     def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:

@@ -242,25 +242,6 @@ class Expansion:
         values = self.values if self.instances is None else self.instances.folded(self.values)
         return values if self.tasks is None else self.tasks.folded(values.T).T
 
-    @property
-    def factors(self) -> tuple[Array, Array | None]:
-        """What rows of instances and of tasks are multiplied by, before both products meet: see above.
-
-        The second is None where rows of tasks are taken as they are. In the dual no more than one side is folded.
-        """
-        values, instances, tasks = self.values, self.instances, self.tasks
-        if tasks is not None and tasks.width:
-            return values if instances is None else instances.folded(values), tasks.rows(_identity(tasks, values))
-        if instances is not None and instances.width:
-            return instances.rows(_identity(instances, values)), values.T
-        return values, None
-
-    @property
-    def training_factor(self) -> tuple[Array, float]:
-        """What rows of instances are multiplied by for predictions with the tasks of training, and what is added."""
-        values = self.values if self._finish is None else self._finish(self.values)
-        return values if self.instances is None else self.instances.folded(values), 0.0
-
     def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
         """Return predictions for every new row with every task.
 
@@ -416,15 +397,6 @@ class PairExpansion(Expansion):
         return super().to_training if self.is_shared else None
 
     @property
-    def training_factor(self) -> tuple[Array, float]:
-        """As of `Expansion`; without a shared function a mean is added."""
-        if self.is_shared:
-            return super().training_factor
-        if not self.per_task:  # then coefficients may be those of features of tasks
-            return zeros((self.values.shape[0], self.n_tasks), self.values), self._mean
-        return self.per_task * self.values[:, : self.n_tasks], self._mean
-
-    @property
     def _spares_grid(self) -> bool:
         """False: rows of training are known by more than their features."""
         return False
@@ -500,11 +472,6 @@ def _known(part: Part | None, like: Array) -> NewRows:
     assert part is not None
     identity = namespace(like).eye(part.size, dtype=like.dtype, device=like.device)
     return NewRows(part.training(identity).T, lambda rows: rows, 0)
-
-
-def _identity(part: Part, like: Array) -> Array:
-    """Return the rows that show what is made of each number of a row of some side."""
-    return namespace(like).eye(part.spectrum.n_coefficients, dtype=like.dtype, device=like.device)
 
 
 def _fill(result: Array, rows: NewRows, blocks: list[slice], right: Array, finish: Finish | None = None) -> Array:

@@ -83,11 +83,6 @@ class Independent(Pairing):
         """Return the models of complete labels that each did without some instances."""
         return SideJackknife(leave_out(self.rows, Y, members), members, self.rows, Y)
 
-    @property
-    def side_ridges(self) -> tuple[float, ...]:
-        """The ridge beside the kernel of the instances."""
-        return (self.rows.alpha,)
-
     def cell_slack(self) -> Array:
         """Return the slack of each instance, shape (m, 1)."""
         return self.rows.scaled().slack[:, None]

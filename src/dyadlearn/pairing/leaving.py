@@ -34,7 +34,6 @@ __all__ = [
     "gather_groups",
     "group_members",
     "leave_out",
-    "leave_out_beside",
     "leave_out_columns",
     "nothing_left",
     "refuse",
@@ -242,7 +241,9 @@ def leave_out_columns(
     members: Members,
     floor: float,
     squares: Array | None = None,
-) -> Array:
+    residuals: Array | None = None,
+    diagonal: Array | None = None,
+) -> tuple[Array, Array]:
     r"""Leave rows out of independent ridge problems, one filter per column.
 
     With :math:`\mathbf{B} = \mathbf{U}w\mathbf{U}^\top` (hat for direct columns, residual for the others) both
@@ -265,30 +266,6 @@ def leave_out_columns(
     squares : array of shape (m, k), default=None
         :math:`\mathbf{U}\circ\mathbf{U}`, where it is known already.
 
-    Returns
-    -------
-    array of shape (m, n c)
-    """
-    return leave_out_beside(spectrum, weights, direct, columns, rotated, members, floor, squares)[0]
-
-
-def leave_out_beside(
-    spectrum: Spectrum,
-    weights: Array,
-    direct: Array,
-    columns: Array,
-    rotated: Array,
-    members: Members,
-    floor: float,
-    squares: Array | None = None,
-    residuals: Array | None = None,
-    diagonal: Array | None = None,
-) -> tuple[Array, Array]:
-    r"""Leave rows out as `leave_out_columns` does, and out of other labels under the same filters.
-
-    Parameters
-    ----------
-    spectrum, weights, direct, columns, rotated, members, floor, squares : as in `leave_out_columns`
     residuals : array of shape (m, n c), default=None
         What the residual operator of each column makes of other labels, :math:`\mathbf{Rx}`.
     diagonal : array of shape (m, n c), default=None
@@ -310,7 +287,7 @@ def leave_out_beside(
     if members is not None:
         grid = xp.reshape(xp.broadcast_to(columns[:, None, :], shape), (m, width))
         return _leave_groups_out_columns(spectrum, weights, direct, grid, product, members, floor, residuals)
-    is_own = diagonal is None
+    is_shared = diagonal is not None
     if diagonal is None:
         diagonal = spectrum.diagonal(weights) if squares is None else squares @ weights
     if n > 1:
@@ -321,20 +298,14 @@ def leave_out_beside(
     top = xp.reshape(_tops(weights), (n, c))
     settle(held_out, xp.reshape(rounding_level(columns, top), (width,)))
     if is_foreign(direct) or bool(xp.any(direct > 0)):
-        diagonal = _less(diagonal, direct[None, :], in_place=is_own)
+        diagonal = xp.asarray(diagonal, copy=True) if is_shared else diagonal
+        diagonal -= direct[None, :]
     if floor:
         tight = to_numpy(xp.min(xp.abs(diagonal), axis=1)) <= floor
         if tight.any():
             raise leverage_error(tight.nonzero()[0], m, "rows")
     held_out /= diagonal
     return held_out, None if residuals is None else residuals / diagonal
-
-
-def _less(values: Array, subtrahend: Array, *, in_place: bool) -> Array:
-    if not in_place:
-        return values - subtrahend
-    values -= subtrahend
-    return values
 
 
 def _tops(weights: Array) -> Array:

@@ -14,7 +14,6 @@ and on the diagonal the single cell (A) or the single vertex (B, C, D) is left o
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -24,7 +23,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
 from dyadlearn._rounding import rounding_level, settle
 from dyadlearn.holes.complete import Completion
-from dyadlearn.pairing.base import Coupled, Pairing
+from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.leaving import Members, nothing_left
 from dyadlearn.pairing.sweep import Sweep
@@ -33,22 +32,28 @@ from dyadlearn.pairing.weighing import Asked
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
-__all__ = ["Network", "OneNodeSet"]
+__all__ = ["Network"]
 
 # Below such a determinant, beside the largest that the filter allows and beside that of unrelated vertices of the same
 # slack, two vertices are left out by operators of their own: eight digits are left of the common formula.
 _TIGHT, _RELATED = 1e-6, 1e-4
 
 
-class OneNodeSet(Coupled):
-    """What models of a network share, whatever else they are: it goes before the model in the list of bases.
+@dataclass(frozen=True, eq=False)
+class Network(TwoStep):
+    """One side, of the nodes, for rows and columns; `symmetry` is +1 or −1, and an edge leaves with its transpose."""
 
-    One spectrum, of the nodes, stands for rows and columns alike; an edge leaves with its transpose.
-    """
-
+    words: ClassVar[str] = "two-step ridge regression on a network"
     side_names: ClassVar[tuple[str, ...]] = ("nodes",)
     sweep_type: ClassVar[type[Sweep]] = Sweep
     takes_pairs: ClassVar[bool] = False
+
+    symmetry: int = 1
+
+    @classmethod
+    def of(cls, nodes: Smoother, symmetry: int) -> Network:
+        """Return the model of a node set."""
+        return cls(nodes, nodes, symmetry)
 
     @property
     def holdout_grids(self) -> tuple[float, float]:
@@ -56,19 +61,14 @@ class OneNodeSet(Coupled):
         return 15.0, 0.0
 
     @property
-    @abstractmethod
-    def nodes(self) -> Spectrum:
-        """Spectrum of the nodes."""
-
-    @property
     def spectra(self) -> tuple[Spectrum, ...]:
         """Spectrum of the nodes."""
-        return (self.nodes,)
+        return (self.rows.spectrum,)
 
     @property
     def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
         """That spectrum for rows and columns."""
-        return self.nodes, self.nodes
+        return self.rows.spectrum, self.rows.spectrum
 
     def check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
         """Refuse groups and cells: one edge or vertex leaves at a time."""
@@ -81,7 +81,7 @@ class OneNodeSet(Coupled):
 
     def closed_weights(self, row: Asked, column: Asked) -> Array:
         """Return the weights of labels, half of those of an edge in either direction."""
-        found = super().closed_weights(row, column)  # type: ignore[safe-super]
+        found = super().closed_weights(row, column)
         return (found + self.symmetry * found.T) / 2
 
     def holdout_stack(
@@ -132,26 +132,7 @@ class OneNodeSet(Coupled):
     ) -> np.ndarray:
         """Return the slow twin's predictions, without the vertices that leave on either side."""
         both = kept[0] & kept[1]
-        return super().refit_block(sides, Y, (both, both), asked)  # type: ignore[safe-super]
-
-
-@dataclass(frozen=True, eq=False)
-class Network(OneNodeSet, TwoStep):
-    """One side, of the nodes; `symmetry` is +1 or −1."""
-
-    words: ClassVar[str] = "two-step ridge regression on a network"
-
-    symmetry: int = 1
-
-    @classmethod
-    def of(cls, nodes: Smoother, symmetry: int) -> Network:
-        """Return the model of a node set."""
-        return cls(nodes, nodes, symmetry)
-
-    @property
-    def nodes(self) -> Spectrum:
-        """Spectrum of the nodes."""
-        return self.rows.spectrum
+        return super().refit_block(sides, Y, (both, both), asked)
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
@@ -217,18 +198,12 @@ class Network(OneNodeSet, TwoStep):
 
 
 def _diagonal(matrix: Array) -> Array:
-    xp = namespace(matrix)
-    return xp.linalg.diagonal(matrix)
+    return namespace(matrix).linalg.diagonal(matrix)
 
 
 def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
     """Put on the diagonal what is predicted for a vertex with itself once it is left out of both sides."""
-    return with_diagonal(held_out, _diagonal(_both_sides(side, Y)))
-
-
-def _both_sides(side: Smoother, Y: Array) -> Array:
-    """Return LYLᵀ."""
-    return side.leave_one_out(side.leave_one_out(Y.T).T)
+    return with_diagonal(held_out, _diagonal(side.leave_one_out(side.leave_one_out(Y.T).T)))
 
 
 def _new_vertices(side: Smoother, Y: Array) -> Array:

@@ -43,13 +43,13 @@ from dyadlearn.pairing.leaving import (
     Members,
     column_weights,
     gather_groups,
-    leave_out_beside,
+    leave_out_columns,
     summed,
 )
 from dyadlearn.pairing.without_one import without_each
 from dyadlearn.spectrum import Spectrum
 
-__all__ = ["new_both", "new_both_of_each"]
+__all__ = ["column_floor", "new_both"]
 
 # Columns and regularisations are worked on in arrays of about this many numbers: small enough to stay in the
 # cache and to bound memory, large enough to keep the loop out of Python.
@@ -64,7 +64,7 @@ _Without = Callable[[np.ndarray, np.ndarray], tuple[Array, Array, Array]]
 def new_both(
     spectrum: Spectrum,
     task_spectrum: Spectrum,
-    Y: Array,
+    stack: Array,
     alphas: Sequence[float],
     members: Members = None,
     task_members: Members = None,
@@ -75,13 +75,14 @@ def new_both(
 ) -> Array:
     r"""Return the predictions for pairs whose instance and task were both left out.
 
-    Everything but :math:`\boldsymbol\rho` is shared by all regularisations. Beside the result the
-    work takes about seven arrays of the size of `Y`, however many regularisations there are.
+    Everything but :math:`\boldsymbol\rho` is shared by all regularisations, and the labels of all grids are rotated
+    together. Beside the result one grid takes about seven arrays of its size, however many regularisations there are.
 
     Parameters
     ----------
     spectrum, task_spectrum : Spectrum
-    Y : array of shape (m, q)
+    stack : array of shape (p, m, q)
+        Labels of p grids.
     alphas : sequence of n floats
     members, task_members : lists of integer arrays, or None
         Row positions of each group of instances and of tasks.
@@ -94,27 +95,7 @@ def new_both(
 
     Returns
     -------
-    array of shape (n, m, q)
-    """
-    given = (spectrum, task_spectrum, Y[None, ...], alphas, members, task_members)
-    return new_both_of_each(*given, shares=shares, free_mean=free_mean, floors=floors)[0, ...]
-
-
-def new_both_of_each(
-    spectrum: Spectrum,
-    task_spectrum: Spectrum,
-    stack: Array,
-    alphas: Sequence[float],
-    members: Members = None,
-    task_members: Members = None,
-    *,
-    shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
-    free_mean: bool = False,
-    floors: tuple[float, float] = (0.0, 0.0),
-) -> Array:
-    """Return what `new_both` does for each grid of a stack (p, m, q) of labels, shape (p, n, m, q).
-
-    A side is decomposed as often as for one of them, and the labels of all are rotated together.
+    array of shape (p, n, m, q)
     """
     groups = gather_groups(members, spectrum.n_rows)
     task_groups = gather_groups(task_members, task_spectrum.n_rows)
@@ -126,7 +107,7 @@ def new_both_of_each(
     if len(groups) < len(task_groups):
         given, mirrored = (alphas, task_members, members), (product, per_instance, per_task)
         turned = xp.permute_dims(stack, (0, 2, 1))
-        swapped = new_both_of_each(
+        swapped = new_both(
             task_spectrum, spectrum, turned, *given, shares=mirrored, free_mean=free_mean, floors=floors[::-1]
         )
         return xp.permute_dims(swapped, (0, 1, 3, 2))
@@ -173,7 +154,7 @@ def new_both_of_each(
                 noise = per_instance * values[chunk][None, :]
                 ridges = noise + as_array_of([alphas[index] for index in block], Y, Y.dtype)[:, None]
                 weights, direct = column_weights(spectrum, scales, ridges)
-                floor = _floor(spectrum, alphas[block[0]], scales, ridges)
+                floor = column_floor(spectrum, alphas[block[0]], scales, ridges)
                 constant = None
                 if ones is not None:
                     constant = ConstantColumns.of(spectrum, ones, scales, ridges, (weights, direct), along)
@@ -181,7 +162,7 @@ def new_both_of_each(
                 diagonal = squares @ weights if members is None else None
                 for grid in grids:
                     labels = (columns[grid, ...], turned[grid, ...])
-                    part, left = leave_out_beside(
+                    part, left = leave_out_columns(
                         spectrum, weights, direct, *labels, members, floor, residuals=beside, diagonal=diagonal
                     )
                     if means is not None and constant is not None:
@@ -271,7 +252,7 @@ class _Mean:
         return mean_of_others(self.labels, self.weights, least, "pairs")[:, :, None] * (1.0 - self.predicted)
 
 
-def _floor(spectrum: Spectrum, alpha: float, scales: Array, ridges: Array) -> float:
+def column_floor(spectrum: Spectrum, alpha: float, scales: Array, ridges: Array) -> float:
     """Return what slacks must exceed: 0 unless some column has a kernel and no ridge."""
     if alpha > 0 or not bool(namespace(scales).any((ridges == 0) & (scales[None, :] > 0))):
         return 0.0

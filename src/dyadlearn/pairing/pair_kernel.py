@@ -46,24 +46,23 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_foreign, itemsize, namespace, row_blocks, row_major, zeros
+from dyadlearn._array import Array, epsilon, is_foreign, itemsize, largest, namespace, row_blocks, row_major, zeros
 from dyadlearn._memory import holdout_numbers
-from dyadlearn._rounding import rounding_level, settle
+from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.holes.operators import interpolation_floor
 from dyadlearn.holes.reduced import without
 from dyadlearn.pairing.constant import ConstantColumns, mean_of_others, ones_of
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
 from dyadlearn.pairing.expansion import Expansion, PairExpansion
 from dyadlearn.pairing.jackknife import Jackknife, PairJackknife
-from dyadlearn.pairing.leaving import Members, column_weights, leave_out_beside, leave_out_columns, refuse, summed
-from dyadlearn.pairing.new_both import new_both, new_both_of_each
+from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse, summed
+from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.pairing.pair_operators import PairOperators
 from dyadlearn.pairing.sweep import Stack, Sweep
 from dyadlearn.pairing.weighing import Asked, rotated_row
 from dyadlearn.settings import Setting
-from dyadlearn.spectrum import Spectrum
+from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
 
 __all__ = ["Kronecker", "PairKernel"]
@@ -114,7 +113,8 @@ class _PairKernelSweep(Sweep):
             pairing, n = self.pairing, rows.stop - start
             need = holdout_numbers(self.Y.shape, pairing.ranks, pairing.holdout_grids, n_stacked=n)
             refuse(need, self.Y, Setting.D)
-            yield rows, 0, Setting.D, pairing.new_both(self.Y, self.alphas[rows], self.members, self.task_members)
+            given = (self.Y[None, ...], self.alphas[rows], self.members, self.task_members)
+            yield rows, 0, Setting.D, pairing.new_both(*given)[0, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +298,7 @@ class PairKernel(PairOperators):
         """Return held-out predictions, shape (m, q)."""
         if setting is Setting.D:
             self._check_mean()
-            return self.new_both(Y, [self.alpha], members, task_members)[0, ...]
+            return self.new_both(Y[None, ...], [self.alpha], members, task_members)[0, 0, ...]
         return self._held_out(self._labels(Y), setting, members, task_members)
 
     def _held_out(self, labels: _Labels, setting: Setting, members: Members, task_members: Members) -> Array:
@@ -307,7 +307,7 @@ class PairKernel(PairOperators):
             return zeros(tuple(labels.Y.shape), labels.Y)
         self._check_mean()
         if setting is Setting.A:
-            held_out = self._divided_pairs(labels.Y, labels.both if labels.is_kept else None)
+            held_out = self._working()._divided_pairs(labels)
         elif setting is Setting.B:
             held_out = self._new_rows(labels, members)
         else:
@@ -342,9 +342,39 @@ class PairKernel(PairOperators):
             value = float(namespace(other.values).sum(other.values)) / other.n_rows
             scale = product * value + own
             ridges.append((across * value + self.alpha) / scale if scale > 0 else float("inf"))
-        return tuple(ridges[: len(self.spectra)])
+        return tuple(ridges)
+
+    def _divided_pairs(self, labels: _Labels) -> Array:
+        """Return setting A, a division by the diagonal of the residual operator."""
+        Y, (weights, diagonal, slack) = labels.Y, self._diagonals()
+        check_cells(slack, self.floor)
+        if labels.is_kept:
+            rotated = labels.both * weights
+        else:
+            rotated = self._rotated(Y)
+            rotated *= weights
+        product = sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
+        # What rounding may leave of the product where it cancels, one number for the whole grid.
+        level = rounding_level(namespace(Y).reshape(Y, (-1, 1)), largest(weights), n_terms=sum(Y.shape))
+        held_out = settled_difference(Y, diagonal, product, level, slack, sign=1 if self.prefers_residual else -1)
+        return self._with_mean(Y, held_out, slack)
+
+    def _diagonals(self) -> tuple[Array, Array, Array]:
+        """Return the smaller of hat and residual in the rotated labels (k, l), its diagonal, that of the residual."""
+        weights = self.remainder if self.prefers_residual else self.shrinkage
+        diagonal = self._diagonal(weights)
+        if self.prefers_residual:
+            return weights, diagonal, diagonal
+        if self.is_truncated or largest(diagonal) <= 0.9:  # the difference keeps all digits but one
+            return weights, diagonal, 1.0 - diagonal
+        return weights, diagonal, self._diagonal(self.remainder)
+
+    def _diagonal(self, weights: Array) -> Array:
+        """Return (U∘U) w (V∘V)ᵀ of shape (m, q)."""
+        return self.task_spectrum.diagonal(self.spectrum.diagonal(weights).T).T
 
     def _with_mean(self, Y: Array, held_out: Array, slack: Array) -> Array:
+        """Return setting A with the mean that is free, from predictions without it and the diagonal they divide by."""
         if not self.free_mean:
             return held_out
         grid, total, _, factor = self._constant
@@ -352,8 +382,7 @@ class PairKernel(PairOperators):
         for here in row_blocks(Y.shape[0], Y.shape[1] * itemsize(Y), 2**28 if is_foreign(Y) else 2**18):
             own, predicted = grid[here, :], held_out[here, :]
             left = own * (factor / slack[here, :])
-            leaving = self._leaving(own, here)
-            sums, weights = whole - leaving * (Y[here, :] - predicted), total - leaving * left
+            sums, weights = whole - own * (Y[here, :] - predicted), total - own * left
             among = (here.start * Y.shape[1], Y.shape[0] * Y.shape[1])
             left *= mean_of_others(sums, weights, _least(Y, total), "cells", among)
             held_out[here, :] = predicted + left
@@ -361,15 +390,12 @@ class PairKernel(PairOperators):
 
     def cell_slack(self) -> Array:
         """Return the diagonal of the residual operator, shape (m, q), of which a free mean takes its part."""
-        slack = super().cell_slack()
+        working = self._working()
+        slack = working._diagonals()[2]
         if self.free_mean:
-            grid, total, _, factor = self._working()._constant
-            slack = slack - grid * self._leaving(grid, slice(0, grid.shape[0])) * (factor / total)
+            grid, total, _, factor = working._constant
+            slack = slack - grid * grid * (factor / total)
         return slack
-
-    def _leaving(self, weights: Array, rows: slice) -> Array:
-        """Return what leaves of some rows of weights (r, q) with each cell in setting A."""
-        return weights
 
     def _check_mean(self) -> None:
         if self.free_mean and self._working()._mean_is_null:
@@ -379,19 +405,19 @@ class PairKernel(PairOperators):
             )
 
     def new_both(
-        self, Y: Array, alphas: Sequence[float], members: Members = None, task_members: Members = None
+        self, stack: Array, alphas: Sequence[float], members: Members = None, task_members: Members = None
     ) -> Array:
-        """Return setting D for each of some regularisations, shape (n, m, q)."""
+        """Return setting D of each grid of a stack (p, m, q) under each of n regularisations, shape (p, n, m, q)."""
         parts = []
         for floors, part in groupby(alphas, lambda alpha: self.at(alpha).floors):
             some = list(part)
-            given = (*self.at(some[0]).grid_spectra, Y, some, members, task_members)
+            given = (*self.at(some[0]).grid_spectra, stack, some, members, task_members)
             parts.append(new_both(*given, shares=self.shares, free_mean=self.free_mean, floors=floors))
-        held_out = parts[0] if len(parts) == 1 else namespace(Y).concat(parts)
-        if self.free_mean:
-            level = _mean_level(Y)
+        held_out = parts[0] if len(parts) == 1 else namespace(stack).concat(parts, axis=1)
+        for place in range(stack.shape[0] if self.free_mean else 0):
+            level = _mean_level(stack[place, ...])
             for each in range(len(alphas)):
-                settle(held_out[each, ...], level)
+                settle(held_out[place, each, ...], level)
         return held_out
 
     def holdout_stack(
@@ -401,11 +427,7 @@ class PairKernel(PairOperators):
         if setting is not Setting.D:
             return super().holdout_stack(stack, setting, members, task_members)
         self._check_mean()
-        given = (*self.grid_spectra, stack, [self.alpha], members, task_members)
-        held_out = new_both_of_each(*given, shares=self.shares, free_mean=self.free_mean, floors=self.floors)[:, 0, ...]
-        for place in range(stack.shape[0] if self.free_mean else 0):
-            settle(held_out[place, ...], _mean_level(stack[place, ...]))
-        return held_out
+        return self.new_both(stack, [self.alpha], members, task_members)[:, 0, ...]
 
     def decomposes(self, setting: Setting) -> bool:
         """Tell that what is new on both sides does."""
@@ -427,16 +449,13 @@ class PairKernel(PairOperators):
         product, per_task, per_instance = self.shares
         spectrum, s = self.spectrum, self.task_spectrum.values
         values, ridges = product * s + per_task, (per_instance * s + self.alpha)[None, :]
-        floor = 0.0
-        if self.alpha == 0 and bool(namespace(s).any((ridges[0, :] == 0) & (values > 0))):
-            floor = interpolation_floor(self.alpha, spectrum)
-        filters = column_weights(spectrum, values, ridges)
+        floor, filters = column_floor(spectrum, self.alpha, values, ridges), column_weights(spectrum, values, ridges)
         given = (spectrum, *filters, labels.columns, labels.both, members, floor, labels.squares)
         if not self.free_mean:
-            return leave_out_columns(*given), None
+            return leave_out_columns(*given)
         rows, columns = self._ones
         share, constant = columns.inside, ConstantColumns.of(spectrum, rows, values, ridges, filters, labels.along)
-        held_out, left = leave_out_beside(*given, residuals=constant.residuals)
+        held_out, left = leave_out_columns(*given, residuals=constant.residuals)
         whole, whole_ones, own, own_ones = constant.sums(share, labels.columns, held_out, left)
         if columns.outside is not None:
             beside, square = (labels.Y @ columns.outside)[None, :] / self.alpha, columns.outside_square / self.alpha

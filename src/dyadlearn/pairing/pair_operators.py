@@ -119,7 +119,7 @@ class PairOperators(Coupled):
         return replace(self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares)
 
     def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
-        for word, scale, spectrum in zip(("instance", "task"), self._scales, self.spectra, strict=False):
+        for word, scale, spectrum in zip(("instance", "task"), self._scales, self.spectra, strict=True):
             yield word, "alpha", self.alpha, scale, spectrum
 
     @property
@@ -137,13 +137,19 @@ class PairOperators(Coupled):
     @property
     def floors(self) -> tuple[float, float]:
         """Eigenvalues of each side up to this size count as zero."""
-        row, column = (side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=False))
+        row, column = (side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=True))
         return row, column
 
     @property
     def is_zero(self) -> bool:
         """Whether a side is all zeros and has no direction to learn in, so that everything is predicted to be zero."""
         return not self.free_mean and any(spectrum.values.shape[0] == 0 for spectrum in self.grid_spectra)
+
+    @property
+    def pair_spectrum(self) -> tuple[Array, ...]:
+        """Eigenvalues (k, l) of the kernel between pairs, and how much is kept of each."""
+        working = self._working()
+        return working.kernel_values, working.shrinkage
 
     # --- operators ----------------------------------------------------------------------------------
 

@@ -107,15 +107,6 @@ class Process:
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
     free_mean: bool = False
 
-    def __post_init__(self) -> None:
-        _, b, c = self.shares
-        for spectrum, share, word in ((self.spectrum, c, "instance"), (self.task_spectrum, b, "task")):
-            if spectrum.is_truncated and share != 0:
-                raise ValueError(
-                    f"The {word} side is solved by its features, which say nothing of what each {word} has for itself: "
-                    "decompose its kernel instead."
-                )
-
     @property
     def transposed(self) -> Process:
         """The same with tasks for instances, and instances for tasks."""

@@ -48,8 +48,6 @@ __all__ = ["Sweep", "TwoStepSweep"]
 #: Positions among the regularisations of instances and of tasks, the setting, and predictions of shape (n, m, q).
 Stack = tuple[slice | int, slice | int, Setting, Array]
 
-_MIRROR = {Setting.A: Setting.A, Setting.B: Setting.C, Setting.C: Setting.B, Setting.D: Setting.D}
-
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
@@ -164,8 +162,8 @@ class TwoStepSweep(Sweep):
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         """Yield predictions for all regularisations, as many together as there is room for."""
         if self._mirror is not None:
-            for rows, columns, setting, stack in self._mirror.walk([_MIRROR[each] for each in settings], per_stack):
-                yield columns, rows, _MIRROR[setting], namespace(stack).permute_dims(stack, (0, 2, 1))
+            for rows, columns, setting, stack in self._mirror.walk([each.transposed for each in settings], per_stack):
+                yield columns, rows, setting.transposed, namespace(stack).permute_dims(stack, (0, 2, 1))
             return
         for start in range(0, len(self._rows), per_stack):
             rows = slice(start, min(start + per_stack, len(self._rows)))
@@ -260,8 +258,8 @@ class TwoStepSweep(Sweep):
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         """Return mean squared errors of B, C and D without a single grid point."""
         if self._mirror is not None:
-            mirrored = self._mirror.squared_errors([_MIRROR[each] for each in settings], per_stack)
-            return {_MIRROR[setting]: errors.T for setting, errors in mirrored.items()}
+            mirrored = self._mirror.squared_errors([each.transposed for each in settings], per_stack)
+            return {setting.transposed: errors.T for setting, errors in mirrored.items()}
         settings = [setting for setting in settings if setting is not Setting.A]
         if not settings:
             return {}

@@ -31,13 +31,9 @@ and a free mean is a border of it, :math:`\mathbf{1}^\top\mathbf{w}_o = 1`.
 
 from __future__ import annotations
 
-import warnings
-
-from sklearn.exceptions import ConvergenceWarning
-
 from dyadlearn._array import Array, epsilon, namespace, zeros
 from dyadlearn.holes.complete import complete, solve_missing
-from dyadlearn.holes.conjugate_gradients import Solution
+from dyadlearn.holes.conjugate_gradients import warn_unless_converged
 from dyadlearn.holes.operators import GridOperators
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Smoother, Spectrum
@@ -100,7 +96,7 @@ def weights_of_observed(
     if weights is None or operators.vanishing:
         right = xp.where(observed, none, found)
         solution = solve_missing(operators, right, observed, tol=tight, max_iter=max_iter)
-        _check_converged(solution, tol)
+        warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
         return xp.where(observed, found - operators.residual(solution.values), none)
     known = xp.astype(observed, found.dtype)
     begin = known / xp.sum(known) if operators.free_mean else none
@@ -108,15 +104,5 @@ def weights_of_observed(
     labels = operators.kernel(found - begin) + operators.ridge * (found - begin / weights)
     labels = xp.where(observed, labels, xp.full_like(labels, float("nan")))
     solution = complete(operators, labels, weights, tol=tight, max_iter=max_iter).solution
-    _check_converged(solution, tol)
+    warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
     return begin + xp.where(observed, solution.values * weights**0.5, none)
-
-
-def _check_converged(solution: Solution, tol: float) -> None:
-    if not solution.converged and solution.residual > tol:
-        warnings.warn(
-            f"The weights of labels are known no better than to a relative residual of {solution.residual:.1e}, short "
-            f"of tol={tol:g}, after {solution.n_iter} iterations: raise max_iter, tol or the regularisation.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )

@@ -491,8 +491,6 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         The fit with it, and its held-out predictions, come after that.
     progress : bool, default=None
         Whether to show a progress bar; None shows one on a terminal.
-    symmetry : {"symmetric", "antisymmetric"}, default=None
-        For a network, as in `KroneckerRidge`: edges and vertices are left out of both sides, one at a time.
     device : str, default=None
         Where arrays of numpy are computed, as in the model without search.
 
@@ -557,7 +555,6 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         exhaustive: bool = False,
         budget: float | None = None,
         progress: bool | None = None,
-        symmetry: str | None = None,
         device: str | None = None,
     ) -> None:
         self.alphas = alphas
@@ -577,7 +574,6 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.exhaustive = exhaustive
         self.budget = budget
         self.progress = progress
-        self.symmetry = symmetry
         self.device = device
 
     task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
