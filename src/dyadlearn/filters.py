@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 
 from dyadlearn._array import Array, largest, namespace
+from dyadlearn._checks import check_whole
 from dyadlearn._state import Stored
 
 __all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", "Tabulated", "Tikhonov"]
@@ -125,10 +125,8 @@ class Tikhonov(SpectralFilter):
 
     refits: ClassVar[bool] = True
 
-    @property
-    def qualification(self) -> float:
-        """One: smoother truths are not learnt faster."""
-        return 1.0
+    #: Smoother truths are not learnt faster.
+    qualification = 1.0
 
     def vanishing_remainder(self, values: Array) -> Array | None:
         r"""Return :math:`1/\sigma`, the limit of :math:`(1 - f)/\lambda`."""
@@ -159,10 +157,8 @@ class SpectralCutoff(SpectralFilter):
     array([0.  , 1.  , 0.25])
     """
 
-    @property
-    def qualification(self) -> float:
-        """Unbounded."""
-        return math.inf
+    #: Unbounded.
+    qualification = math.inf
 
     def _phi(self, values: Array, alpha: float) -> Array:
         xp = namespace(values)
@@ -200,7 +196,7 @@ class IteratedTikhonov(SpectralFilter):
     n_iter: int = 2
 
     def __post_init__(self) -> None:
-        _check_n_iter(self.n_iter)
+        check_whole(self.n_iter, "n_iter")
 
     @property
     def qualification(self) -> float:
@@ -247,12 +243,10 @@ class Landweber(SpectralFilter):
 
     def __post_init__(self) -> None:
         if self.n_iter is not None:
-            _check_n_iter(self.n_iter)
+            check_whole(self.n_iter, "n_iter")
 
-    @property
-    def qualification(self) -> float:
-        """Unbounded."""
-        return math.inf
+    #: Unbounded.
+    qualification = math.inf
 
     def uses_alpha(self) -> bool:
         """Tell whether `alpha` sets the number of steps."""
@@ -303,10 +297,8 @@ class Tabulated(SpectralFilter):
     lost: Array
     vanishing: Array | None = None
 
-    @property
-    def qualification(self) -> float:
-        """Unknown."""
-        return math.nan
+    #: Unknown.
+    qualification = math.nan
 
     def vanishing_remainder(self, values: Array) -> Array | None:
         """Return what was given."""
@@ -337,8 +329,3 @@ def _ratio(shrinkage: Array, values: Array, at_zero: float) -> Array:
     xp = namespace(values)
     safe = xp.where(values > 0, values, xp.ones_like(values))
     return xp.where(values > 0, shrinkage / safe, xp.full_like(values, at_zero))
-
-
-def _check_n_iter(n_iter: int) -> None:
-    if isinstance(n_iter, bool) or not isinstance(n_iter, Integral) or n_iter < 1:
-        raise ValueError(f"n_iter must be a whole number of at least 1, found {n_iter!r}.")

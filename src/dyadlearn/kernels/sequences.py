@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from importlib.util import find_spec
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._checks import check_choice
+from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._files.packed import read_text
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, make_ids
@@ -476,9 +476,7 @@ def _valid(sequences: Strings, letters: str, on_error: str | None) -> Strings:
 
 def _check_words(k: Any, alphabet: Any, unknown: Any) -> None:
     """Refuse words that cannot be counted."""
-    if isinstance(k, bool) or not isinstance(k, Integral) or int(k) < 1:
-        raise ValueError(f"k must be a whole number of at least 1, found {k!r}.")
-    if int(k) > _LONGEST:
+    if check_whole(k, "k") > _LONGEST:
         raise ValueError(f"k must be at most {_LONGEST}, as longer words are too many to count, found {k!r}.")
     for name, value in (("alphabet", alphabet), ("unknown", unknown)):
         if not isinstance(value, str) or not value.isascii() or value != value.upper():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
 
 __all__ = ["Tree", "brownian_kernel", "read_newick", "tree_distance_kernel"]
+
+# A name or a length, and a name in quotes, in which two quotes stand for one.
+_WORD = re.compile(r"[^()\[\]:;,'\s]*")
+_QUOTED = re.compile(r"'((?:[^']|'')*)'(?!')")
 
 
 @dataclass(frozen=True)
@@ -274,22 +279,17 @@ class _Reader:
             self.lengths[node] = length
 
     def _word(self) -> str:
-        start = self.at
-        while self.at < len(self.text) and self.text[self.at] not in "()[]:;,'" and not self.text[self.at].isspace():
-            self.at += 1
-        return self.text[start : self.at]
+        found = _WORD.match(self.text, self.at)
+        assert found is not None  # a word may be empty
+        self.at = found.end()
+        return found[0]
 
     def _quoted(self) -> str:
-        start = self.at + 1
-        end = start
-        while True:
-            end = self.text.find("'", end)
-            if end < 0:
-                raise self._error("has a quote that is not closed")
-            if not self.text.startswith("''", end):
-                self.at = end + 1
-                return self.text[start:end].replace("''", "'")
-            end += 2
+        found = _QUOTED.match(self.text, self.at)
+        if found is None:
+            raise self._error("has a quote that is not closed")
+        self.at = found.end()
+        return found[1].replace("''", "'")
 
     def _skip(self) -> None:
         """Pass over blanks and comments, which may hold comments."""

@@ -63,10 +63,6 @@ def _ones(A: Array, **_: Any) -> Array:
     return namespace(lengths).ones_like(lengths)
 
 
-def _zeros(A: Array) -> Array:
-    return 0.0 * _ones(A)
-
-
 def _nonzero(A: Array) -> Array:
     lengths = _lengths(A)
     return namespace(lengths).astype(lengths > 0, lengths.dtype)
@@ -74,11 +70,6 @@ def _nonzero(A: Array) -> Array:
 
 def _polynomial_diagonal(A: Array, *, degree: float = 3, gamma: float | None = None, coef0: float = 1) -> Array:
     return (_gamma("polynomial", gamma, A) * _lengths(A) + coef0) ** degree
-
-
-def _sigmoid_diagonal(A: Array, *, gamma: float | None = None, coef0: float = 1) -> Array:
-    lengths = _lengths(A)
-    return namespace(lengths).tanh(_gamma("sigmoid", gamma, A) * lengths + coef0)
 
 
 # --- the kernels -----------------------------------------------------------------------------------
@@ -241,7 +232,7 @@ def polynomial(
     return K
 
 
-@named("sigmoid", diagonal=_sigmoid_diagonal)
+@named("sigmoid")
 def sigmoid(A: Array, B: Array | None = None, *, gamma: float | None = None, coef0: float = 1) -> Array:
     r"""Sigmoid kernel, which is not positive semi-definite in general; `gamma` is 1/d where not given.
 
@@ -328,7 +319,7 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     return namespace(A).exp(-gamma * _manhattan(A, _other(A, B)))
 
 
-@named("additive_chi2", diagonal=_zeros)
+@named("additive_chi2")
 def additive_chi2(A: Array, B: Array | None = None) -> Array:
     r"""Additive χ² kernel of non-negative vectors, only conditionally positive definite; 0/0 counts as 0.
 
