@@ -245,7 +245,7 @@ def test_verify_holdout_needs_cells(data, n_cells):
         "setting arguments message",
         ("E", {}, "Unknown setting 'E'"),
         ("A", {"groups": np.zeros(M)}, "setting A"),
-        ("B", {"cells": np.zeros((M, Q))}, "setting A, found B"),
+        ("B", {"cells": np.zeros((M, Q))}, "single pairs, and setting B leaves none out"),
         ("B", {"groups": np.zeros(M + 1)}, rf"groups .*{M} rows, found shape \({M + 1},\)"),
         ("D", {"task_groups": np.zeros(M)}, rf"task_groups .*{Q} rows, found shape \({M},\)"),
     )

@@ -19,7 +19,7 @@ from dyadlearn._checks import check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._tables import in_order, read_table
 from dyadlearn.holdout.problem import Problem
-from dyadlearn.settings import Setting, as_setting, check_groups
+from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["refit", "transductive", "verify_holdout"]
 
@@ -73,9 +73,9 @@ def refit(
     groups : array of shape (m,), default=None
         Group of each instance, for settings B and D; None hides one at a time.
     task_groups : array of shape (q,), default=None
-        Group of each task, for settings C and D. The vertices of a network have one grouping, by either name.
+        Group of each task, for settings C and D.
     cells : array of shape (m, q), default=None
-        Fold of each cell, for setting A; in a network the same for both directions of an edge.
+        Fold of each cell, for setting A.
     where : boolean array of shape (m, q), default=None
         The cells that are wanted; the others are not computed and come back as NaN.
 
@@ -219,11 +219,8 @@ def _hold_out(
 ) -> np.ndarray:
     """Hide, fit and predict, one set of hidden labels after the other."""
     setting, pairing = as_setting(setting), problem.pairing
-    pairing.check_request(setting, None, None, None)
-    if pairing.symmetry:
-        groups, task_groups = _vertex_groups(groups, task_groups, setting)
+    pairing.check_request(setting, groups, task_groups, cells)
     Y = to_numpy(problem.Y).astype(np.float64)
-    check_groups(setting, groups, task_groups, cells)
     rows = _codes(groups, "groups", Y.shape[:1], setting.new_instance)
     columns = _codes(task_groups, "task_groups", Y.shape[1:], setting.new_task)
     folds = _codes(cells, "cells", Y.shape, setting is Setting.A)
@@ -232,7 +229,7 @@ def _hold_out(
         raise ValueError(f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}.")
     sides = pairing.dense_sides(fixed_penalty)
     if setting is Setting.A:
-        folds = _edge_folds(folds, cells is not None) if pairing.symmetry else folds
+        folds = np.minimum(folds, folds.T) if pairing.symmetry else folds  # an edge leaves in both directions
         return _each_fold(pairing.refit_cells(sides, Y), folds, wanted)
     return _each_block(partial(pairing.refit_block, sides, Y), rows, columns, wanted)
 
@@ -267,20 +264,3 @@ def _codes(labels: Any, name: str, shape: tuple[int, ...], hides: bool) -> Array
     if labels is None:
         return np.arange(np.prod(shape)).reshape(shape) if hides else np.full(shape, -1)
     return group_codes(read_table(labels, name).values, shape, name)
-
-
-def _vertex_groups(groups: Any, task_groups: Any, setting: Setting) -> tuple[Any, Any]:
-    """Return the one grouping of the vertices of a network, for each side that hides some."""
-    if setting is Setting.A:
-        return groups, task_groups
-    if groups is not None and task_groups is not None and not np.array_equal(groups, task_groups):
-        raise ValueError("The vertices of a network have one grouping, but groups and task_groups differ.")
-    vertices = task_groups if groups is None else groups
-    return vertices if setting.new_instance else None, vertices if setting.new_task else None
-
-
-def _edge_folds(folds: Array, given: bool) -> Array:
-    """Return folds (n, n) in which both directions of an edge are in one fold."""
-    if given and not np.array_equal(folds, folds.T):
-        raise ValueError("cells must be symmetric in a network: both directions of an edge are one fold.")
-    return np.minimum(folds, folds.T)
