@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import dyadlearn.holes.complete as completing
 import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
@@ -343,15 +342,14 @@ def test_products_by_default_run_where_they_are_cheaper(monkeypatch):
     kernel = Kronecker.kernel
     monkeypatch.setattr(Kronecker, "kernel", lambda self, grid: (asked.append(1), kernel(self, grid))[1])
     labels, counts = [], []
-    for cost in (128, 10**9):
+    for sampled in (None, True, False):
         asked.clear()
-        monkeypatch.setattr(completing, "_SPARSE_COST", cost)
-        labels.append(complete(given.operators, Y, form="observed", rank=0, tol=1e-12).labels)
+        labels.append(complete(given.operators, Y, form="observed", rank=0, sampled=sampled, tol=1e-12).labels)
         counts.append(len(asked))
-    assert counts[0] == 1  # for the predictions at the end
-    assert counts[1] > 2
+    assert counts[0] == counts[1] == 1  # for the predictions at the end
+    assert counts[2] > 2
     grids.close(labels[0], replace(given, Y=Y).completed(), 1e-10)
-    grids.close(labels[0], labels[1], 1e-10)
+    grids.close(labels[0], labels[2], 1e-10)
 
 
 @over(every(model=ALL_MODELS))

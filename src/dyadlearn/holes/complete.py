@@ -102,6 +102,7 @@ def complete(
     *,
     form: str | None = None,
     rank: int | None = None,
+    sampled: bool | None = None,
     start: Completion | None = None,
     max_direct: int = _DIRECT_CELLS,
     tol: float = 1e-8,
@@ -121,10 +122,13 @@ def complete(
         The system to solve; None is the one that takes less work.
     rank : int, default=None
         Number of leading directions to deflate; None is chosen by cost.
+    sampled : bool, default=None
+        Whether products are computed at the observed cells only, by sparse products; None is chosen by cost.
     start : Completion, default=None
         A solution nearby, to start from.
     max_direct : int
-        Up to this many missing cells are solved for directly, and fewer observed ones where `rank` is not given.
+        Up to this many missing cells are solved for directly, and fewer observed ones where neither `rank` nor
+        `sampled` is given.
     tol : float, default=1e-8
         Relative residual at which conjugate gradients stop, but no less than the precision allows.
     max_iter : int, default=1000
@@ -155,8 +159,10 @@ def complete(
     if form == "missing":
         found = _solve_missing(operators, labels, observed, rank, start, max_direct, tol, max_iter)
     else:
-        is_direct = rank is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
-        found = _solve_observed(operators, labels, observed, weights, n_observed, rank, is_direct, start, tol, max_iter)
+        is_direct = rank is None and sampled is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
+        found = _solve_observed(
+            operators, labels, observed, weights, n_observed, rank, sampled, is_direct, start, tol, max_iter
+        )
     if not operators.free_mean:
         return found
     moved = found.labels + shift
@@ -350,16 +356,18 @@ def _solve_observed(
     weights: Array | None,
     n_observed: int,
     rank: int | None,
+    sampled: bool | None,
     is_direct: bool,
     start: Completion | None,
     tol: float,
     max_iter: int,
 ) -> Completion:
     xp = namespace(Y)
+    if sampled is None:
+        sampled = _sampling_pays(operators, Y, n_observed)
     kind: type[_GridCells] = _GridCells
     if not is_foreign(Y):
-        sampled = operators.is_product and _sampling_pays(operators, Y, n_observed)
-        kind = _SampledCells if sampled else _ListedCells
+        kind = _SampledCells if sampled and operators.is_product else _ListedCells
     cells = kind(operators, observed, weights)
     right = cells.root * cells.gather(_where(observed, Y))
     border = _Border(cells.root) if operators.free_mean else None
