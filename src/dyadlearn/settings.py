@@ -9,7 +9,7 @@ from typing import Any
 
 from dyadlearn._state import Stored
 
-__all__ = ["Setting", "as_setting", "check_groups"]
+__all__ = ["Setting", "as_setting"]
 
 
 class Setting(Stored, StrEnum):

@@ -84,8 +84,6 @@ def test_hidden_cells_of_two_step_minimise_the_objective_of_the_paper(cases, sig
         cells = np.arange(problem.Y.size).reshape(problem.Y.shape) + 10
         for cell in hidden:
             observed[cell], cells[cell] = 0.0, 0
-        if method == "network":
-            cells = np.minimum(cells, cells.T)
 
         def objective(flat, Y=problem.Y, observed=observed, sides=(inverse_K, inverse_G)):
             F = flat.reshape(Y.shape)
@@ -103,7 +101,8 @@ def test_hidden_cells_of_two_step_minimise_the_objective_of_the_paper(cases, sig
             options={"gtol": 1e-9, "maxiter": 2000},
         )
         expected = found.x.reshape(problem.Y.shape)
-        predicted = refit(problem, "A", cells=cells)
+        # An edge of a network leaves in both directions unasked.
+        predicted = refit(problem, "A", **({} if method == "network" else {"cells": cells}))
         for cell in hidden:
             assert_allclose(predicted[cell], expected[cell], rtol=1e-6, atol=1e-7)
             assert abs(predicted[cell] - problem.Y[cell]) > 1e-3
@@ -176,7 +175,7 @@ def test_where_computes_only_what_is_wanted(cases, method, setting):
         assert np.isnan(some[~where]).all()
 
 
-@over(lines("method setting", *LEGAL))
+@over(lines("method setting", *(case for case in LEGAL if case[0] != "network")))
 def test_nothing_to_learn_from_predicts_zero(cases, method, setting):
     problem = cases.problem(method)
     m, q = problem.Y.shape
