@@ -37,6 +37,7 @@ from dyadlearn._array import (
     take_block,
     take_rows,
     with_diagonal,
+    zeros,
 )
 from dyadlearn._rounding import digits_left
 from dyadlearn.holes.operators import GridOperators, common_floor
@@ -150,6 +151,8 @@ def step_over_instances(
     array([[1.]])
     """
     n_rows = rows.spectrum.n_rows
+    if not missing_rows.size:
+        return zeros((0, S_observed.shape[1]), S_observed)
     basis, own_slack, leverage, cross = _decompose(rows, missing_rows, without(missing_rows, n_rows))
     denominator = own_slack[:, None] + leverage[:, None] * slack[None, :]
     if float(namespace(denominator).min(denominator)) <= floor:
