@@ -52,8 +52,8 @@ FAULTS = (
     Fault("pairing", "            rotated *= product\n", "            rotated *= 1.001 * product\n"),
     Fault(
         "pairing",
-        "slack = slack - grid * self._leaving(grid, slice(0, grid.shape[0])) * (factor / total)",
-        "slack = slack - 1.001 * grid * self._leaving(grid, slice(0, grid.shape[0])) * (factor / total)",
+        "slack = slack - grid * grid * (factor / total)",
+        "slack = slack - 1.001 * grid * grid * (factor / total)",
     ),
     Fault(
         "holes",

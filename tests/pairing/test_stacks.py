@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import problems
+from dyadlearn._memory import holdout_numbers
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing import Independent, Kronecker, Network, PairKernel, TwoStep
 from dyadlearn.settings import Setting
@@ -157,4 +158,4 @@ def test_memory_is_foreseen(model, setting):
         peak = tracemalloc.get_traced_memory()[1] / 8
     finally:
         tracemalloc.stop()
-    assert peak <= pairing.holdout_stack_numbers(stack[0], Setting(setting), n)
+    assert peak <= holdout_numbers(shape, pairing.ranks, pairing.holdout_grids, n_stacked=n)
