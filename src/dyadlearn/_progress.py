@@ -1,126 +1,94 @@
-"""The progress bar, which appears where somebody watches only: on a terminal, or in a notebook."""
+"""One line of progress: on a terminal, below a notebook's cell, or in a log."""
 
 from __future__ import annotations
 
 import sys
 from html import escape
 from time import monotonic
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 __all__ = ["Progress"]
 
-# Seconds before a notebook shows a bar at all, and between two pictures of it.
-_FIRST, _BETWEEN = 0.5, 0.25
+# Seconds until the first line and between two lines, where somebody watches and in a log.
+_WATCHED, _LOGGED = (0.5, 0.25), (10.0, 30.0)
 
 
 class Progress:
-    """Counts finished steps, and shows them where somebody watches: on standard error, or below a notebook's cell.
+    """Counts finished steps and shows one line of them, such as ``Search D: 12 of 25, 0:41, about 0:44 left``.
+
+    A terminal and a notebook update the line in place and clear it in the end. Any other standard error, such as the
+    file of a log, gets another line from time to time: nothing for work of a few seconds, unless `show` is True.
 
     Parameters
     ----------
     total : float or None
-        Number of steps; None where nobody knows.
+        Expected number of steps, which may turn out larger; None if unknown.
     title : str
     show : bool or None
-        None shows the bar in a notebook, and elsewhere if standard error is a terminal.
+        False shows nothing. None shows the line, but nothing in a log for work of a few seconds.
     """
 
     def __init__(self, total: float | None, title: str, show: bool | None) -> None:
         self.total, self.title, self.show = total, title, show
-        self._bar: _Bar | None = None
+        self._done = 0.0
+        self._shown = ""
+        self._handle: Any = None
 
     def __enter__(self) -> Self:
-        if self.show is not False and _in_notebook():
-            self._bar = _NotebookBar(self.total, self.title)
-        elif self.show or (self.show is None and sys.stderr.isatty()):
-            self._bar = _TerminalBar(self.total, self.title)
+        self._is_notebook = _in_notebook()
+        self._is_log = not self._is_notebook and not sys.stderr.isatty()
+        self._start = monotonic()
+        first, self._between = _LOGGED if self._is_log else _WATCHED
+        self._next = self._start + first
+        if self.total is None and self.show is not False and not self._is_notebook and not self._is_log:
+            self._write(f"{self.title} …")  # there may be no step that shows it later
         return self
 
     def __exit__(self, *error: Any) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self.show is False:
+            return
+        if self._is_log:
+            if (self.show or self._shown) and self._shown != (last := self._words()):
+                self._write(last)
+        elif self._shown:
+            self._write("")
 
     def advance(self, steps: float = 1, title: str | None = None) -> None:
-        """Count finished steps, and say something new about them."""
-        if self._bar is not None:
-            self._bar.advance(steps, title)
-
-
-class _Bar(Protocol):
-    def advance(self, steps: float, title: str | None) -> None: ...
-
-    def stop(self) -> None: ...
-
-
-class _TerminalBar:
-    """A bar of rich, which is loaded by those who watch only."""
-
-    def __init__(self, total: float | None, title: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-
-        console = Console(stderr=True)
-        # There is no share of an unknown number, and no time that is left.
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()) if total is None else ()
-        # On a terminal the bar goes when it is done; in a file only its last state is written.
-        self._bar = Bar(*columns, console=console, transient=console.is_terminal)
-        self._bar.start()
-        self._task = self._bar.add_task(title, total=total)
-
-    def advance(self, steps: float, title: str | None) -> None:
-        self._bar.update(self._task, advance=steps, description=title)
-
-    def stop(self) -> None:
-        self._bar.stop()
-
-
-class _NotebookBar:
-    """A bar of markup below a cell, which goes when it is done.
-
-    That of rich would need widgets there. This one needs IPython alone, which is loaded where there is a notebook.
-    """
-
-    def __init__(self, total: float | None, title: str) -> None:
-        self._total, self._title, self._done = total, title, 0.0
-        self._start = monotonic()
-        # What takes no time shows nothing.
-        self._next = self._start + _FIRST
-        self._handle: Any = None
-
-    def advance(self, steps: float, title: str | None) -> None:
+        """Count finished steps, and change the title."""
         self._done += steps
-        self._title = self._title if title is None else title
+        self.title = self.title if title is None else title
         now = monotonic()
-        if now < self._next:
-            return
-        self._next = now + _BETWEEN
-        self._show(self._markup(now - self._start), self._words(now - self._start))
+        if self.show is not False and now >= self._next:
+            self._next = now + self._between
+            self._write(self._words())
 
-    def stop(self) -> None:
-        if self._handle is not None:
-            self._show("", "")
+    def _write(self, words: str) -> None:
+        if self._is_notebook:
+            self._display(words)
+        elif self._is_log:
+            print(words, file=sys.stderr, flush=True)
+        else:
+            # The old line is overwritten by blanks where the new one is shorter.
+            print(f"\r{words:<{len(self._shown)}}", end="\r" if not words else "", file=sys.stderr, flush=True)
+        self._shown = words
 
-    def _show(self, markup: str, words: str) -> None:
+    def _display(self, words: str) -> None:
         from IPython.display import display
 
-        bundle = {"text/html": markup, "text/plain": words}
+        bundle = {"text/html": f"<span>{escape(words)}</span>", "text/plain": words}
         if self._handle is None:
             self._handle = display(bundle, raw=True, display_id=True)
         else:
             self._handle.update(bundle, raw=True)
 
-    def _words(self, seconds: float) -> str:
-        """Return how far it is, and how long it may take yet if it goes on as it did."""
-        if self._total is None:
-            return f"{self._title}: {self._done:,.0f}, {_clock(seconds)}"
-        share = min(1.0, self._done / self._total) if self._total else 1.0
-        left = f", about {_clock(seconds * (1 - share) / share)} left" if share else ""
-        return f"{self._title}: {100 * share:.0f} %, {_clock(seconds)}{left}"
-
-    def _markup(self, seconds: float) -> str:
-        share = "" if self._total is None else f' value="{min(self._done, self._total):g}" max="{self._total:g}"'
-        return f'<progress style="width:20em"{share}></progress> <span>{escape(self._words(seconds))}</span>'
+    def _words(self) -> str:
+        """Return what is done, and how long the rest takes if it goes on as before."""
+        seconds = monotonic() - self._start
+        if self.total is None:
+            return f"{self.title}: {self._done:,.0f}, {_clock(seconds)}"
+        total = max(self.total, self._done)
+        left = f", about {_clock(seconds * (total / self._done - 1))} left" if self._done else ""
+        return f"{self.title}: {self._done:,.0f} of {total:,.0f}, {_clock(seconds)}{left}"
 
 
 def _clock(seconds: float) -> str:
@@ -129,6 +97,6 @@ def _clock(seconds: float) -> str:
 
 
 def _in_notebook() -> bool:
-    """Tell whether the shell is that of a notebook's kernel. Nothing is loaded: without IPython in memory it is not."""
+    """Return whether the shell is that of a notebook's kernel; IPython is not imported for this."""
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return find is not None and getattr(find(), "kernel", None) is not None

@@ -191,7 +191,6 @@ GRIDS = {"alphas": [0.1, 1.0, 10.0], "task_alphas": [0.5, 5.0]}
             "B",
             {},
         ),
-        (TwoStepRidgeCV("auto", [1.0]), "B", {}),
         (KroneckerRidgeCV([0.1, 10.0], setting="C"), "C", {}),
         (PairKernelRidgeCV([0.1, 10.0], setting="B"), "B", {}),
         (IndependentTaskRidgeCV([0.1, 10.0]), "B", {"groups": np.arange(10) // 2}),

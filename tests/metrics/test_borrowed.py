@@ -185,8 +185,6 @@ def test_selection_by_them(real, tmp_path):
         assert_allclose(evaluate(search, "C")[scorer(scoring).name], [search.best_score_])
         each_task = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True, scoring=scoring).fit(X, Y)
         assert_allclose(each_task.best_score_, scorer(scoring)(Y, each_task.holdout_, average="task"))
-    with pytest.raises(ValueError, match="smooth objective, which neg_wide is not known to be"):
-        TwoStepRidgeCV("auto", scoring=scoring).fit(X, Y, tasks=T)
     with pytest.raises(ModelFileError, match="scoring is .*use a metric by its name"):
         save(search, tmp_path / "model.dyad")
 

@@ -140,14 +140,6 @@ def test_of_several_kernels_the_best_is_drawn(real, ax):
     assert display.scores.max() == search.best_score_
 
 
-def test_a_refined_choice_lies_between_the_values(real, ax):
-    X, Y, T = real
-    search = TwoStepRidgeCV("auto", "auto", setting="D").fit(X, Y, tasks=T)
-    display = LandscapeDisplay.from_estimator(search, ax=ax)
-    assert search.alpha_ not in DEFAULT_ALPHAS
-    assert_allclose(star(display), [search.task_alpha_, search.alpha_])
-
-
 def test_zero_is_left_out_and_said(real, ax):
     X, Y, T = real
     scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), [0, 1, 10], [0.1, 1], "D", progress=False)["D"]

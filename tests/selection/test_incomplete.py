@@ -371,16 +371,6 @@ def test_wrong_folds(Search, holes, cv, error, message):
 
 
 @over(every(**every_search))
-def test_free_regularisations_need_complete_labels(Search, nothing_is_solved_again):
-    X, Y, T = make_data()
-    message = r'^alphas="auto" needs complete labels without weights or cv: give alphas as numbers\.$'
-    with pytest.raises(ValueError, match=message):
-        Search("auto", **kernels(Search)).fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match=message):
-        Search("auto", cv=3, **kernels(Search)).fit(X, np.nan_to_num(Y), tasks=T)
-
-
-@over(every(**every_search))
 def test_grids_without_labels(Search):
     X, Y, T = make_data()
     search = make_search(Search, cv=2).fit(X, Y, tasks=T)

@@ -168,81 +168,14 @@ def test_no_warning_inside_the_grid():
         assert 1e-9 < found.task_alpha_ < 1e9
         # A single value is no grid with edges.
         TwoStepRidgeCV([1e-9], [1e9], setting="D").fit(X, Y, tasks=T)
-        # Beyond the edge of its grid "auto" goes by itself: predictions of the wrong sign are best not made.
-        beyond = KroneckerRidgeCV("auto", setting="B", fit_intercept=False).fit(
-            np.ones((3, 1)), np.array([[1.0], [-1.0], [0.1]]), tasks=[[1.0]]
-        )
-        assert beyond.landscape_.argmax() == 13
-        assert beyond.alpha_ > 1e6
-
-
-@over(lines("name letter", ("two_step", "A"), ("kronecker", "B"), ("kronecker", "C"), ("two_step", "D")))
-def test_auto_refines_the_grid(name, letter):
-    X, Y, T = make_data(noise=0.5)
-    auto = {"alphas": "auto"} | ({"task_alphas": "auto"} if name == "two_step" else {})
-    refined = MODELS[name][0](**auto, setting=letter).fit(X, Y, tasks=T)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GridEdgeWarning)
-        coarse = MODELS[name][0](setting=letter).fit(X, Y, tasks=T)
-        fine = np.geomspace(1e-4, 1e2, 17)
-        grids = {"alphas": fine} | ({"task_alphas": fine} if name == "two_step" else {})
-        finest = MODELS[name][0](**grids, setting=letter).fit(X, Y, tasks=T)
-    assert_array_equal(refined.landscape_, coarse.landscape_)
-    assert refined.best_score_ > coarse.best_score_
-    assert refined.best_score_ >= finest.best_score_ * (1 + 1e-6)
-    assert_allclose(refined.best_score_, finest.best_score_, rtol=0.02)
-    assert_allclose(refined.best_score_, -np.mean((refined.holdout_ - Y) ** 2))
-    assert_allclose(refined.predict(X, T), plain(name, refined).fit(X, Y, tasks=T).predict(X, T))
-
-
-def test_auto_on_one_side_only():
-    X, Y, T = make_data(noise=0.5)
-    refined = TwoStepRidgeCV("auto", [0.01, 0.1, 1.0, 10.0], setting="C").fit(X, Y, tasks=T)
-    assert refined.task_alpha_ in (0.1, 1.0)
-    assert refined.alpha_ not in [10.0**power for power in range(-7, 7)]
-    assert refined.best_score_ > refined.landscape_.max()
-    refined = TwoStepRidgeCV("auto").fit(X, Y)
-    assert refined.task_alpha_ is None
-    assert refined.best_score_ > refined.landscape_.max()
-
-
-def test_auto_with_groups():
-    X, Y, T = make_data(noise=0.5)
-    groups = np.arange(14) // 2
-    refined = KroneckerRidgeCV("auto", setting="B").fit(X, Y, tasks=T, groups=groups)
-    assert_allclose(refined.best_score_, -np.mean((refined.holdout("B", groups=groups) - Y) ** 2))
-    assert refined.best_score_ > refined.landscape_.max()
-
-
-@over(lines("scoring", "r2", "neg_root_mean_squared_error", "neg_mean_absolute_error", scorer("pearson")))
-def test_auto_refines_whatever_is_continuous(scoring):
-    X, Y, T = make_data(noise=0.5)
-    refined = KroneckerRidgeCV("auto", setting="B", scoring=scoring).fit(X, Y, tasks=T)
-    fine = KroneckerRidgeCV(np.geomspace(1e-2, 1e3, 31), setting="B", scoring=scoring).fit(X, Y, tasks=T)
-    assert refined.best_score_ > refined.landscape_.max()
-    assert refined.best_score_ >= fine.best_score_
-    assert_allclose(refined.best_score_, scorer(scoring)(Y, refined.holdout_, setting="B"))
 
 
 def test_the_root_chooses_what_the_square_chooses():
     X, Y, T = make_data(noise=0.5)
-    square = TwoStepRidgeCV("auto", "auto", setting="D").fit(X, Y, tasks=T)
-    root = TwoStepRidgeCV("auto", "auto", setting="D", scoring="neg_root_mean_squared_error").fit(X, Y, tasks=T)
+    square = TwoStepRidgeCV(setting="D").fit(X, Y, tasks=T)
+    root = TwoStepRidgeCV(setting="D", scoring="neg_root_mean_squared_error").fit(X, Y, tasks=T)
     assert_allclose(root.landscape_, -np.sqrt(-square.landscape_), rtol=1e-13)
-    assert_allclose([root.alpha_, root.task_alpha_], [square.alpha_, square.task_alpha_], rtol=1e-2)
-
-
-def test_auto_is_not_for_ranks_nor_for_what_is_unknown():
-    X, Y, T = make_data()
-    for search, name in (
-        (TwoStepRidgeCV("auto", scoring="concordance_index"), "concordance_index"),
-        (TwoStepRidgeCV(GRID, "auto", scoring=scorer("roc_auc")), "roc_auc"),
-        (KroneckerRidgeCV("auto", scoring="spearman"), "spearman"),
-        (IndependentTaskRidgeCV("auto", scoring=lambda Y, F: 0.0), "<lambda>"),
-    ):
-        message = f"smooth objective, which {name} is not known to be.*one of neg_mean_absolute_error, neg_mean_sq"
-        with pytest.raises(ValueError, match=message):
-            search.fit(X, Y, tasks=T)
+    assert (root.alpha_, root.task_alpha_) == (square.alpha_, square.task_alpha_)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -292,7 +225,6 @@ def test_a_regularisation_for_each_task_in_other_libraries(library):
 def test_a_regularisation_for_each_task_and_what_does_not_go_with_it():
     X, Y, _ = make_data()
     for options, message in (
-        ({"alphas": "auto"}, "searches alphas only"),
         ({"kernel_grid": [{}]}, "searches alphas only"),
         ({"setting": "D"}, "setting A or B"),
     ):
@@ -480,13 +412,6 @@ def test_the_most_regularised_of_equals_is_chosen(scoring):
     assert_array_equal(each.alpha_, np.full(5, 100.0))
 
 
-def test_auto_stays_where_nothing_is_better():
-    Y = np.random.default_rng(0).normal(size=(8, 5))
-    search = TwoStepRidgeCV("auto", "auto", setting="D", kernel="precomputed", task_kernel="precomputed")
-    search.fit(np.eye(8), Y, tasks=np.eye(5))
-    assert (search.alpha_, search.task_alpha_) == (1e6, 1e6)
-
-
 def test_the_first_of_equal_kernels_is_chosen():
     """Rows at right angles stay so for every scale of a linear kernel."""
     grid = [{"gamma": 2.0, "degree": 1, "coef0": 0.0}, {"gamma": 3.0, "degree": 1, "coef0": 0.0}]
@@ -517,7 +442,7 @@ def test_what_can_be_read_but_once_is_refused():
             search.fit(X, Y, tasks=T)
     with pytest.raises(TypeError, match=r"^task_alphas is an iterator"):
         TwoStepRidgeCV(GRID, iter(GRID)).fit(X, Y, tasks=T)
-    for bad in (None.__class__, object()):
+    for bad in (None.__class__, object(), "auto"):
         with pytest.raises(TypeError, match="^alphas must be a number or a sequence of numbers, found"):
             KroneckerRidgeCV(bad).fit(X, Y, tasks=T)
 

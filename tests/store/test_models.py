@@ -89,7 +89,6 @@ CASES = {
     "two-step rows missing": (TwoStepRidge(0.3), (X, ROWS_MISSING, T), (X, T)),
     "two-step weights": (TwoStepRidge(0.3, 2.0), (X, Y, T, WEIGHTS), (X, T)),
     "search two-step": (TwoStepRidgeCV(**BOTH, setting="D"), (X, Y, T), (X, T)),
-    "search two-step auto": (TwoStepRidgeCV("auto", "auto", setting="D"), (X, Y, T), (X, T)),
     "search two-step kernels": (
         TwoStepRidgeCV(
             **BOTH, kernel="rbf", kernel_grid=[{"gamma": 0.1}, {"gamma": np.float32(0.5)}], scoring="ndcg_at_3"

@@ -7,7 +7,7 @@ labels are hidden takes them out of the grid altogether, and predicts them from 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -113,7 +113,6 @@ class Folds:
         *,
         max_iter: int | None = None,
         numbers: Sequence[int] | None = None,
-        check: Callable[[], None] | None = None,
     ) -> Array:
         """Return predictions of shape (m, q), NaN where no fold predicts.
 
@@ -125,8 +124,6 @@ class Folds:
             When conjugate gradients stop.
         numbers : sequence of int, default=None
             The folds to leave out; None is all of them.
-        check : callable, default=None
-            Called before each fold is solved, which it may refuse by an error.
         """
         grid, pairing = self.problem.Y, self.problem.pairing if pairing is None else pairing
         xp = namespace(grid)
@@ -137,8 +134,6 @@ class Folds:
         for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
             del self._sides[key]
         for number in range(len(self.parts)) if numbers is None else numbers:
-            if check is not None:
-                check()
             part, axes, test = self.parts[number]
             inner = pairing if axes is None else pairing.part(axes, self._spectra, sides)
             given = (part.tol if tol is None else tol, part.max_iter if max_iter is None else max_iter)

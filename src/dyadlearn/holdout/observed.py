@@ -292,7 +292,6 @@ class PairFolds:
         *,
         max_iter: int | None = None,
         numbers: Sequence[int] | None = None,
-        check: Callable[[], None] | None = None,
     ) -> Array:
         """Return predictions (n,), NaN where no fold predicts; parameters as in `dyadlearn.holdout.folds.Folds`."""
         problem, found, tested = self.problem, [], []
@@ -302,8 +301,6 @@ class PairFolds:
             "max_iter": problem.max_iter if max_iter is None else max_iter,
         }
         for number in range(self.n_folds) if numbers is None else numbers:
-            if check is not None:
-                check()
             fold = self.folds[number]
             solution, values = self._left_out.fold(pairing, fold, self.starts[number], stopping)
             self.starts[number] = solution

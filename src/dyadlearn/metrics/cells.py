@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -18,7 +18,7 @@ from dyadlearn._tables import Table, read_table
 from dyadlearn.labels import read_labels
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["METRICS", "Cells", "Metric", "as_average", "read_cells", "read_stack"]
+__all__ = ["METRICS", "Averaging", "Cells", "Metric", "Ranking", "as_average", "read_cells", "read_stack"]
 
 #: The metrics that `scoring` knows, by their names; each enters when its class is declared.
 METRICS: dict[str, type[Metric]] = {}
@@ -274,6 +274,37 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
     return xp.reshape(values, (int(np.prod(shape, dtype=np.int64)), m, q)), shape
 
 
+class Averaging(TypedDict, total=False):
+    """Options of every metric.
+
+    Attributes
+    ----------
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns.
+    setting : str or Setting, default=None
+        Chooses the average instead: micro in A and D, instance in B, task in C.
+    return_undefined : bool, default=False
+        Also return the number of rows or columns that were left out because the metric is undefined there.
+    """
+
+    average: str | None
+    setting: str | Setting | None
+    return_undefined: bool
+
+
+class Ranking(Averaging, total=False):
+    """Options of metrics in which predictions can tie: those of `Averaging`, and one more.
+
+    Attributes
+    ----------
+    tie_tolerance : float or None, default=0.0
+        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
+        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    """
+
+    tie_tolerance: float | None
+
+
 class Metric(ABC):
     """A metric of one grid of labels, with all that depends on the labels alone computed once.
 
@@ -305,8 +336,6 @@ class Metric(ABC):
     needs: ClassVar[str] = "an observed label"
     #: What `scoring` calls it, where greater is better. A name that ends in ``_at_k`` stands for any number too.
     scoring: ClassVar[str]
-    #: Whether predictions that change a little change the score a little, so that it can be refined between values.
-    is_continuous: ClassVar[bool] = False
     #: Whether a row or column has a score of its own, whatever the others are.
     is_of_rows: ClassVar[bool] = True
 
@@ -333,6 +362,11 @@ class Metric(ABC):
         self.rows = self._cells.rows
         self.n_undefined = int(defined.size - self.rows.size)
         self._prepare()
+
+    @classmethod
+    def of(cls, Y: Any, F: Any, *, return_undefined: bool = False, **options: Any) -> Any:
+        """Return the metric of labels and predictions, given the options of the class and `return_undefined`."""
+        return cls(Y, **options)(F, return_undefined)
 
     def __call__(self, F: Any, return_undefined: bool = False) -> Any:
         """Return the metric of predictions.

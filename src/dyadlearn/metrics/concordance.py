@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.labels import is_binary
-from dyadlearn.metrics.cells import Cells, Metric
+from dyadlearn.metrics.cells import Cells, Metric, Ranking
 from dyadlearn.metrics.ranks import RocAuc
-from dyadlearn.settings import Setting
 
 __all__ = ["ConcordanceIndex", "LabelOrder", "concordance_index", "take_along_rows", "twice_increasing"]
 
@@ -152,15 +151,7 @@ class ConcordanceIndex(Metric):
         return xp.astype(won, xp.float64) / xp.astype(2 * self._pairs, xp.float64)
 
 
-def concordance_index(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def concordance_index(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the concordance index: how often, of two cells, the one with the greater label is ranked above the other.
 
     Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
@@ -177,13 +168,8 @@ def concordance_index(
     average : {"micro", "instance", "task"}, default="micro"
         Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
         in the same column, then the mean over the columns. Those of equal labels only are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -198,7 +184,7 @@ def concordance_index(
     >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
     0.7
     """
-    return ConcordanceIndex(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+    return ConcordanceIndex.of(Y, F, **options)
 
 
 def take_along_rows(rows: Array, order: Array) -> Array:

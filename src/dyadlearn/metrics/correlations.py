@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace
-from dyadlearn.metrics.cells import Cells, Metric, refuse_nan
+from dyadlearn.metrics.cells import Cells, Metric, Ranking, refuse_nan
 from dyadlearn.metrics.concordance import take_along_rows
-from dyadlearn.settings import Setting
 
 __all__ = ["Pearson", "Spearman", "pearson", "spearman"]
 
@@ -50,7 +49,6 @@ class Pearson(Correlation):
 
     title = "The Pearson correlation"
     scoring = "pearson"
-    is_continuous = True
 
     def _measured(self, cells: Cells) -> np.ndarray:
         # No square of what is left is out of range then.
@@ -83,15 +81,7 @@ class Pearson(Correlation):
         return rows if self._cells.are_complete else xp.where(self._observed, rows, xp.zeros_like(rows))
 
 
-def pearson(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def pearson(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the correlation of Pearson: 1 for predictions that rise with the labels on a line, −1 where they fall.
 
     .. math::
@@ -107,13 +97,11 @@ def pearson(
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
         are left out; equal predictions have a correlation of 0.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
     tie_tolerance : float or None, default=0.0
         Predictions are equal where all lie within this share of the largest, in absolute value, of their row. None is
         the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -129,7 +117,7 @@ def pearson(
     >>> round(pearson(Y, F, setting="B"), 4), pearson(Y, F, setting="B", return_undefined=True)[1]
     (0.5, 1)
     """
-    return Pearson(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+    return Pearson.of(Y, F, **options)
 
 
 class Spearman(Correlation):
@@ -162,15 +150,7 @@ class Spearman(Correlation):
         return self._correlate(ranks, directions)
 
 
-def spearman(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def spearman(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the correlation of Spearman: that of Pearson between the ranks of labels and predictions.
 
     Equal labels, and predictions that tie, share the mean of their ranks r and s:
@@ -188,13 +168,8 @@ def spearman(
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
         are left out; equal predictions have a correlation of 0.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -208,7 +183,7 @@ def spearman(
     >>> round(spearman(np.array([[1.0, 2.0, 8.0, 9.0]]), np.array([[0.1, 0.3, 0.3, 5.0]])), 4)
     0.9487
     """
-    return Spearman(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+    return Spearman.of(Y, F, **options)
 
 
 def _mean_places(tied: Array) -> Array:

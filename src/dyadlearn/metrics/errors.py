@@ -5,13 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dyadlearn._array import Array, namespace
-from dyadlearn.metrics.cells import Cells, Metric, refuse_nan
-from dyadlearn.settings import Setting
+from dyadlearn.metrics.cells import Averaging, Cells, Metric, refuse_nan
 
 __all__ = [
     "R2",
@@ -92,20 +91,12 @@ class NegAbsoluteLoss(AbsoluteLoss):
     """Minus the mean absolute error, so that greater is better."""
 
     scoring = "neg_mean_absolute_error"
-    is_continuous = True
 
     def _score(self, F: Array) -> Array:
         return -super()._score(F)
 
 
-def mean_absolute_error(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    return_undefined: bool = False,
-) -> Any:
+def mean_absolute_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     r"""Return the mean absolute error over the observed cells.
 
     .. math:: \frac1n \sum_i |y_i - f_i|
@@ -119,10 +110,8 @@ def mean_absolute_error(
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells; the mean over the rows; the mean over the columns. They differ only where
         labels are missing. Rows or columns without an observed label are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Averaging`.
 
     Returns
     -------
@@ -137,7 +126,7 @@ def mean_absolute_error(
     >>> mean_absolute_error(Y, F, average="instance")
     1.5
     """
-    return AbsoluteLoss(Y, average=average, setting=setting)(F, return_undefined)
+    return AbsoluteLoss.of(Y, F, **options)
 
 
 class SquaredLoss(Loss):
@@ -157,7 +146,6 @@ class NegSquaredLoss(SquaredLoss):
     """Minus the mean squared error, so that greater is better."""
 
     scoring = "neg_mean_squared_error"
-    is_continuous = True
 
     def _score(self, F: Array) -> Array:
         return -super()._score(F)
@@ -168,14 +156,7 @@ class NegSquaredLoss(SquaredLoss):
         return np.negative
 
 
-def mean_squared_error(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    return_undefined: bool = False,
-) -> Any:
+def mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     r"""Return the mean squared error over the observed cells.
 
     .. math:: \frac1n \sum_i (y_i - f_i)^2
@@ -189,10 +170,8 @@ def mean_squared_error(
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells; the mean over the rows; the mean over the columns. They differ only where
         labels are missing. Rows or columns without an observed label are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Averaging`.
 
     Returns
     -------
@@ -207,7 +186,7 @@ def mean_squared_error(
     >>> mean_squared_error(Y, F, average="instance")
     1.5
     """
-    return SquaredLoss(Y, average=average, setting=setting)(F, return_undefined)
+    return SquaredLoss.of(Y, F, **options)
 
 
 class RootSquaredLoss(SquaredLoss):
@@ -227,7 +206,6 @@ class NegRootSquaredLoss(RootSquaredLoss):
     """Minus the root mean squared error, so that greater is better."""
 
     scoring = "neg_root_mean_squared_error"
-    is_continuous = True
 
     def _score(self, F: Array) -> Array:
         return -super()._score(F)
@@ -242,14 +220,7 @@ class NegRootSquaredLoss(RootSquaredLoss):
         return lambda errors: -np.sqrt(errors)
 
 
-def root_mean_squared_error(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    return_undefined: bool = False,
-) -> Any:
+def root_mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     r"""Return the root of the mean squared error, which is in the unit of the labels.
 
     It is the root of `mean_squared_error` in the same average, not a mean of roots: so both choose the same
@@ -266,10 +237,8 @@ def root_mean_squared_error(
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells; the root of the mean over the rows; the root of the mean over the columns. They differ
         only where labels are missing. Rows or columns without an observed label are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Averaging`.
 
     Returns
     -------
@@ -283,7 +252,7 @@ def root_mean_squared_error(
     >>> root_mean_squared_error(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 2.0]]))
     1.0
     """
-    return RootSquaredLoss(Y, average=average, setting=setting)(F, return_undefined)
+    return RootSquaredLoss.of(Y, F, **options)
 
 
 class R2(SquaredLoss):
@@ -291,7 +260,6 @@ class R2(SquaredLoss):
 
     title = "R²"
     scoring = "r2"
-    is_continuous = True
     needs = "two observed labels that differ"
 
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -317,14 +285,7 @@ class R2(SquaredLoss):
         return lambda errors: 1 - per_error * errors
 
 
-def r2(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    return_undefined: bool = False,
-) -> Any:
+def r2(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     r"""Return the coefficient of determination, 1 for perfect predictions and 0 for the mean of the labels.
 
     .. math:: 1 - \frac{\sum_i (y_i - f_i)^2}{\sum_i (y_i - \bar y)^2}
@@ -338,10 +299,8 @@ def r2(
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together, with their common mean; the mean over the rows; the mean over the
         columns. Rows or columns of equal labels are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Averaging`.
 
     Returns
     -------
@@ -355,4 +314,4 @@ def r2(
     >>> r2(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 3.0]]))
     0.8
     """
-    return R2(Y, average=average, setting=setting)(F, return_undefined)
+    return R2.of(Y, F, **options)

@@ -9,12 +9,21 @@ all others, and the rows and columns of a grid may change places: the smaller si
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, namespace
-from dyadlearn.metrics.cells import BLOCK_BYTES, CELL_BYTES, FOREIGN_BLOCK_BYTES, Cells, Metric, as_average, refuse_nan
+from dyadlearn.metrics.cells import (
+    BLOCK_BYTES,
+    CELL_BYTES,
+    FOREIGN_BLOCK_BYTES,
+    Cells,
+    Metric,
+    Ranking,
+    as_average,
+    refuse_nan,
+)
 from dyadlearn.metrics.concordance import LabelOrder, take_along_rows, twice_increasing
 from dyadlearn.settings import Setting
 
@@ -115,16 +124,7 @@ class IcIndex(Metric):
         return place(np.asarray(twice, dtype=np.float64)[:, None] / (2 * self._n_pairs))
 
 
-def ic_index(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    max_comparisons: float | None = MAX_COMPARISONS,
-    return_undefined: bool = False,
-) -> Any:
+def ic_index(Y: Any, F: Any, *, max_comparisons: float | None = MAX_COMPARISONS, **options: Unpack[Ranking]) -> Any:
     r"""Return the interaction concordance index: how often the direction of an interaction is predicted.
 
     An instance may be high in all tasks and a task high for all instances; what is left is that an instance is higher
@@ -146,8 +146,6 @@ def ic_index(
         Predictions, a grid or a stack of grids, of the library of `Y`.
     average : {"micro", "instance", "task"}, default="micro"
         The same for all: four cells are of two rows and two columns, and belong to none of them alone.
-    setting : str or Setting, default=None
-        Likewise.
     tie_tolerance : float or None, default=0.0
         The interaction of four predictions is 0 where it is no more than this share of the largest prediction, in
         absolute value, but never less than rounding makes of sums of two effects, 9e-16 in float64 (this goes for
@@ -155,8 +153,8 @@ def ic_index(
     max_comparisons : float or None, default=1e10
         For a grid with more differences between pairs of rows, m²q/2 where m is the smaller side, an error is raised
         at once: 1e10 take about half an hour. None is any number.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out, which is 0.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -176,8 +174,7 @@ def ic_index(
     >>> ic_index(Y, Y), ic_index(Y, -Y), ic_index(Y, Y.mean(axis=0) + Y.mean(axis=1, keepdims=True))
     (1.0, 0.0, 0.5)
     """
-    metric = IcIndex(Y, average=average, setting=setting, tie_tolerance=tie_tolerance, max_comparisons=max_comparisons)
-    return metric(F, return_undefined)
+    return IcIndex.of(Y, F, max_comparisons=max_comparisons, **options)
 
 
 def _pairs(n_rows: int, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

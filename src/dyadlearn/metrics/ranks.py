@@ -7,14 +7,13 @@ a time, and the few chosen values are found in them by bisection, all at once: n
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dyadlearn._array import Array, is_foreign, namespace
 from dyadlearn.labels import distinct_labels
-from dyadlearn.metrics.cells import Cells, Metric
-from dyadlearn.settings import Setting
+from dyadlearn.metrics.cells import Cells, Metric, Ranking
 
 __all__ = [
     "AveragePrecision",
@@ -191,15 +190,7 @@ class RocAuc(OfPositives):
         return xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)
 
 
-def roc_auc(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def roc_auc(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the area under the ROC curve: how often a positive is ranked above a negative.
 
     With P positives and N negatives, and a tie counted as half,
@@ -215,13 +206,8 @@ def roc_auc(
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
         without a positive or without a negative are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -241,7 +227,7 @@ def roc_auc(
     >>> roc_auc(Y, np.stack([F, -F]), setting="B")
     array([0.625, 0.375])
     """
-    return RocAuc(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+    return RocAuc.of(Y, F, **options)
 
 
 class AveragePrecision(OfPositives):
@@ -267,15 +253,7 @@ class AveragePrecision(OfPositives):
         return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
 
 
-def average_precision(
-    Y: Any,
-    F: Any,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def average_precision(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the average precision: the precision at the place of each positive, averaged over them.
 
     .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
@@ -289,13 +267,8 @@ def average_precision(
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
         without a positive are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -311,4 +284,4 @@ def average_precision(
     >>> round(average_precision(Y, F, average="instance"), 4)
     0.9167
     """
-    return AveragePrecision(Y, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+    return AveragePrecision.of(Y, F, **options)

@@ -99,19 +99,6 @@ class Scorer(Stored):
         """Whether it is a function of somebody else's, of which nobody knows how long it takes."""
         return not isinstance(self.metric, type)
 
-    @property
-    def is_continuous(self) -> bool:
-        """Whether predictions that change a little change the score a little, as far as it is known."""
-        return bool(getattr(self.metric, "is_continuous", False))
-
-    def check_continuous(self) -> None:
-        """Refuse to refine regularisations by a score that is not known to be continuous."""
-        if not self.is_continuous:
-            raise ValueError(
-                f'alphas="auto" searches a smooth objective, which {self.name} is not known to be: give alphas as '
-                f"numbers, or take one of {', '.join(scorer_names(continuous=True))}."
-            )
-
     def prepare(
         self,
         Y: Any,
@@ -256,13 +243,8 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
     return by_function
 
 
-def scorer_names(*, continuous: bool = False) -> list[str]:
+def scorer_names() -> list[str]:
     """Return the names of all metrics of this library that `scoring` takes, in order.
-
-    Parameters
-    ----------
-    continuous : bool, default=False
-        Only those that change a little where the predictions do, for ``alphas="auto"``.
 
     Returns
     -------
@@ -274,10 +256,8 @@ def scorer_names(*, continuous: bool = False) -> list[str]:
     >>> from dyadlearn.metrics import scorer_names
     >>> "roc_auc" in scorer_names(), "precision_at_k" in scorer_names()
     (True, True)
-    >>> scorer_names(continuous=True)[-2:]
-    ['pearson', 'r2']
     """
-    return sorted(name for name, metric in METRICS.items() if metric.is_continuous or not continuous)
+    return sorted(METRICS)
 
 
 def usual_scoring(Y: Any) -> str:

@@ -12,15 +12,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from numbers import Real
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from dyadlearn._array import Array, namespace
 from dyadlearn._checks import check_count
-from dyadlearn.metrics.cells import Cells
+from dyadlearn.metrics.cells import Cells, Ranking
 from dyadlearn.metrics.ranks import OfPositives, Ranked
-from dyadlearn.settings import Setting
 
 __all__ = [
     "EnrichmentFactor",
@@ -101,16 +100,7 @@ class PrecisionAtK(HitsAtK):
         return best
 
 
-def precision_at_k(
-    Y: Any,
-    F: Any,
-    k: int,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def precision_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     r"""Return the share of positives among the k best ranked cells.
 
     Cells that tie for the last places share them: each counts by its chance to be among the k. With
@@ -130,13 +120,8 @@ def precision_at_k(
         The best k of all cells; of each row, then the mean over the rows; of each column, then the
         mean over the columns. Those without an observed label are left out; without a positive the
         precision is 0.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -150,7 +135,7 @@ def precision_at_k(
     >>> precision_at_k(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.5, 0.1]]), k=2)
     0.75
     """
-    return PrecisionAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+    return PrecisionAtK.of(Y, F, k=k, **options)
 
 
 class RecallAtK(HitsAtK):
@@ -163,16 +148,7 @@ class RecallAtK(HitsAtK):
         return positive
 
 
-def recall_at_k(
-    Y: Any,
-    F: Any,
-    k: int,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def recall_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     r"""Return the share of the positives that are among the k best ranked cells.
 
     Cells that tie for the last places share them: each counts by its chance to be among the k. With
@@ -190,13 +166,8 @@ def recall_at_k(
     average : {"micro", "instance", "task"}, default="micro"
         The best k of all cells; of each row, then the mean over the rows; of each column, then the
         mean over the columns. Those without a positive are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -210,7 +181,7 @@ def recall_at_k(
     >>> recall_at_k(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=2)
     0.5
     """
-    return RecallAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+    return RecallAtK.of(Y, F, k=k, **options)
 
 
 class EnrichmentFactor(Hits):
@@ -235,16 +206,7 @@ class EnrichmentFactor(Hits):
         return np.asarray(best * positive / self._cells.counts)
 
 
-def enrichment_factor(
-    Y: Any,
-    F: Any,
-    fraction: float = 0.01,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def enrichment_factor(Y: Any, F: Any, fraction: float = 0.01, **options: Unpack[Ranking]) -> Any:
     r"""Return how many times more frequent positives are among the best ranked cells than among all.
 
     With n cells, P of them positive, and k the given fraction of n, rounded up,
@@ -262,13 +224,8 @@ def enrichment_factor(
     average : {"micro", "instance", "task"}, default="micro"
         The best of all cells; of each row, then the mean over the rows; of each column, then the
         mean over the columns. Those without a positive are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -282,8 +239,7 @@ def enrichment_factor(
     >>> enrichment_factor(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), fraction=0.25)
     2.0
     """
-    metric = EnrichmentFactor(Y, fraction=fraction, average=average, setting=setting, tie_tolerance=tie_tolerance)
-    return metric(F, return_undefined)
+    return EnrichmentFactor.of(Y, F, fraction=fraction, **options)
 
 
 class NdcgAtK(Top):
@@ -324,16 +280,7 @@ class NdcgAtK(Top):
         return self._row_sums(self._gains * self._mean_worth(F)) / self._ideal
 
 
-def ndcg_at_k(
-    Y: Any,
-    F: Any,
-    k: int | None = None,
-    *,
-    average: str | None = None,
-    setting: str | Setting | None = None,
-    tie_tolerance: float | None = 0.0,
-    return_undefined: bool = False,
-) -> Any:
+def ndcg_at_k(Y: Any, F: Any, k: int | None = None, **options: Unpack[Ranking]) -> Any:
     r"""Return the normalised discounted cumulative gain of the k best ranked cells.
 
     The labels are the gains. With :math:`r_i` the place of cell i, ties sharing the mean of their
@@ -352,13 +299,8 @@ def ndcg_at_k(
     average : {"micro", "instance", "task"}, default="micro"
         The best k of all cells; of each row, then the mean over the rows; of each column, then the
         mean over the columns. Those without a label above 0 are left out.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
 
     Returns
     -------
@@ -372,4 +314,4 @@ def ndcg_at_k(
     >>> round(ndcg_at_k(np.array([[3, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=3), 4)
     0.9639
     """
-    return NdcgAtK(Y, k=k, average=average, setting=setting, tie_tolerance=tie_tolerance)(F, return_undefined)
+    return NdcgAtK.of(Y, F, k=k, **options)

@@ -216,7 +216,7 @@ class LandscapeDisplay(Display):
             return f"{first}{view.scoring} {view.best_score:.4g}\nan alpha for each {(self.names or SideNames()).task}"
         at = f"alpha {view.alpha:.3g}" + ("" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}")
         note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
-        note += f"\n{view.looked_at}" if view.looked_at else ""
+        note += f"\n{view.evaluated}" if view.evaluated else ""
         return f"{first}best {view.scoring} {view.best_score:.4g}\nat {at}{note}"
 
 

@@ -262,7 +262,7 @@ def landscape(
     score, *best = view.best
     at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True))
     note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if view.zeros else "")
-    note += f"; {view.looked_at}" if view.looked_at else ""
+    note += f"; {view.evaluated}" if view.evaluated else ""
     reached = best_baseline(means or {})
     if reached is not None:
         note += f"; {in_words(reached[0], names)} reach {number(reached[1])}"

@@ -41,9 +41,8 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
 
     Parameters
     ----------
-    alphas : sequence of float, float or "auto", default=None
-        Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
-        and beyond its values, for a score that changes smoothly: errors, R² or Pearson's correlation.
+    alphas : sequence of float or float, default=None
+        Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶.
     setting : {"A", "B"} or an alias, default="B"
         The predictions are the same in both; rank metrics are averaged differently.
     scoring : str or callable, default="neg_mean_squared_error"
@@ -60,14 +59,10 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
     exhaustive : bool, default=False
-        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
-        to fine: see `landscape_`.
-    budget : float, default=None
-        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
-        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
-        The fit with it, and its held-out predictions, come after that.
+        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
+        values on an axis is searched from coarse to fine then.
     progress : bool, default=None
-        Whether to show a progress bar; None shows one on a terminal.
+        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
     device : str, default=None
         Where arrays of numpy are computed, as in the model without search.
 
@@ -78,14 +73,13 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
+        The score of `holdout_`.
         With ``alpha_per_task=True`` the mean over tasks of their best scores.
     landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
         Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1. A search from
-        coarse to fine, as with `cv` and missing labels, leaves NaN where it did not look in all folds.
-    looked_at_ : boolean array of the shape of `landscape_`
-        Where it looked.
-    stopped_ : {"budget", "interrupt"} or None
-        What ended the search before its end.
+        coarse to fine, as with `cv` and missing labels, leaves NaN where it evaluated nothing.
+    n_evaluated_ : int
+        Number of points of `landscape_` that were evaluated.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -130,7 +124,6 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         repair: str = "clip",
         cv: Any = None,
         exhaustive: bool = False,
-        budget: float | None = None,
         progress: bool | None = None,
         device: str | None = None,
     ) -> None:
@@ -146,7 +139,6 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self.repair = repair
         self.cv = cv
         self.exhaustive = exhaustive
-        self.budget = budget
         self.progress = progress
         self.device = device
 
@@ -157,10 +149,8 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score every regularisation on every task, and solve at the best of each."""
         groups, _, cv = left_out
-        if self.kernel_grid is not None or isinstance(self.alphas, str):
-            raise ValueError(
-                "alpha_per_task=True searches alphas only: leave kernel_grid out and give alphas as numbers."
-            )
+        if self.kernel_grid is not None:
+            raise ValueError("alpha_per_task=True searches alphas only: leave kernel_grid out.")
         setting = as_setting(self.setting)
         if setting.new_task:
             raise ValueError(f"Independent tasks are chosen for in setting A or B, found {self.setting!r}.")
@@ -194,7 +184,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
             best[undefined] = best_point(known.mean(axis=1), alphas)[0]
             self._warn_of_tasks(undefined, alphas[int(best[undefined][0])])
         self.landscape_, self.alpha_, self.task_alpha_ = scores, np.asarray(alphas)[best], None
-        self.looked_at_, self.stopped_ = np.ones(scores.shape, dtype=bool), None
+        self.n_evaluated_ = scores.size
         self.best_score_ = float(scores[best, np.arange(Y.shape[1])][~undefined].mean())
         if not problem.is_complete:
             completed = self._by_task(lambda part: part.complete().labels, problem)

@@ -1,4 +1,4 @@
-r"""Scores over all regularisations, and between and beyond the values of a grid.
+r"""Scores over all regularisations.
 
 How predictions are held out, `dyadlearn.holdout.plan` decides. Where labels are complete, or where a complete part has
 the same scores, a sweep of the model gives the predictions for many regularisations at the speed of matrix products
@@ -18,24 +18,21 @@ from dyadlearn._array import itemsize, to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import Problem, check_enough_left, plan
+from dyadlearn.holdout import Plan, Problem, check_enough_left, plan
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.choice import as_good, warn_of_undefined, where_defined
+from dyadlearn.metrics.choice import warn_of_undefined, where_defined
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.pairing.leaving import group_members
-from dyadlearn.selection.coarse import Looking, Scores, look_everywhere
+from dyadlearn.selection.coarse import Evaluated, score_points
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["LeftOut", "landscape", "refined_alphas", "scored"]
+__all__ = ["LeftOut", "landscape", "score_plan"]
 
 #: About how many bytes stacks of predictions take, unless told otherwise.
 MAX_MEMORY = 2**30
 
 #: What is left out together: the groups of instances and of tasks, and the folds.
 LeftOut = tuple[Any, Any, Any]
-
-# How precisely the logarithms of regularisations are refined.
-_DIGITS = 1e-3
 
 
 def landscape(
@@ -110,116 +107,81 @@ def landscape(
     wanted = [setting for setting in wanted if setting in problem.pairing.settings] or wanted
     rows = check_alphas(alphas, "alphas")
     columns = check_alphas(task_alphas, "task_alphas")
-    left_out = (groups, task_groups, cv)
-    scores = scored(problem, rows, columns, wanted, scoring, left_out, max_memory=max_memory, progress=progress)
-    for letter, found in scores.items():
-        warn_of_undefined(found, rows, columns if found.ndim == 2 else None, letter, 2)
+    plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
+    if problem.is_complete and cv is None:  # all settings share their products
+        columns = columns if len(problem.pairing.alphas) > 1 else [1.0]
+        found = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
+    else:
+        given = {"max_memory": max_memory, "progress": progress}
+        found = {how.setting: score_plan(how, scoring, rows, columns, **given).scores for how in plans}
+    scores = {setting.value: _on_axes(problem, found[setting]) for setting in wanted}
+    for letter, each in scores.items():
+        warn_of_undefined(each, rows, columns if each.ndim == 2 else None, letter, 2)
     return scores
 
 
-def scored(
-    problem: Problem,
-    alphas: list[float],
-    task_alphas: list[float],
-    settings: Sequence[Setting],
-    scoring: Any,
-    left_out: LeftOut,
-    *,
-    max_memory: int = MAX_MEMORY,
-    progress: bool | None = None,
-    quiet: bool = False,
-    looking: Looking | None = None,
-) -> dict[str, np.ndarray]:
-    """Do the work of `landscape`, with all arguments checked; NaN is not warned of.
-
-    Parameters
-    ----------
-    problem : Problem
-    alphas, task_alphas : lists of float
-    settings : sequence of Setting
-    scoring : str, callable or Scorer
-    left_out : (groups, task_groups, cv)
-    max_memory, progress : as in `landscape`
-    quiet : bool, default=False
-        As in `dyadlearn.holdout.lone.scored_labels`.
-    looking : Looking, default=None
-        How regularisations are looked at that are solved for one by one, each setting by itself; None is at all.
-    """
-    groups, task_groups, cv = left_out
-    pairing = problem.pairing
-    pairing.check_leaving()
-    for setting in settings:
-        used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
-        pairing.check_request(setting, *used, None)
-        if cv is None and not problem.is_listed:  # folds are counted as they are made
-            known = {"knows_tasks": problem.pairing.knows_tasks, "is_complete": problem.is_complete}
-            check_enough_left(problem.Y, setting, *used, **known)
-    for filter in pairing.filters:
-        if not filter.uses_alpha():
-            raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
-    has_two = len(pairing.alphas) > 1
-    columns = task_alphas if has_two else [1.0]
-    found: dict[str, np.ndarray] = {}
-    if problem.is_complete and cv is None:  # all settings share their products
-        found = _swept(problem, alphas, columns, settings, scoring, groups, task_groups, max_memory, progress)
-    else:
-        for setting in settings:
-            how = plan(problem, setting, groups, task_groups, cv)
-            if how.swept is None:
-                given = (Scores(how, scoring, quiet), alphas, columns, progress)
-                found[setting.value] = look_everywhere(*given).scores if looking is None else looking.look(*given)
-            else:
-                told = (how.groups, how.task_groups, max_memory, progress)
-                found |= _swept(how.swept, alphas, columns, [setting], scoring, *told)
-    return found if has_two else {letter: scores[:, 0] for letter, scores in found.items()}
-
-
-def refined_alphas(
-    problem: Problem, setting: Setting, scoring: Any, free: Sequence[bool], left_out: LeftOut
-) -> tuple[dict[str, float], float]:
-    """Maximise a score over the logarithms of the free regularisations.
-
-    The simplex of Nelder and Mead starts at the regularisations of `problem` and needs no derivatives. Where nothing
-    better than the start is found, but for rounding, the start is returned: it is the most regularised of its equals.
+def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
+    """Return how to hold out for every regularisation, after checking that the model can.
 
     Parameters
     ----------
     problem : Problem
     setting : Setting
-    scoring : str, callable or Scorer
-        That changes little where the predictions do, as errors do and ranks do not.
-    free : (bool, bool)
-        Which of `alpha` and `task_alpha` may move.
     left_out : (groups, task_groups, cv)
+    """
+    groups, task_groups, cv = left_out
+    pairing = problem.pairing
+    pairing.check_leaving()
+    used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
+    pairing.check_request(setting, *used, None)
+    if cv is None and not problem.is_listed:  # folds are counted as they are made
+        known = {"knows_tasks": pairing.knows_tasks, "is_complete": problem.is_complete}
+        check_enough_left(problem.Y, setting, *used, **known)
+    for filter in pairing.filters:
+        if not filter.uses_alpha():
+            raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
+    return plan(problem, setting, groups, task_groups, cv)
+
+
+def score_plan(
+    how: Plan,
+    scoring: Any,
+    alphas: list[float],
+    task_alphas: list[float],
+    *,
+    max_memory: int = MAX_MEMORY,
+    progress: bool | None = None,
+    **search: bool,
+) -> Evaluated:
+    """Score every regularisation, or search for the best where folds are solved again; NaN is not warned of.
+
+    Parameters
+    ----------
+    how : Plan
+    scoring : str, callable or Scorer
+    alphas, task_alphas : lists of float
+    max_memory, progress : as in `landscape`
+    **search : bool
+        As in `dyadlearn.selection.coarse.score_points`.
 
     Returns
     -------
-    alphas : dict of str to float
-        The best regularisations found, by their names.
-    score : float
+    Evaluated
+        Scores of shape (n_alphas, n_task_alphas), or (n_alphas,) for models that have one regularisation.
     """
-    from scipy.optimize import minimize
+    columns = task_alphas if len(how.problem.pairing.alphas) > 1 else [1.0]
+    if how.swept is None:
+        found = score_points(how, scoring, alphas, columns, progress=progress, **search)
+    else:
+        given = (how.groups, how.task_groups, max_memory, progress)
+        scores = _swept(how.swept, alphas, columns, [how.setting], scoring, *given)[how.setting]
+        found = Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
+    return found._replace(scores=_on_axes(how.problem, found.scores))
 
-    names, start = list(problem.pairing.alphas), np.array(list(problem.pairing.alphas.values()))
-    moving = np.flatnonzero([may_move and value > 0 for may_move, value in zip(free, start, strict=False)])
 
-    def point(logarithms: np.ndarray) -> np.ndarray:
-        values = start.copy()
-        values[moving] = np.exp(np.clip(logarithms, -50.0, 50.0))
-        return values
-
-    def loss(logarithms: np.ndarray) -> float:
-        alpha, task_alpha = [*point(logarithms), 1.0][:2]
-        given = ([alpha], [task_alpha], [setting], scoring, left_out)
-        return -float(scored(problem, *given, progress=False)[setting.value].squeeze())
-
-    begin = np.log(start[moving])
-    best, score = start, -loss(begin)
-    if moving.size:
-        found = minimize(loss, begin, method="Nelder-Mead", options={"xatol": _DIGITS, "fatol": 0.0})
-        if not as_good(np.asarray(score), -float(found.fun)):
-            best, score = point(found.x), -float(found.fun)
-    return dict(zip(names, best.tolist(), strict=True)), score
+def _on_axes(problem: Problem, scores: np.ndarray) -> np.ndarray:
+    """Return scores without the second axis for a model that has one regularisation."""
+    return scores if len(problem.pairing.alphas) > 1 or scores.ndim == 1 else scores[:, 0]
 
 
 def _swept(
@@ -232,7 +194,7 @@ def _swept(
     task_groups: Any,
     max_memory: int,
     progress: bool | None,
-) -> dict[str, np.ndarray]:
+) -> dict[Setting, np.ndarray]:
     """Score complete labels, many regularisations and settings together."""
     Y = problem.Y
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
@@ -265,7 +227,6 @@ def _swept(
             return score([setting], rows, columns)[setting]
 
         try:
-            found = score(settings, alphas, task_alphas)
+            return score(settings, alphas, task_alphas)
         except LeverageError:  # of one setting, maybe, and of some of the values
-            found = {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
-    return {setting.value: found[setting] for setting in settings}
+            return {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}

@@ -34,9 +34,8 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
 
     Parameters
     ----------
-    alphas : sequence of float, float or "auto", default=None
-        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
-        and beyond its values, for squared error.
+    alphas : sequence of float or float, default=None
+        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
     shares : sequence of (product, per_task, per_instance), default=None
         The shares to try, see `PairKernelRidge`. None is ten of them, all in quarters in which the product of both
         kernels has one or more, where a whole stands for the average of the kernel between a pair and itself: each
@@ -56,14 +55,10 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `PairKernelRidge`; while searching 1e-5 will do.
     exhaustive : bool, default=False
-        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
-        to fine: see `landscape_`.
-    budget : float, default=None
-        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
-        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
-        The fit with it, and its held-out predictions, come after that.
+        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
+        values on an axis is searched from coarse to fine then.
     progress : bool, default=None
-        Whether to show a progress bar; None shows one on a terminal.
+        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
     device : str, default=None
         Where arrays of numpy are computed, as in the model without search.
 
@@ -76,13 +71,12 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
     kernel_params_, task_kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
+        The score of `holdout_`.
     landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A search from coarse
-        to fine leaves NaN where it did not look in all folds, and its scores are rough but for the best.
-    looked_at_ : boolean array of the shape of `landscape_`
-        Where it looked.
-    stopped_ : {"budget", "interrupt"} or None
-        What ended the search before its end.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
+        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.coarse`.
+    n_evaluated_ : int
+        Number of points of `landscape_` that were evaluated.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -132,7 +126,6 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         tol: float = 1e-8,
         max_iter: int = 1000,
         exhaustive: bool = False,
-        budget: float | None = None,
         progress: bool | None = None,
         device: str | None = None,
     ) -> None:
@@ -152,7 +145,6 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
         self.tol = tol
         self.max_iter = max_iter
         self.exhaustive = exhaustive
-        self.budget = budget
         self.progress = progress
         self.device = device
 

@@ -6,9 +6,8 @@ its problem on the sides of every kernel, scores that for every regularisation, 
 
 from __future__ import annotations
 
-import copy
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NoReturn, Self
 
@@ -22,23 +21,24 @@ from dyadlearn.holdout import Plan, Problem, plan
 from dyadlearn.holdout.folds import as_splitter
 from dyadlearn.holdout.lone import scored_labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.choice import best_point, warn_of_undefined
+from dyadlearn.metrics.choice import as_good, best_point, warn_of_undefined
 from dyadlearn.models import KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import Sides
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._model import all_or_nothing
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.selection.coarse import Clock, Looking, middle
-from dyadlearn.selection.duration import SearchTime, expected_time
-from dyadlearn.selection.found import edges_of
+from dyadlearn.selection.coarse import Evaluated
 from dyadlearn.selection.kept import KeptHoldout
-from dyadlearn.selection.landscape import LeftOut, refined_alphas, scored
+from dyadlearn.selection.landscape import LeftOut, planned, score_plan
+from dyadlearn.selection.observed import prepared_score
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = [
     "KroneckerRidgeCV",
     "Search",
     "TwoStepRidgeCV",
+    "best_kernel",
+    "edges_of",
     "grid_of",
 ]
 
@@ -56,7 +56,6 @@ class Search(KeptHoldout, stored=False):
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
     cv: Any
     exhaustive: bool
-    budget: float | None
     progress: bool | None
     alpha_per_task: bool = False
 
@@ -64,8 +63,7 @@ class Search(KeptHoldout, stored=False):
     task_alpha_: Any
     best_score_: float
     landscape_: np.ndarray
-    looked_at_: np.ndarray
-    stopped_: str | None
+    n_evaluated_: int
 
     def fit(
         self,
@@ -92,49 +90,6 @@ class Search(KeptHoldout, stored=False):
             sides, left_out = self._posed_sides(X, y, tasks, sample_weight, groups, task_groups)
             choose = self._choose_each_task if self.alpha_per_task else self._choose
             return choose(sides, left_out)
-
-    def expected_time(
-        self,
-        X: Any,
-        y: Any,
-        tasks: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        task_groups: Any = None,
-    ) -> SearchTime:
-        """Tell how long `fit` will search, about, without fitting.
-
-        Where labels are missing or weighted, regularisations are solved for one by one in every fold: sides are
-        decomposed, one fold is solved roughly, and its time is counted as often as folds will be solved. Half or twice
-        of it is no surprise. Elsewhere closed forms need no folds, and nothing is measured.
-
-        Parameters
-        ----------
-        X, y, tasks, sample_weight, groups, task_groups : as in `fit`
-
-        Returns
-        -------
-        SearchTime
-            With `seconds`, 0.0 where no fold is solved again; `n_points` of `n_grid` regularisations that it expects
-            to look at, `n_folds`, `n_solves`, and `in_words`.
-        """
-        again = copy.copy(self)
-        sides, left_out = again._posed_sides(X, y, tasks, sample_weight, groups, task_groups)
-        if again.alpha_per_task:
-            return SearchTime()
-        setting, (alphas, task_alphas), problems = as_setting(again.setting), again._grids(), again._problems(sides)
-        shape = (len(alphas), 1 if len(problems[0].pairing.alphas) == 1 else len(task_alphas or [1.0]))
-        how = plan(problems[0], setting, *left_out)
-        if how.folds is None:
-            return SearchTime()
-        posed = problems[0].at(middle(alphas), middle(task_alphas or [1.0]))
-        coarse = Looking(exhaustive=again.exhaustive).is_coarse(how, shape)
-        return expected_time(how, posed, shape, coarse).times(len(problems))
-
-    def _fit_announced(self, announce: Callable[[SearchTime], None], *given: Any) -> Self:
-        """Do what `fit` does, and tell somebody how long it takes where folds are solved again."""
-        with all_or_nothing(self):
-            return self._choose(*self._posed_sides(*given), announce)
 
     def _posed_sides(
         self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any, task_groups: Any
@@ -163,25 +118,17 @@ class Search(KeptHoldout, stored=False):
 
     def _check_params(self) -> None:
         as_setting(self.setting)
-        judge = scorer(self.scoring)
+        scorer(self.scoring)
         super()._check_params()
         for name in ("task_alphas", "task_kernel_grid"):
             if self.symmetry is not None and getattr(self, name) is not None:
                 raise ValueError(f"A network has one kernel and one regularisation for both sides: leave {name} out.")
         if self.cv is not None:
             as_splitter(self.cv, as_setting(self.setting))
-        if any(self._is_free()):
-            judge.check_continuous()
         check_flag(self.exhaustive, "exhaustive")
-        if self.budget is not None:
-            check_alpha(self.budget, "budget")
 
     def _check_alphas(self) -> None:
         self._grids()
-
-    def _is_free(self) -> list[bool]:
-        """Tell which of the two regularisations may move between and beyond the values of the grid."""
-        return [isinstance(grid, str) for grid in (self.alphas, self.task_alphas)]
 
     def _grids(self) -> tuple[list[float], list[float] | None]:
         """Return the values of one or two regularisations."""
@@ -193,14 +140,13 @@ class Search(KeptHoldout, stored=False):
         start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
         return [each for row in sides for both in row for each in self._variants(self._pose(*both, start))]
 
-    def _choose(self, sides: Sides, left_out: LeftOut, announce: Callable[[SearchTime], None] | None = None) -> Self:
+    def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score regularisations on all sides to try, and solve at the best."""
         setting, (alphas, task_alphas), problems = as_setting(self.setting), self._grids(), self._problems(sides)
-        if any(self._is_free()) and (self.cv is not None or not problems[0].is_complete):
-            raise ValueError('alphas="auto" needs complete labels without weights or cv: give alphas as numbers.')
-        stack, looked, (planned, how) = self._scored(problems, setting, left_out, announce)
+        stack, is_rough, best_plan = self._scored(problems, setting, left_out)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
-        warn_of_undefined(np.where(looked, stack, 0.0), alphas, task_alphas, setting.value, 3)
+        if self.n_evaluated_ == stack.size:
+            warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
         place = best_point(stack, alphas, task_alphas)
         shape = (len(sides), len(sides[0]), len(stack) // (len(sides) * len(sides[0])))
         first, second, variant = (int(position) for position in np.unravel_index(place[0], shape))
@@ -208,7 +154,6 @@ class Search(KeptHoldout, stored=False):
         # No axis where there is nothing to choose.
         leading = (shape[:2] if shape[0] * shape[1] > 1 else ()) + self._choose_variant(variant, shape[2])
         self.landscape_ = stack.reshape(*leading, *stack.shape[1:])
-        self.looked_at_ = looked.reshape(self.landscape_.shape)
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
@@ -219,17 +164,13 @@ class Search(KeptHoldout, stored=False):
                 GridEdgeWarning,
                 stacklevel=3,
             )
-        if self.stopped_ is not None:
-            self._warn_of_stop()
-        if any(self._is_free()):
-            free = self._is_free()
-            chosen, self.best_score_ = refined_alphas(self._posed(), setting, self.scoring, free, left_out)
-            self.alpha_, self.task_alpha_ = chosen["alpha"], chosen.get("task_alpha")
         self._solve()
         # Folds that were solved in the search start from there, at the tolerance of the fit.
-        how = plan(self._problem(), setting, *left_out) if how is None or planned != place[0] else how
+        how = best_plan[1] if best_plan[0] == place[0] else plan(self._problem(), setting, *left_out)
         held_out = how.held_out(self._problem())
-        scored_labels(how.problem, held_out, setting, stacklevel=3)  # which says what is not among them
+        labels = scored_labels(how.problem, held_out, setting, stacklevel=3)  # warns of labels without a prediction
+        if is_rough:
+            self.best_score_ = float(prepared_score(how.problem, self.scoring, setting, labels)(held_out))
         self.holdout_, self.holdout_method_ = self._in_kept_form(held_out), how.words
         self.holdout_setting_, self._units = setting.value, how.units
         return self
@@ -243,58 +184,51 @@ class Search(KeptHoldout, stored=False):
         return ()
 
     def _scored(
-        self,
-        problems: Sequence[Problem],
-        setting: Setting,
-        left_out: LeftOut,
-        announce: Callable[[SearchTime], None] | None,
-    ) -> tuple[np.ndarray, np.ndarray, tuple[int, Plan | None]]:
-        """Return the landscapes of some problems, stacked, where they were looked at, and how the best was held out.
+        self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut
+    ) -> tuple[np.ndarray, bool, tuple[int, Plan]]:
+        """Score regularisations of some problems, and keep how many were evaluated.
 
-        NaN stands for problems that always interpolate, and where nobody has looked.
+        Returns
+        -------
+        stack : array of shape (n_problems, n_alphas, …)
+            NaN for problems that always interpolate, and where nothing was evaluated.
+        is_rough : bool
+            Whether the scores are those of rough solutions.
+        best : (int, Plan)
+            The problem that has the best score, and how it was held out.
         """
         alphas, task_alphas = self._grids()
-        given = (alphas, task_alphas or [1.0], [setting], self.scoring, left_out)
-        found: dict[int, np.ndarray] = {}
-        looked: dict[int, np.ndarray] = {}
-        best: tuple[float, tuple[int, Plan | None]] = -np.inf, (0, None)
-        looking = Looking(Clock(self.budget), self.exhaustive)
-        if announce is not None:
-            looking.announce = lambda *work: announce(expected_time(*work).times(len(problems)))
+        found: dict[int, Evaluated] = {}
+        top, refusal = -np.inf, None
         for place, problem in enumerate(problems):
-            if found and looking.clock.stopped is not None:
-                looked[place] = np.zeros_like(next(iter(found.values())), dtype=bool)
-                continue
-            looking.latest = None
+            how = planned(problem, setting, left_out)
+            options = {"search": True, "exhaustive": self.exhaustive, "quiet": True, "progress": self.progress}
             try:
-                scores = scored(problem, *given, progress=self.progress, quiet=True, looking=looking)[setting.value]
+                each = score_plan(how, self.scoring, alphas, task_alphas or [1.0], **options)
             except LeverageError as error:
                 refusal = error
                 continue
-            finally:
-                looking.announce = None  # once, for all of them
-            found[place] = scores
-            if looking.latest is not None:
-                looked[place] = looking.latest.at.reshape(scores.shape)
-                if np.isfinite(scores).any() and np.nanmax(scores) > best[0]:
-                    best = float(np.nanmax(scores)), (place, looking.latest.how)
+            found[place] = each
+            score = float(np.nanmax(each.scores, initial=-np.inf))
+            if score > top or len(found) == 1:
+                top, best = score, (place, how)
+            if each.was_interrupted:
+                break
         if not found:
+            assert refusal is not None
             raise refusal
-        self.stopped_ = looking.clock.stopped
-        undefined = np.full_like(next(iter(found.values())), np.nan)
-        every, places = np.ones(undefined.shape, dtype=bool), range(len(problems))
-        stack = np.stack([found.get(place, undefined) for place in places])
-        return stack, np.stack([looked.get(place, every) for place in places]), best[1]
-
-    def _warn_of_stop(self) -> None:
-        """Say why a search has not come to its end, and what it has looked at."""
-        why = "was interrupted" if self.stopped_ == "interrupt" else f"has used up its budget of {self.budget:g} s"
-        warnings.warn(
-            f"The search {why}: {np.count_nonzero(self.looked_at_)} of {self.looked_at_.size} regularisations were "
-            "looked at in all folds, and the best of these is chosen. A longer budget may find a better one.",
-            SearchStoppedWarning,
-            stacklevel=4,
-        )
+        self.n_evaluated_ = sum(each.n_points for each in found.values())
+        stack = np.full((len(problems), *each.scores.shape), np.nan)
+        for place, one in found.items():
+            stack[place] = one.scores
+        if each.was_interrupted:
+            warnings.warn(
+                f"The search was interrupted: {self.n_evaluated_} of {stack.size} regularisations were evaluated, and "
+                "the best of these is chosen.",
+                SearchStoppedWarning,
+                stacklevel=4,
+            )
+        return stack, each.is_rough, best
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
         raise NotImplementedError
@@ -322,10 +256,9 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
 
     Parameters
     ----------
-    alphas, task_alphas : sequence of float, float or "auto", default=None
-        Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that
-        grid is refined between and beyond its values, for a score that changes smoothly: errors, R² or Pearson's
-        correlation. A network has one regularisation, `alphas`.
+    alphas, task_alphas : sequence of float or float, default=None
+        Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. A network has one regularisation,
+        `alphas`.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -342,14 +275,10 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `TwoStepRidge`; while searching 1e-5 will do.
     exhaustive : bool, default=False
-        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
-        to fine: see `landscape_`.
-    budget : float, default=None
-        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
-        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
-        The fit with it, and its held-out predictions, come after that.
+        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
+        values on an axis is searched from coarse to fine then.
     progress : bool, default=None
-        Whether to show a progress bar; None shows one on a terminal.
+        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, as in `TwoStepRidge`: edges and vertices are left out of both sides, one at a time.
     device : str, default=None
@@ -363,13 +292,12 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
     kernel_params_, task_kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
+        The score of `holdout_`.
     landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A search from coarse
-        to fine leaves NaN where it did not look in all folds, and its scores are rough but for the best.
-    looked_at_ : boolean array of the shape of `landscape_`
-        Where it looked.
-    stopped_ : {"budget", "interrupt"} or None
-        What ended the search before its end.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
+        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.coarse`.
+    n_evaluated_ : int
+        Number of points of `landscape_` that were evaluated.
     holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
@@ -419,7 +347,6 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         tol: float = 1e-8,
         max_iter: int = 1000,
         exhaustive: bool = False,
-        budget: float | None = None,
         progress: bool | None = None,
         symmetry: str | None = None,
         device: str | None = None,
@@ -442,7 +369,6 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
         self.tol = tol
         self.max_iter = max_iter
         self.exhaustive = exhaustive
-        self.budget = budget
         self.progress = progress
         self.symmetry = symmetry
         self.device = device
@@ -465,9 +391,8 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
 
     Parameters
     ----------
-    alphas : sequence of float, float or "auto", default=None
-        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶. With ``"auto"`` the best value of that grid is refined between
-        and beyond its values, for a score that changes smoothly: errors, R² or Pearson's correlation.
+    alphas : sequence of float or float, default=None
+        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
         What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
@@ -483,14 +408,10 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
     tol, max_iter : float and int, default=1e-8 and 1000
         As in `KroneckerRidge`; while searching 1e-5 will do.
     exhaustive : bool, default=False
-        Whether to look at every regularisation where folds are solved again. By default such a search goes from coarse
-        to fine: see `landscape_`.
-    budget : float, default=None
-        Seconds that looking at regularisations one by one may take, where folds are solved again; None is no limit.
-        What was best by then is chosen, with a `SearchStoppedWarning`, as it is after an interrupt from the keyboard.
-        The fit with it, and its held-out predictions, come after that.
+        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
+        values on an axis is searched from coarse to fine then.
     progress : bool, default=None
-        Whether to show a progress bar; None shows one on a terminal.
+        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
     device : str, default=None
         Where arrays of numpy are computed, as in the model without search.
 
@@ -501,13 +422,12 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
     kernel_params_, task_kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
+        The score of `holdout_`.
     landscape_ : array of shape (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A search from coarse
-        to fine leaves NaN where it did not look in all folds, and its scores are rough but for the best.
-    looked_at_ : boolean array of the shape of `landscape_`
-        Where it looked.
-    stopped_ : {"budget", "interrupt"} or None
-        What ended the search before its end.
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
+        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.coarse`.
+    n_evaluated_ : int
+        Number of points of `landscape_` that were evaluated.
     holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best value.
     holdout_method_ : str
@@ -553,7 +473,6 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         tol: float = 1e-8,
         max_iter: int = 1000,
         exhaustive: bool = False,
-        budget: float | None = None,
         progress: bool | None = None,
         device: str | None = None,
     ) -> None:
@@ -572,7 +491,6 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
         self.tol = tol
         self.max_iter = max_iter
         self.exhaustive = exhaustive
-        self.budget = budget
         self.progress = progress
         self.device = device
 
@@ -595,13 +513,49 @@ def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -
 
 def grid_of(alphas: Any, name: str) -> list[float]:
     """Return the values that a search tries, from its parameter."""
-    if isinstance(alphas, str):
-        if alphas != "auto":
-            raise ValueError(f'{name} must be a sequence of numbers or "auto", found {alphas!r}.')
-        alphas = None
     if isinstance(alphas, Iterator):
         raise TypeError(
             f"{name} is an iterator, which can be read but once, and a search is cloned and stored with its values: "
             f"give a sequence, as list({name})."
         )
     return check_alphas(alphas, name)
+
+
+def best_kernel(search: Search) -> np.ndarray:
+    """Return the landscape (n_alphas, …) of the kernel parameters, and of whatever else a search has chosen."""
+    if isinstance(search.alpha_, np.ndarray):  # each task has one of its own
+        return search.landscape_
+    alphas, task_alphas = search._grids()
+    if search.task_alpha_ is None:
+        task_alphas = None
+    last = (len(alphas),) if task_alphas is None else (len(alphas), len(task_alphas))
+    if search.landscape_.shape == last:
+        return search.landscape_
+    scores = search.landscape_.reshape(-1, *last)
+    return np.asarray(scores[best_point(scores, alphas, task_alphas)[0]])
+
+
+def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
+    """Return the best values that are at an end of a given grid, where no value inside it is as good.
+
+    Parameters
+    ----------
+    search : Search
+        With one regularisation for all tasks.
+
+    Returns
+    -------
+    list of (name, best value, least value, greatest value)
+    """
+    grids = search._grids()
+    scores = search.landscape_.reshape(-1, len(grids[0]), 1 if search.task_alpha_ is None else len(grids[1] or [0.0]))
+    equal = as_good(scores, float(np.nanmax(scores)))
+    found = []
+    for name, values, axes in (("alpha", grids[0], (0, 2)), ("task_alpha", grids[1], (0, 1))):
+        best, given = getattr(search, f"{name}_"), getattr(search, f"{name}s", None)
+        if best is None or values is None or given is None:
+            continue
+        low, high = min(values), max(values)
+        if low < high and not any(low < value < high for value in np.asarray(values)[np.asarray(equal.any(axis=axes))]):
+            found.append((name, float(best), low, high))
+    return found

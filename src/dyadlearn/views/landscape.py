@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._checks import check_alphas
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.choice import best_point
-from dyadlearn.selection.found import best_kernel
+from dyadlearn.selection.search import best_kernel
 from dyadlearn.settings import Setting, as_setting
 
 __all__ = ["DrawnLandscape", "LandscapeView", "landscape_of_scores", "landscape_of_search", "loss_levels", "power_of"]
@@ -96,10 +96,10 @@ class LandscapeView:
     scoring: str = "score"
 
     @property
-    def looked_at(self) -> str:
+    def evaluated(self) -> str:
         """How many points of the grid have a score, in words; empty where all have one."""
         n_scored = np.count_nonzero(~np.isnan(self.scores))
-        return "" if n_scored == self.scores.size else f"{n_scored:,} of {self.scores.size:,} points scored"
+        return "" if n_scored == self.scores.size else f"{n_scored:,} of {self.scores.size:,} points evaluated"
 
     @property
     def grids(self) -> dict[str, np.ndarray]:

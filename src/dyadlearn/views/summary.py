@@ -27,7 +27,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.baselines import nothing_learnt
-from dyadlearn.selection.found import edges_of
+from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.views.curves import Points, points_of
@@ -327,9 +327,12 @@ def _remarks(
             f"The regularisation is the best of many in setting {evaluation.own}, so its score there is a little "
             "optimistic: dyadlearn.nested_score gives one that is not."
         )
-    looked_at = next((each.looked_at for each in landscapes if each.setting is evaluation.own), "")
-    if looked_at:
-        found.append(f"The search did not score every regularisation ({looked_at}): the best of these was chosen.")
+    evaluated = next((each.evaluated for each in landscapes if each.setting is evaluation.own), "")
+    if evaluated:
+        found.append(
+            f"The search went from coarse to fine ({evaluated}), and the best of these points was chosen; "
+            "exhaustive=True evaluates all of them."
+        )
     if evaluation.not_shown:
         names = joined([setting.value for setting in evaluation.not_shown])
         if grid.is_network:
