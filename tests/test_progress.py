@@ -1,4 +1,4 @@
-"""The progress bar: on a terminal, below a notebook's cell, and nowhere else."""
+"""The progress line: on a terminal, below a notebook's cell, and in a log."""
 
 from __future__ import annotations
 
@@ -62,36 +62,61 @@ def test_nobody_watches_and_nothing_is_shown(nobody, capsys):
     assert sys.stderr.getvalue() == ""
     assert capsys.readouterr().out == ""
     counted(3, show=True)  # but to those who ask for it
-    assert "Folds" in sys.stderr.getvalue()
+    assert sys.stderr.getvalue() == "Folds: 3 of 3, 0:00, about 0:00 left\n"
 
 
-def test_a_terminal_has_a_bar_that_goes(nobody, monkeypatch):
+def test_a_log_has_a_line_from_time_to_time(nobody, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    clock = iter(range(1000))
+    monkeypatch.setattr(_progress, "monotonic", lambda: float(next(clock)))
+    counted(100, steps=50)
+    *shown, last = sys.stderr.getvalue().splitlines()
+    assert 2 <= len(shown) <= 4
+    assert shown[0].startswith("Folds: 10 of 100, 0:1")
+    assert last.startswith("Folds: 50 of 100, ")
+    counted(100, steps=50, show=False)
+    assert last == sys.stderr.getvalue().splitlines()[-1]
+
+
+def test_more_steps_than_expected(nobody, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    counted(2, show=True)
+    assert sys.stderr.getvalue().startswith("Folds: 3 of 3, ")
+
+
+def test_a_terminal_has_a_line_that_goes(nobody, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
+    clock = iter(range(1000))
+    monkeypatch.setattr(_progress, "monotonic", lambda: float(next(clock)))
     counted(3)
-    assert "Folds" in sys.stderr.getvalue()
+    first, *_, last = sys.stderr.getvalue().split("\r")
+    assert "Folds: 3 of 3, " in sys.stderr.getvalue()
+    assert (first, last) == ("", "")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    counted(None, "Fetching", steps=0)  # work without steps
+    assert sys.stderr.getvalue().startswith("\rFetching …\r ")
     monkeypatch.setattr(sys, "stderr", Terminal())
     counted(3, show=False)
     assert sys.stderr.getvalue() == ""
 
 
-def test_a_notebook_has_a_bar_that_goes(nobody, monkeypatch):
+def test_a_notebook_has_a_line_that_goes(nobody, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     notebook = Notebook(monkeypatch)
     counted(4, "<b>Folds", steps=4)
     *shown, last = notebook.shown
     assert [each["text/plain"] for each in shown] == [
-        "<b>Folds: 25 %, 0:01, about 0:03 left",
-        "<b>Folds: 50 %, 0:02, about 0:02 left",
-        "<b>Folds: 75 %, 0:03, about 0:01 left",
-        "<b>Folds: 100 %, 0:04, about 0:00 left",
+        "<b>Folds: 1 of 4, 0:01, about 0:03 left",
+        "<b>Folds: 2 of 4, 0:02, about 0:02 left",
+        "<b>Folds: 3 of 4, 0:03, about 0:01 left",
+        "<b>Folds: 4 of 4, 0:04, about 0:00 left",
     ]
-    assert shown[0]["text/html"].startswith('<progress style="width:20em" value="1" max="4">')
     assert "<b>" not in shown[0]["text/html"]
-    assert last == {"text/html": "", "text/plain": ""}
+    assert last["text/plain"] == ""
     assert sys.stderr.getvalue() == ""  # and not another one on the terminal that started it
 
 
-@over(lines("step total words", (1.0, None, "Folds: 1, 0:01"), (61.0, 0, "Folds: 100 %, 1:01, about 0:00 left")))
+@over(lines("step total words", (1.0, None, "Folds: 1, 0:01"), (61.0, 0, "Folds: 1 of 1, 1:01, about 0:00 left")))
 def test_steps_that_nobody_knows(step, total, words):
     with pytest.MonkeyPatch.context() as monkeypatch:
         notebook = Notebook(monkeypatch)
@@ -120,15 +145,14 @@ def test_it_goes_when_something_fails(nobody, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         stopped()
-    assert notebook.shown[0]["text/plain"].startswith("Other: 20 %")
-    assert notebook.shown[-1] == {"text/html": "", "text/plain": ""}
+    assert notebook.shown[0]["text/plain"].startswith("Other: 1 of 5")
+    assert notebook.shown[-1]["text/plain"] == ""
 
 
-def test_a_terminal_with_ipython_has_one_bar(nobody, monkeypatch):
+def test_a_terminal_with_ipython_has_one_line(nobody, monkeypatch):
     notebook = Notebook(monkeypatch, kernel=False)
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with Progress(3, "Folds", None):
-        pass
+    counted(None)
     assert "Folds" in sys.stderr.getvalue()
     assert notebook.shown == []
 

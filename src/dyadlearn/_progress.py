@@ -48,7 +48,7 @@ class Progress:
         if self.show is False:
             return
         if self._is_log:
-            if (self.show or self._shown) and self._shown != (last := self._words()):
+            if (self.show or self._shown) and self._shown != (last := self._words(monotonic())):
                 self._write(last)
         elif self._shown:
             self._write("")
@@ -60,7 +60,7 @@ class Progress:
         now = monotonic()
         if self.show is not False and now >= self._next:
             self._next = now + self._between
-            self._write(self._words())
+            self._write(self._words(now))
 
     def _write(self, words: str) -> None:
         if self._is_notebook:
@@ -81,9 +81,9 @@ class Progress:
         else:
             self._handle.update(bundle, raw=True)
 
-    def _words(self) -> str:
+    def _words(self, now: float) -> str:
         """Return what is done, and how long the rest takes if it goes on as before."""
-        seconds = monotonic() - self._start
+        seconds = now - self._start
         if self.total is None:
             return f"{self.title}: {self._done:,.0f}, {_clock(seconds)}"
         total = max(self.total, self._done)
