@@ -22,7 +22,7 @@ class Progress:
     Parameters
     ----------
     total : float or None
-        Expected number of steps, which may turn out larger; None if unknown.
+        Expected number of steps; None if unknown. It is no longer shown where there turn out to be more.
     title : str
     show : bool or None
         False shows nothing. None shows the line, but nothing in a log for work of a few seconds.
@@ -84,11 +84,10 @@ class Progress:
     def _words(self, now: float) -> str:
         """Return what is done, and how long the rest takes if it goes on as before."""
         seconds = now - self._start
-        if self.total is None:
+        if self.total is None or self._done > self.total:
             return f"{self.title}: {self._done:,.0f}, {_clock(seconds)}"
-        total = max(self.total, self._done)
-        left = f", about {_clock(seconds * (total / self._done - 1))} left" if self._done else ""
-        return f"{self.title}: {self._done:,.0f} of {total:,.0f}, {_clock(seconds)}{left}"
+        left = f", about {_clock(seconds * (self.total / self._done - 1))} left" if self._done else ""
+        return f"{self.title}: {self._done:,.0f} of {self.total:,.0f}, {_clock(seconds)}{left}"
 
 
 def _clock(seconds: float) -> str:

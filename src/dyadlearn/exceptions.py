@@ -64,7 +64,7 @@ class UndefinedScoreWarning(UserWarning):
 
 
 class SearchStoppedWarning(UserWarning):
-    """A search was stopped by its budget or from the keyboard, and has chosen from what it had looked at by then."""
+    """A search was interrupted from the keyboard, and has chosen the best of the regularisations evaluated so far."""
 
 
 class KernelRepairWarning(UserWarning):

@@ -413,9 +413,7 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
 
 
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@parametrize_with_checks(
-    [LearnedKernelRidge(n_steps=3), LearnedKernelRidge(kernel="precomputed", n_steps=3)],
-)
+@parametrize_with_checks([LearnedKernelRidge(n_steps=3)])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 

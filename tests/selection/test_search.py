@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import problems
 from dyadlearn import (
@@ -372,20 +372,12 @@ def test_a_failed_fit_leaves_what_was_fitted(cls):
 @parametrize_with_checks(
     [
         TwoStepRidgeCV(),
-        TwoStepRidgeCV(kernel="precomputed"),
-        KroneckerRidgeCV(),
         KroneckerRidgeCV(kernel="precomputed"),
         IndependentTaskRidgeCV(),
-        IndependentTaskRidgeCV(kernel="precomputed"),
     ]
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
-
-
-@pytest.mark.filterwarnings("default::dyadlearn.exceptions.GridEdgeWarning")
-def test_scikit_learn_conventions_with_a_regularisation_for_each_task():
-    check_estimator(IndependentTaskRidgeCV(alpha_per_task=True), on_skip=None)
 
 
 # --- scores that are equal -----------------------------------------------------------------------

@@ -75,7 +75,7 @@ def landscape(
     max_memory : int, default=2**30
         About how many bytes stacks of predictions may take.
     progress : bool, default=None
-        Whether to show a progress bar; None shows one on a terminal.
+        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
 
     Returns
     -------

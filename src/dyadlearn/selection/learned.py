@@ -101,7 +101,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     random_state : int, RandomState or None, default=None
         Deals the folds. None is the same folds each time.
     progress : bool, default=None
-        Whether to show a progress bar with the error; None shows one on a terminal.
+        Whether to show a progress line with the error; None shows one on a terminal, and in a log after some seconds.
 
     Attributes
     ----------
