@@ -379,29 +379,19 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name, weights=weights)
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
-        if X is None:
-            return super()._instance_rows(None)
-        if self._plain[0] and not self._kernel.members[0].is_precomputed:
-            if read_descriptions(X, "X") is not None:
-                raise self._other_form("X", 0)
-            if not _is_profiled(self._side):
-                return super()._instance_rows(X)
-        return self._read_rows(X, 0)
+        return (None if X is None else self._read_rows(X, 0)) or super()._instance_rows(X)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         if tasks is None or self._task_side is None:
             return super()._task_rows(tasks)
         tasks = unwrap_tasks(tasks)
-        assert self._task_kernel is not None
-        if self._plain[1] and not self._task_kernel.members[0].is_precomputed:
-            if read_descriptions(tasks, "tasks") is not None:
-                raise self._other_form("tasks", 1)
-            if not _is_profiled(self._task_side):
-                return super()._task_rows(tasks)
-        return self._read_rows(tasks, 1)
+        return self._read_rows(tasks, 1) or super()._task_rows(tasks)
 
-    def _read_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
-        """Return rows to predict for as the kernel of their side wants them."""
+    def _read_rows(self, given: Any, axis: int) -> tuple[Table, NewRows] | None:
+        """Return rows to predict for as the kernel of their side wants them; None for plain features without profiles.
+
+        These are read as those of any model.
+        """
         name = ("X", "tasks")[axis]
         side, places = (self._side, self._places) if axis == 0 else (self._task_side, self._task_places)
         kernel = self._kernel if axis == 0 else self._task_kernel
@@ -410,6 +400,8 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         found = read_descriptions(given, name)
         if (found is None) is not self._plain[axis]:
             raise self._other_form(name, axis)
+        if found is None and not kernel.members[0].is_precomputed and not _is_profiled(side):
+            return None
         if found is None:
             label = kernel.names[0]
             table = read_table(given, name)

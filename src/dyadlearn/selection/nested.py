@@ -10,7 +10,6 @@ other instances or tasks could have been drawn.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,8 +20,7 @@ from sklearn.base import clone
 from dyadlearn._array import Array, as_array_of, cast, is_sparse, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_share, check_whole
 from dyadlearn._codes import group_codes
-from dyadlearn._progress import Progress
-from dyadlearn.exceptions import GridEdgeWarning, KernelError
+from dyadlearn.exceptions import KernelError
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.baselines import baselines
 from dyadlearn.holdout.lone import scored_labels
@@ -35,7 +33,15 @@ from dyadlearn.models._base import Training
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.selection.baselines import best_in_words, scored_means
-from dyadlearn.selection.relearning import Groups, LearnedAgain, pass_on
+from dyadlearn.selection.relearning import (
+    Groups,
+    LearnedAgain,
+    axes_of,
+    groups_at,
+    hidden,
+    in_place,
+    predict_folds,
+)
 from dyadlearn.selection.resampling import resampled_scores, score_or_nan
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
@@ -214,40 +220,29 @@ def _search_without(
     _check_square(rows, spec, "X")
     if task_rows is not None:
         _check_square(task_rows, task_spec, "tasks")
-    predictions, tests, chosen, at_edge = np.empty(tuple(Y.shape)), [], [], 0
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        Progress(folds.get_n_splits(), "Nested folds", search.progress) as bar,
-    ):
-        warnings.simplefilter("always")
-        for train, test in folds.split_grid(*Y.shape, groups=groups[0], task_groups=groups[1]):
-            # In A nothing leaves but labels: a row or column that loses all of them is there by its features.
-            (seen, known) = map(np.arange, Y.shape) if setting is Setting.A else _axes(train)
-            (new, asked), before = _axes(test), len(caught)
-            inner = clone(search).set_params(progress=False)
-            labels = _hidden(Y, train) if setting is Setting.A else take_block(Y, seen, known)
-            inner.fit(
-                spec.take(rows, seen, seen),
-                labels,
-                None if task_rows is None else task_spec.take(task_rows, known, known),
-                groups=None if groups[0] is None else groups[0][seen],
-                task_groups=None if groups[1] is None else groups[1][known],
-            )
-            if setting is Setting.A:
-                predictions[test] = to_numpy(inner.completed_)[test]
-            else:
-                # A side that nothing leaves is that of training.
-                new_rows = spec.take(rows, new, seen) if setting.new_instance else None
-                asked_rows = task_spec.take(task_rows, asked, known) if setting.new_task else None
-                predictions[np.ix_(new, asked)] = to_numpy(inner.predict(new_rows, asked_rows))
-            tests.append(test)
-            chosen.append((inner.alpha_, inner.task_alpha_))
-            at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[before:])
-            bar.advance()
-    _warn(caught, at_edge, len(tests))
-    alphas, task_alphas = map(list, zip(*chosen, strict=True))
-    found = as_array_of(predictions, Y, Y.dtype)
-    return LearnedAgain(found, tests, inner._problem(), alphas, None if task_alphas[0] is None else task_alphas)
+
+    def fit_without(train: np.ndarray, test: np.ndarray) -> tuple[Any, Array]:
+        # In A nothing leaves but labels: a row or column that loses all of them is there by its features.
+        seen, known = map(np.arange, Y.shape) if setting is Setting.A else axes_of(train)
+        asked = axes_of(test)
+        inner_groups = dict(zip(("groups", "task_groups"), groups_at(groups, seen, known), strict=True))
+        inner = clone(search).set_params(progress=False)
+        inner.fit(
+            spec.take(rows, seen, seen),
+            hidden(Y, train) if setting is Setting.A else take_block(Y, seen, known),
+            None if task_rows is None else task_spec.take(task_rows, known, known),
+            **inner_groups,
+        )
+        if setting is Setting.A:
+            return inner, as_array_of(to_numpy(inner.completed_), Y, Y.dtype)
+        # A side that nothing leaves is that of training.
+        new_rows = spec.take(rows, asked[0], seen) if setting.new_instance else None
+        new_tasks = task_spec.take(task_rows, asked[1], known) if setting.new_task else None
+        predicted = as_array_of(to_numpy(inner.predict(new_rows, new_tasks)), Y, Y.dtype)
+        return inner, in_place(predicted, asked, Y.shape)
+
+    masks = folds.split_grid(*Y.shape, groups=groups[0], task_groups=groups[1])
+    return predict_folds(Y, masks, fit_without, search.progress)
 
 
 def bootstrap_interval(
@@ -331,30 +326,8 @@ def _check_square(rows: Array, spec: KernelSpec, name: str) -> None:
         raise KernelError(f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(rows.shape)}.")
 
 
-def _axes(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and the columns that a block of cells is made of."""
-    return np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-
-
-def _hidden(Y: Array, shown: np.ndarray) -> Array:
-    """Return labels with NaN outside a mask."""
-    xp = namespace(Y)
-    return xp.where(as_array_of(shown, Y), Y, xp.full_like(Y, float("nan")))
-
-
 def _tested(Y: Array, F: Array, test: np.ndarray, setting: Setting) -> tuple[Array, Array]:
     """Return labels and predictions of a fold alone."""
     if setting is Setting.A:
-        return _hidden(Y, test), F
-    return take_block(Y, *_axes(test)), take_block(F, *_axes(test))
-
-
-def _warn(caught: list[warnings.WarningMessage], at_edge: int, n_folds: int) -> None:
-    """Pass on what was warned of in the folds: each thing once."""
-    if at_edge:
-        warnings.warn(
-            f"In {at_edge} of {n_folds} folds a best regularisation is on the edge of the grid: widen it.",
-            GridEdgeWarning,
-            stacklevel=4,
-        )
-    pass_on(caught, GridEdgeWarning)
+        return hidden(Y, test), F
+    return take_block(Y, *axes_of(test)), take_block(F, *axes_of(test))

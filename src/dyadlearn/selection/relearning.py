@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -21,7 +22,7 @@ from dyadlearn._array import Array, as_array_of, namespace, take_block, take_row
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table
-from dyadlearn.exceptions import NoLabelWarning
+from dyadlearn.exceptions import GridEdgeWarning, NoLabelWarning
 from dyadlearn.holdout import Problem, Units
 from dyadlearn.holdout.folds import as_splitter, each_fold
 from dyadlearn.holdout.splitters import SettingKFold
@@ -34,7 +35,7 @@ from dyadlearn.models._side import Side
 from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Groups", "LearnedAgain", "Relearning", "pass_on"]
+__all__ = ["Groups", "LearnedAgain", "Relearning", "axes_of", "groups_at", "hidden", "in_place", "predict_folds"]
 
 # Instances, and tasks, that leave together: numbers that are equal where they do.
 Groups = tuple[np.ndarray | None, np.ndarray | None]
@@ -67,6 +68,65 @@ class LearnedAgain:
     problem: Problem
     alphas: list[Any]
     task_alphas: list[float] | None = None
+
+
+def predict_folds(
+    Y: Array,
+    folds: Iterable[tuple[np.ndarray, np.ndarray]],
+    fit_without: Callable[[np.ndarray, np.ndarray], tuple[Any, Array]],
+    progress: bool | None,
+) -> LearnedAgain:
+    """Leave out folds in turn, fit a search without each, and predict it.
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+    folds : iterable of (train, test)
+        Masks (m, q) of cells to learn from, and to predict.
+    fit_without : callable
+        Takes the masks of a fold, returns a fitted search and a grid (m, q) with its predictions for the fold.
+    progress : bool or None
+    """
+    xp, folds = namespace(Y), list(folds)
+    predictions, chosen, n_at_edge = xp.full_like(Y, float("nan")), [], 0
+    with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", progress) as bar:
+        warnings.simplefilter("always")
+        for train, test in folds:
+            n_before = len(caught)
+            inner, predicted = fit_without(train, test)
+            predictions = xp.where(as_array_of(test, Y), predicted, predictions)
+            chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
+            n_at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[n_before:])
+            bar.advance()
+    if n_at_edge:
+        warnings.warn(
+            f"In {n_at_edge} of {len(folds)} folds a best regularisation is on the edge of the grid: widen it.",
+            GridEdgeWarning,
+            stacklevel=4,
+        )
+    _pass_on(caught)
+    alphas, task_alphas = map(list, zip(*chosen, strict=True))
+    tests = [test for _, test in folds]
+    return LearnedAgain(predictions, tests, inner._problem(), alphas, None if task_alphas[0] is None else task_alphas)
+
+
+def axes_of(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and the columns that a block of cells is made of."""
+    return np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+
+
+def hidden(Y: Array, shown: np.ndarray) -> Array:
+    """Return labels with NaN outside a mask."""
+    xp = namespace(Y)
+    return xp.where(as_array_of(shown, Y), Y, xp.full_like(Y, float("nan")))
+
+
+def in_place(block: Array, axes: tuple[np.ndarray, np.ndarray], shape: tuple[int, int]) -> Array:
+    """Return a grid that has a block in the rows and columns `axes`, and values without a meaning elsewhere."""
+    places = [np.zeros(size, dtype=np.intp) for size in shape]
+    for place, members in zip(places, axes, strict=True):
+        place[members] = np.arange(members.size)
+    return take_block(block, *places)
 
 
 class Relearning(KeptHoldout, stored=False):
@@ -197,44 +257,30 @@ class Relearning(KeptHoldout, stored=False):
             Which need not be that of the model: it learns for its own, and is asked in this one.
         splitter : SettingKFold
         """
-        Y, xp = data.grid.values, namespace(data.grid.values)
         given = _of_setting(groups, setting)
-        folds = list(splitter.split_grid(*Y.shape, groups=given[0], task_groups=given[1]))
-        predictions, alphas = xp.full_like(Y, float("nan")), []
-        with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", self.progress) as bar:
-            warnings.simplefilter("always")
-            for train, test in folds:
-                inner, predicted = self._learned_without(data, groups, setting, train, test)
-                predictions = xp.where(as_array_of(test, Y), predicted, predictions)
-                alphas.append(inner.alpha_)
-                bar.advance()
-        pass_on(caught)
-        return LearnedAgain(predictions, [test for _, test in folds], inner._problem(), alphas)
+        folds = splitter.split_grid(*data.grid.values.shape, groups=given[0], task_groups=given[1])
+        return predict_folds(
+            data.grid.values, folds, partial(self._learned_without, data, groups, setting), self.progress
+        )
 
     def _learned_without(
         self, data: Training, groups: Groups, setting: Setting, train: np.ndarray, test: np.ndarray
     ) -> tuple[Self, Array]:
         """Return the model that is learned without a fold, and its predictions, put in place in a grid (m, q)."""
-        Y, xp = data.grid.values, namespace(data.grid.values)
         if setting is Setting.A:
-            hidden = xp.where(as_array_of(train, Y), Y, xp.full_like(Y, float("nan")))
-            inner = self._learned_on(replace(data, grid=replace(data.grid, values=hidden)), groups, setting)
+            shown = replace(data.grid, values=hidden(data.grid.values, train))
+            inner = self._learned_on(replace(data, grid=shown), groups, setting)
             return inner, inner._closed_problem.Y
-        rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))
-        inner = self._learned_on(_taken(data, rows, columns), _groups_at(groups, rows, columns), setting)
-        asked = np.flatnonzero(test.any(axis=1)), np.flatnonzero(test.any(axis=0))
+        rows, columns = axes_of(train)
+        inner = self._learned_on(_taken(data, rows, columns), groups_at(groups, rows, columns), setting)
+        asked = axes_of(test)
         new_rows = inner._side.new_rows(take_rows(data.instances.values, asked[0])) if setting.new_instance else None
         new_columns = None
         if setting.new_task:
             assert data.tasks is not None
             assert inner._task_side is not None
             new_columns = inner._task_side.new_rows(take_rows(data.tasks.values, asked[1]))
-        block = inner._expansion().grid(new_rows, new_columns)
-        # Each cell of the fold finds its own in the block; what the others find is not looked at.
-        places = [np.zeros(size, dtype=np.intp) for size in Y.shape]
-        for place, members in zip(places, asked, strict=True):
-            place[members] = np.arange(members.size)
-        return inner, take_block(block, *places)
+        return inner, in_place(inner._expansion().grid(new_rows, new_columns), asked, data.grid.values.shape)
 
     def _learned_for(self, setting: Setting, Y: Array, weights: Array | None) -> Self:
         """Return a model that has learned its kernels on other labels (m, q), to be asked in a setting."""
@@ -286,7 +332,8 @@ def _of_setting(groups: Groups, setting: Setting) -> Groups:
     return groups[0] if setting.new_instance else None, groups[1] if setting.new_task else None
 
 
-def _groups_at(groups: Groups, rows: np.ndarray, columns: np.ndarray) -> Groups:
+def groups_at(groups: Groups, rows: np.ndarray, columns: np.ndarray) -> Groups:
+    """Return the groups of some instances and tasks."""
     return None if groups[0] is None else groups[0][rows], None if groups[1] is None else groups[1][columns]
 
 
@@ -307,9 +354,9 @@ def _taken(data: Training, rows: np.ndarray, columns: np.ndarray) -> Training:
     )
 
 
-def pass_on(caught: Sequence[warnings.WarningMessage], *told: type[Warning]) -> None:
+def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
     """Warn once of each thing that was warned of in folds, but for what is said of all of them together."""
     others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
     for (category, filename, line), each in others.items():
-        if not issubclass(category, (NoLabelWarning, *told)):
+        if not issubclass(category, (NoLabelWarning, GridEdgeWarning)):
             warnings.warn_explicit(each.message, category, filename, line)
