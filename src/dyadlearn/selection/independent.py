@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +33,7 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = ["IndependentTaskRidgeCV"]
 
 
+@dataclass(eq=False, repr=False)
 class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     r"""Independent-task ridge regression that chooses its regularisation itself.
 
@@ -109,38 +110,9 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
 
     _tasks_remedy = "use TwoStepRidgeCV or KroneckerRidgeCV."
 
-    def __init__(
-        self,
-        alphas: Any = None,
-        *,
-        setting: str = "B",
-        scoring: Any = "neg_mean_squared_error",
-        alpha_per_task: bool = False,
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        kernel_grid: Sequence[dict[str, Any]] | None = None,
-        filter: SpectralFilter | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        cv: Any = None,
-        exhaustive: bool = False,
-        progress: bool | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.alphas = alphas
-        self.setting = setting
-        self.scoring = scoring
-        self.alpha_per_task = alpha_per_task
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.kernel_grid = kernel_grid
-        self.filter = filter
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.cv = cv
-        self.exhaustive = exhaustive
-        self.progress = progress
-        self.device = device
+    alphas: Any = None
+    alpha_per_task: bool = field(default=False, kw_only=True)
+    filter: SpectralFilter | None = field(default=None, kw_only=True)
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
         # Where there are many, each is put in its place with its tasks: see `_by_task`.

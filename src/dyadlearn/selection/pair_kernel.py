@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ from dyadlearn.holdout import Problem
 from dyadlearn.models._base import Sides
 from dyadlearn.models.pair_kernel import PairKernelRidge, check_shares
 from dyadlearn.pairing import PairKernel
-from dyadlearn.selection.search import Search, TwoStepRidgeCV
+from dyadlearn.selection.search import Search, TaskSearchParameters
 from dyadlearn.spectrum import Spectrum
 
 __all__ = ["PairKernelRidgeCV"]
@@ -22,7 +22,8 @@ __all__ = ["PairKernelRidgeCV"]
 _QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
 
 
-class PairKernelRidgeCV(Search, PairKernelRidge):
+@dataclass(eq=False, repr=False)
+class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel itself.
 
     Everything is scored by exact hold-out predictions in the setting that the model is meant for. Neither another
@@ -105,50 +106,9 @@ class PairKernelRidgeCV(Search, PairKernelRidge):
     (0.5, 0.5, 0.0)
     """
 
-    shares_: tuple[float, float, float] | None
-
-    def __init__(
-        self,
-        alphas: Any = None,
-        shares: Sequence[tuple[float, float, float]] | None = None,
-        *,
-        setting: str = "B",
-        scoring: Any = "neg_mean_squared_error",
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        task_kernel: Any = "linear",
-        task_kernel_params: dict[str, Any] | None = None,
-        kernel_grid: Sequence[dict[str, Any]] | None = None,
-        task_kernel_grid: Sequence[dict[str, Any]] | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        cv: Any = None,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        exhaustive: bool = False,
-        progress: bool | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.alphas = alphas
-        self.shares = shares
-        self.setting = setting
-        self.scoring = scoring
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.task_kernel = task_kernel
-        self.task_kernel_params = task_kernel_params
-        self.kernel_grid = kernel_grid
-        self.task_kernel_grid = task_kernel_grid
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
-        self.exhaustive = exhaustive
-        self.progress = progress
-        self.device = device
-
-    task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
+    alphas: Any = None
+    shares: Sequence[tuple[float, float, float]] | None = None
+    shares_: tuple[float, float, float] | None = field(init=False)
 
     def _shares(self) -> tuple[float, float, float]:
         return self._all_shares()[0] if self.shares_ is None else self.shares_

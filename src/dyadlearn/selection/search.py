@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -36,6 +36,8 @@ from dyadlearn.settings import Setting, as_setting
 __all__ = [
     "KroneckerRidgeCV",
     "Search",
+    "SearchParameters",
+    "TaskSearchParameters",
     "TwoStepRidgeCV",
     "best_kernel",
     "edges_of",
@@ -43,20 +45,31 @@ __all__ = [
 ]
 
 
-class Search(KeptHoldout, stored=False):
+@dataclass(eq=False, repr=False, kw_only=True)
+class SearchParameters:
+    """Parameters of every search; the searches document them."""
+
+    setting: str = "B"
+    scoring: Any = "neg_mean_squared_error"
+    kernel: Any = "linear"
+    kernel_params: dict[str, Any] | None = None
+    kernel_grid: Sequence[dict[str, Any]] | None = None
+    fit_intercept: bool = True
+    repair: str = "clip"
+    cv: Any = None
+    exhaustive: bool = False
+    progress: bool | None = None
+    device: str | None = None
+
+
+class Search(SearchParameters, KeptHoldout, stored=False):
     """A mix-in that lets a model choose its regularisation: sides are fitted once, every value is scored."""
 
     searches = True
 
     alphas: Any
     task_alphas: Any = None
-    setting: str
-    scoring: Any
-    kernel_grid: Sequence[dict[str, Any]] | None
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
-    cv: Any
-    exhaustive: bool
-    progress: bool | None
     alpha_per_task: bool = False
 
     alpha_: Any
@@ -245,7 +258,24 @@ class Search(KeptHoldout, stored=False):
         )
 
 
-class TwoStepRidgeCV(Search, TwoStepRidge):
+@dataclass(eq=False, repr=False, kw_only=True)
+class TaskSearchParameters(SearchParameters):
+    """Parameters of every search for models that know tasks."""
+
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    task_kernel_grid: Sequence[dict[str, Any]] | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
+
+    @property
+    def task_kernel_params_(self: Any) -> Any:
+        """Kernel parameters of the tasks that were chosen."""
+        return None if self._task_side is None else self._task_side.spec.params
+
+
+@dataclass(eq=False, repr=False)
+class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     r"""Two-step ridge regression that chooses both regularisations itself.
 
     Every pair :math:`(\lambda_d, \lambda_t)` of the grid is scored by exact hold-out predictions, which takes two
@@ -326,64 +356,19 @@ class TwoStepRidgeCV(Search, TwoStepRidge):
     (4, 5)
     """
 
-    def __init__(
-        self,
-        alphas: Any = None,
-        task_alphas: Any = None,
-        *,
-        setting: str = "B",
-        scoring: Any = "neg_mean_squared_error",
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        task_kernel: Any = "linear",
-        task_kernel_params: dict[str, Any] | None = None,
-        kernel_grid: Sequence[dict[str, Any]] | None = None,
-        task_kernel_grid: Sequence[dict[str, Any]] | None = None,
-        filter: SpectralFilter | None = None,
-        task_filter: SpectralFilter | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        cv: Any = None,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        exhaustive: bool = False,
-        progress: bool | None = None,
-        symmetry: str | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.alphas = alphas
-        self.task_alphas = task_alphas
-        self.setting = setting
-        self.scoring = scoring
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.task_kernel = task_kernel
-        self.task_kernel_params = task_kernel_params
-        self.kernel_grid = kernel_grid
-        self.task_kernel_grid = task_kernel_grid
-        self.filter = filter
-        self.task_filter = task_filter
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
-        self.exhaustive = exhaustive
-        self.progress = progress
-        self.symmetry = symmetry
-        self.device = device
-
-    @property
-    def task_kernel_params_(self) -> Any:
-        """Kernel parameters of the tasks that were chosen."""
-        return None if self._task_side is None else self._task_side.spec.params
+    alphas: Any = None
+    task_alphas: Any = None
+    filter: SpectralFilter | None = field(default=None, kw_only=True)
+    task_filter: SpectralFilter | None = field(default=None, kw_only=True)
+    symmetry: str | None = field(default=None, kw_only=True)
 
     def _grids(self) -> tuple[list[float], list[float] | None]:
         task_alphas = None if self.symmetry is not None else grid_of(self.task_alphas, "task_alphas")
         return grid_of(self.alphas, "alphas"), task_alphas
 
 
-class KroneckerRidgeCV(Search, KroneckerRidge):
+@dataclass(eq=False, repr=False)
+class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
     r"""Kronecker ridge regression that chooses its regularisation itself, in any of the four settings.
 
     Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
@@ -455,46 +440,7 @@ class KroneckerRidgeCV(Search, KroneckerRidge):
     (5,)
     """
 
-    def __init__(
-        self,
-        alphas: Any = None,
-        *,
-        setting: str = "B",
-        scoring: Any = "neg_mean_squared_error",
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        task_kernel: Any = "linear",
-        task_kernel_params: dict[str, Any] | None = None,
-        kernel_grid: Sequence[dict[str, Any]] | None = None,
-        task_kernel_grid: Sequence[dict[str, Any]] | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        cv: Any = None,
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        exhaustive: bool = False,
-        progress: bool | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.alphas = alphas
-        self.setting = setting
-        self.scoring = scoring
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.task_kernel = task_kernel
-        self.task_kernel_params = task_kernel_params
-        self.kernel_grid = kernel_grid
-        self.task_kernel_grid = task_kernel_grid
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
-        self.exhaustive = exhaustive
-        self.progress = progress
-        self.device = device
-
-    task_kernel_params_ = TwoStepRidgeCV.task_kernel_params_
+    alphas: Any = None
 
 
 def _named(alpha: Any, task_alpha: Any) -> dict[str, Any]:
