@@ -11,7 +11,7 @@ from dyadlearn._array import Array
 from dyadlearn.learning.descent import Descent, HoldoutError, descend
 from dyadlearn.learning.parameters import Parameters
 
-__all__ = ["Candidate", "best_candidate"]
+__all__ = ["Candidate", "best_candidate", "expected_steps"]
 
 # One kernel of each side; None for all of them.
 Single = tuple[int | None, int | None]
@@ -71,6 +71,20 @@ def best_candidate(
             search.keep(search.reached, [])
         return _known(search.best), True
     return _known(search.best), False
+
+
+def expected_steps(shape: tuple[int, int], n_kernels: tuple[int, int], n_steps: int, n_stages: int) -> int:
+    """Return about how many steps of descent some stages take together, at most."""
+    m, q = shape
+    n_rows, n_columns = (count if count > 1 else 0 for count in n_kernels)
+    is_small, has_both = m * q * (m + q) <= _SMALL, min(n_rows, n_columns) > 0
+    descents = 1.0 + (2 if is_small else 1) * (n_stages - 1)
+    if is_small and (n_rows or n_columns):
+        n_singles = (2 if has_both else 1) * n_rows + n_columns
+        descents += _SHORT * n_singles + (3 if has_both else 1)
+    if n_rows or n_columns:  # and from the best of single kernels with all
+        descents += 1
+    return round(descents * n_steps)
 
 
 def _known(found: Candidate | None) -> Candidate:

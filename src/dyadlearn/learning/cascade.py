@@ -10,7 +10,7 @@ from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.learning.folds import Fold, FoldError, Labels
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.parameters import Parameters
-from dyadlearn.learning.profiles import DIVISIBLE, profile_kernels
+from dyadlearn.learning.stages import profiled_fold
 
 __all__ = ["cascaded"]
 
@@ -59,10 +59,7 @@ def cascaded(
         fold = Fold(cells, cells, mixture, tasks)
         completed = _completed(labels, fold, path[0])
         for vector in path[1:]:
-            rows = profile_kernels(completed) if profiled[0] else []
-            columns = profile_kernels(completed.T) if profiled[1] and tasks is not None else []
-            joined = None if tasks is None else tasks.joined(columns, DIVISIBLE)
-            completed = _completed(labels, Fold(cells, cells, mixture.joined(rows, DIVISIBLE), joined), vector)
+            completed = _completed(labels, profiled_fold(fold, completed, mixture, tasks, profiled), vector)
         found = xp.where(as_array_of(test, Y), completed, found)
     return found
 

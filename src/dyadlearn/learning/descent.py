@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from dyadlearn._array import Array
-from dyadlearn.learning.parameters import Limits, Parameters
+from dyadlearn.learning.exact import ExactError
+from dyadlearn.learning.folds import FoldError
+from dyadlearn.learning.parameters import Parameters
 
 __all__ = ["Descended", "Descent", "HoldoutError", "descend"]
 
@@ -20,36 +20,8 @@ _STEP, _LAST, _FADING = 0.1, 0.1, (0.9, 0.999)
 _LONGEST = 1.0
 
 
-class HoldoutError(Protocol):
-    """An error that can be descended on, as a mean of parts."""
-
-    @property
-    def n_parts(self) -> int:
-        """Of how many parts it is the mean."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many instances and tasks there are."""
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        """How many of them have a say."""
-
-    @property
-    def limits(self) -> Limits:
-        """What parameters may be."""
-
-    def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
-        """Return one part and its derivatives."""
-
-    def loss(self, parameters: Parameters, part: int) -> float:
-        """Return one part."""
-
-    def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
-        """Return the error, and what is predicted of each part."""
-
-    def accepted(self, parameters: Parameters) -> Parameters:
-        """Return parameters with powers that are kernels."""
+#: An error that can be descended on, as a mean of parts.
+HoldoutError = FoldError | ExactError
 
 
 @dataclass(frozen=True)

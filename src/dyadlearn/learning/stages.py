@@ -16,7 +16,7 @@ from dyadlearn.learning.mixture import Mixture
 from dyadlearn.learning.parameters import Parameters
 from dyadlearn.learning.profiles import DIVISIBLE, profile_kernels
 
-__all__ = ["Learned", "Stage", "Watch", "learn_at_once", "learn_in_stages"]
+__all__ = ["Learned", "Stage", "Watch", "learn_at_once", "learn_in_stages", "profiled_fold"]
 
 # Told the number of a stage and the error of each of its steps.
 Watch = Callable[[int, float], None]
@@ -124,7 +124,7 @@ def learn_in_stages(
         while not interrupted and len(stages) < n_stages and best == len(stages) - 1:
             completed = [*found.predicted, error.completed(found.parameters, error.whole)]
             *parts, whole = (
-                _profiled(fold, each, mixture, tasks, profiled)
+                profiled_fold(fold, each, mixture, tasks, profiled)
                 for fold, each in zip([*error.folds, error.whole], completed, strict=True)
             )
             error = FoldError(labels, parts, whole, tolerances)
@@ -160,7 +160,7 @@ def _observed_folds(
             yield Fold(train, test, mixture, tasks)
 
 
-def _profiled(
+def profiled_fold(
     fold: Fold, completed: Array, mixture: Mixture, tasks: Mixture | None, profiled: tuple[bool, bool]
 ) -> Fold:
     """Return a fold with the profiles of what its own training cells complete, beside kernels without any."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -23,6 +23,7 @@ from dyadlearn.holdout.folds import as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, widen
+from dyadlearn.learning.candidates import expected_steps
 from dyadlearn.learning.descent import Descent
 from dyadlearn.learning.exact import ExactError, has_exact_error
 from dyadlearn.learning.folds import FINE, ROUGH, Labels
@@ -54,6 +55,7 @@ _STAGES = 3
 _TINY = 1e5
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class LearnedKernelRidge(Relearning, ProcessRidge):
     r"""Kernel ridge regression on pairs that learns its kernels, for what it is meant to predict.
 
@@ -163,56 +165,23 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     # The parameters of kernels come beside them.
     kernel_params = None
 
-    alpha_: float
-    shares_: tuple[float, float, float] | None
-    holdout_error_: float
-    stage_errors_: list[float]
-    n_stages_: int
-    history_: list[list[float]]
-    # Of each side: the kernel of its descriptions as they came, and where its rows stood if taken from others.
-    _kernel: LearnedKernel
-    _task_kernel: LearnedKernel | None
-    _places: Array | None
-    _task_places: Array | None
-    # Which sides came as plain tables.
-    _plain: tuple[bool, bool]
-
     _coupled = PairKernel
     _made_again: ClassVar[tuple[str, ...]] = (*Relearning._made_again, "_described")
-    _described: tuple[KernelSpec | None, KernelSpec | None]
 
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        task_kernel: Any = "rbf",
-        setting: str = "A",
-        stages: Any = "auto",
-        n_steps: int = 60,
-        shrinkage: float = 0.1,
-        normalize: bool = True,
-        fit_intercept: bool = True,
-        cv: Any = 5,
-        repair: str = "clip",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        random_state: Any = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.task_kernel = task_kernel
-        self.setting = setting
-        self.stages = stages
-        self.n_steps = n_steps
-        self.shrinkage = shrinkage
-        self.normalize = normalize
-        self.fit_intercept = fit_intercept
-        self.cv = cv
-        self.repair = repair
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.progress = progress
+    kernel: Any = "rbf"
+    task_kernel: Any = "rbf"
+    setting: str = "A"
+    stages: Any = "auto"
+    n_steps: int = 60
+    shrinkage: float = 0.1
+    normalize: bool = True
+    fit_intercept: bool = True
+    cv: Any = 5
+    repair: str = "clip"
+    tol: float = 1e-8
+    max_iter: int = 1000
+    random_state: Any = None
+    progress: bool | None = None
 
     def fit(
         self,
@@ -467,15 +436,15 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         mixing.check_learning_memory(labels.values, (self._kernel, self._task_kernel), max(len(folds), 1), profiled)
         mixture, tasks = self._mixtures(data)
         how = Descent(self.n_steps, float(self.shrinkage))
-        with Progress(n_stages * self.n_steps, "Learning", self.progress) as bar:
+        n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
+        with Progress(expected_steps((m, q), n_kernels, self.n_steps, n_stages), "Learning", self.progress) as bar:
 
             def watch(stage: int, loss: float) -> None:
                 bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * size**2:.4g}")
 
             if exact:
                 error = ExactError(labels, mixture, tasks, setting)
-                kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
-                found = learn_at_once(error, Parameters.start(mixture, tasks), kernels, how, watch)
+                found = learn_at_once(error, Parameters.start(mixture, tasks), n_kernels, how, watch)
                 self.holdout_method_, self._units = "exact leave-one-out", Units(None, None)
             else:
                 given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch)

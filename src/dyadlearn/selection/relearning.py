@@ -31,7 +31,7 @@ from dyadlearn.learning.cascade import cascaded
 from dyadlearn.learning.folds import Labels
 from dyadlearn.learning.mixture import Mixture
 from dyadlearn.models._base import Training
-from dyadlearn.models._side import Side
+from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.selection.kept import KeptHoldout
 from dyadlearn.settings import Setting, as_setting
 
@@ -142,9 +142,20 @@ class Relearning(KeptHoldout, stored=False):
     cv: Any
     progress: bool | None
     alpha_: float
-
+    shares_: tuple[float, float, float] | None
+    holdout_error_: float
+    stage_errors_: list[float]
+    n_stages_: int
+    history_: list[list[float]]
+    # Of each side: the kernel of its descriptions as they came, and where its rows stood if taken from others.
     _kernel: LearnedKernel
     _task_kernel: LearnedKernel | None
+    _places: Array | None
+    _task_places: Array | None
+    # Which sides came as plain tables.
+    _plain: tuple[bool, bool]
+    # How each side is read: as descriptions, or None as a plain table.
+    _described: tuple[KernelSpec | None, KernelSpec | None]
     # Instances and tasks that were left out together while learning.
     _groups: np.ndarray | None
     _task_groups: np.ndarray | None
