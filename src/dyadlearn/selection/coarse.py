@@ -7,14 +7,14 @@ solution of the point before.
 
 The search compares points by rough solutions: conjugate gradients stop at a relative residual of :math:`10^{-2}` or
 after 60 iterations. In setting D, whose folds cut both sides, it uses the folds on the diagonal alone if they have
-enough labels. The directions that a few iterations do not resolve have little weight: they change the score in its
-third digit.
+enough labels; then it goes on from the best point in all folds, to neighbours along the axes. The directions that a few
+iterations do not resolve have little weight: they change the score in its third digit.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan
 from dyadlearn.holdout.lone import scored_labels
+from dyadlearn.metrics import PreparedScorer
 from dyadlearn.metrics.choice import best_point
 from dyadlearn.selection.observed import prepared_score
 
@@ -67,7 +68,7 @@ class Evaluated(NamedTuple):
 
 
 def coarse_to_fine(
-    scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float], steps: Sequence[int] = _STEPS
+    scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float], start: Point | None = None
 ) -> Iterator[Point]:
     """Yield the points that a coarse-to-fine search evaluates.
 
@@ -77,8 +78,8 @@ def coarse_to_fine(
         The caller writes the score of each point here before it asks for the next one.
     alphas, task_alphas : sequences of float
         In any order.
-    steps : sequence of int
-        Distances from the best point to its neighbours, in turn.
+    start : (row, column), default=None
+        Where to start instead of every fourth value; neighbours are then those along the axes, one value away.
 
     Yields
     ------
@@ -98,25 +99,29 @@ def coarse_to_fine(
     ranks = [np.argsort(order) for order in orders]
     evaluated: set[Point] = set()
 
-    def new(points: Iterator[Point]) -> Iterator[Point]:
+    def new(points: Iterable[tuple[int, ...]]) -> Iterator[Point]:
         for first, second in points:
             inside = 0 <= first < len(orders[0]) and 0 <= second < len(orders[1])
             if inside and (first, second) not in evaluated:
                 evaluated.add((first, second))
                 yield int(orders[0][first]), int(orders[1][second])
 
-    yield from new(product(*(_every_fourth(len(order)) for order in orders)))
+    if start is not None:
+        yield from new([(int(ranks[0][start[0]]), int(ranks[1][start[1]]))])
+    else:
+        yield from new(product(*(_every_fourth(len(order)) for order in orders)))
     if np.isnan(scores).all():  # the model interpolates there, and perhaps not elsewhere
         yield from new(product(*(range(len(order)) for order in orders)))
     if np.isnan(scores).all():
         return
-    for step in steps:
+    for step in _STEPS if start is None else (1,):
         n_before = -1
         while len(evaluated) > n_before:
             n_before = len(evaluated)
             best = best_point(scores, alphas, task_alphas)
-            around = [[own[at] + move for move in (0, step, -step)] for own, at in zip(ranks, best, strict=True)]
-            yield from new(product(*around))
+            row, column = (int(own[at]) for own, at in zip(ranks, best, strict=True))
+            moves = product((0, step, -step), repeat=2)
+            yield from new((row + down, column + right) for down, right in moves if start is None or not down * right)
 
 
 def _every_fourth(n_values: int) -> list[int]:
@@ -125,11 +130,12 @@ def _every_fourth(n_values: int) -> list[int]:
     return sorted(range(middle % _COARSE, n_values, _COARSE), key=lambda position: abs(position - middle))
 
 
-def _n_expected(shape: Point) -> int:
-    """Return about how many points a coarse-to-fine search evaluates."""
+def _n_expected(shape: Point, again: bool) -> int:
+    """Return about how many points a coarse-to-fine search evaluates, first on the diagonal and again in all folds."""
     n_axes = sum(size > 1 for size in shape)
     n_first = len(_every_fourth(shape[0])) * len(_every_fourth(shape[1]))
-    return min(n_first + len(_STEPS) * (3**n_axes - 1), shape[0] * shape[1])
+    n_again = 1 + 2 * n_axes if again else 0
+    return min(n_first + len(_STEPS) * int(3**n_axes - 1), shape[0] * shape[1]) + n_again
 
 
 def _all_points(alphas: Sequence[float], task_alphas: Sequence[float]) -> Iterator[Point]:
@@ -156,36 +162,44 @@ class _PointScore:
 
     def __init__(self, how: Plan, scoring: Any, quiet: bool, is_rough: bool) -> None:
         self.how, self._scoring, self._quiet = how, scoring, quiet
-        # Raises an error before any solve if the score of the labels is undefined.
-        self._prepared = prepared_score(how.problem, scoring, how.setting)
-        self._is_first = True
-        self.tol = max(how.problem.tol, _TOL)
+        self.tol, self.n_unconverged, self.refusal = max(how.problem.tol, _TOL), 0, LeverageError()
         self._options: dict[str, Any] = dict(_ROUGH) if is_rough else {"tol": self.tol}
-        self._on_diagonal = False
-        if is_rough and how.folds is not None:
-            diagonal = how.folds.scouts
-            self._on_diagonal = len(diagonal) < how.folds.n_folds and how.folds.n_tested(diagonal) >= _ENOUGH_LABELS
-            if self._on_diagonal:
-                self._options["numbers"] = diagonal
+        # The folds on the diagonal, if they suffice.
+        self.diagonal: list[int] | None = None
+        if is_rough and how.folds is not None and len(how.folds.scouts) < how.folds.n_folds:
+            self.diagonal = how.folds.scouts if how.folds.n_tested(how.folds.scouts) >= _ENOUGH_LABELS else None
+        # Raises an error before any solve if the score of the labels is undefined.
+        self._of_all = prepared_score(how.problem, scoring, how.setting)
+        self._prepared: PreparedScorer | None = None
+
+    def use_all_folds(self) -> None:
+        """Hold out all folds from now on."""
+        self.diagonal = self._prepared = None
 
     def __call__(self, alpha: float, task_alpha: float) -> float:
-        how = self.how
-        problem = how.problem.at(alpha, task_alpha)
-        if how.folds is None:
-            held_out = how.held_out(problem, self.tol)
-        else:
-            with warnings.catch_warnings():
-                # One warning for all points follows in the end.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                held_out = how.folds.held_out(problem.pairing, **self._options)
-        if self._is_first:  # the labels that have a prediction are the same for all regularisations
-            if self._on_diagonal:
-                labels = _where_predicted(how.problem.targets, held_out)
+        """Return a score, NaN where the model interpolates what is to be left out."""
+        how, problem = self.how, self.how.problem.at(alpha, task_alpha)
+        try:
+            if how.folds is None:
+                held_out = how.held_out(problem, self.tol)
             else:
-                labels = scored_labels(how.problem, held_out, how.setting, quiet=self._quiet, stacklevel=5)
-            if labels is not how.problem.targets:
-                self._prepared = prepared_score(how.problem, self._scoring, how.setting, labels)
-            self._is_first = False
+                with warnings.catch_warnings():
+                    # One warning for all points follows in the end.
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    held_out = how.folds.held_out(problem.pairing, numbers=self.diagonal, **self._options)
+                self.n_unconverged += not how.folds.converged
+        except LeverageError as error:
+            self.refusal = error
+            return float("nan")
+        if self._prepared is None:  # the labels that have a prediction are the same for all regularisations
+            if self.diagonal is None:
+                labels = scored_labels(how.problem, held_out, how.setting, quiet=self._quiet, stacklevel=6)
+            else:
+                labels = _where_predicted(how.problem.targets, held_out)
+            is_whole = labels is how.problem.targets
+            self._prepared = (
+                self._of_all if is_whole else prepared_score(how.problem, self._scoring, how.setting, labels)
+            )
         return float(self._prepared(held_out))
 
 
@@ -235,32 +249,40 @@ def score_points(
     """
     shape = len(alphas), len(task_alphas)
     is_coarse = not exhaustive and how.folds is not None and max(shape) >= _LONG
-    score = _PointScore(how, scoring, quiet, is_coarse)
-    scores, n_points, n_unconverged, refusal, was_interrupted = np.full(shape, np.nan), 0, 0, None, False
-    points = coarse_to_fine(scores, alphas, task_alphas) if is_coarse else _all_points(alphas, task_alphas)
-    n_expected = _n_expected(shape) if is_coarse else scores.size
+    score, was_interrupted = _PointScore(how, scoring, quiet, is_coarse), False
+    # Of each pass: on the diagonal, and in all folds.
+    grids, counts = [np.full(shape, np.nan)], [0]
+
+    def evaluate(points: Iterator[Point]) -> None:
+        for row, column in points:
+            grids[-1][row, column] = score(alphas[row], task_alphas[column])
+            counts[-1] += 1
+            bar.advance()
+
+    n_expected = _n_expected(shape, score.diagonal is not None) if is_coarse else grids[0].size
     with Progress(n_expected, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress) as bar:
         try:
-            for row, column in points:
-                try:
-                    scores[row, column] = score(alphas[row], task_alphas[column])
-                    n_unconverged += how.folds is not None and not how.folds.converged
-                except LeverageError as error:
-                    refusal = error
-                n_points += 1
-                bar.advance()
+            evaluate(coarse_to_fine(grids[0], alphas, task_alphas) if is_coarse else _all_points(alphas, task_alphas))
+            if score.diagonal is not None and np.isfinite(grids[0]).any():
+                best = best_point(grids[0], alphas, task_alphas)
+                score.use_all_folds()
+                grids.append(np.full(shape, np.nan))
+                counts.append(0)
+                evaluate(coarse_to_fine(grids[1], alphas, task_alphas, (best[0], best[1])))
         except KeyboardInterrupt:
-            if not search or np.isnan(scores).all():
+            if not search or np.isnan(grids[0]).all():
                 raise
             was_interrupted = True
-    if refusal is not None and np.isnan(scores).all():
-        raise refusal
-    if n_unconverged and not is_coarse:
+    if np.isnan(grids[-1]).all():  # interrupted before the first score in all folds, or nothing but interpolation
+        grids, counts = grids[:1], counts[:1]
+    if np.isnan(grids[-1]).all() and score.refusal.args:
+        raise score.refusal
+    if score.n_unconverged and not is_coarse:
         warnings.warn(
-            f"For {n_unconverged} of {n_points} regularisations {how.problem.max_iter} conjugate-gradient iterations "
-            f"did not reach a relative residual of {score.tol:g}, so that their scores are rough: raise max_iter, or "
-            "leave out the smallest regularisations.",
+            f"For {score.n_unconverged} of {counts[-1]} regularisations {how.problem.max_iter} conjugate-gradient "
+            f"iterations did not reach a relative residual of {score.tol:g}, so that their scores are rough: raise "
+            "max_iter, or leave out the smallest regularisations.",
             ConvergenceWarning,
             stacklevel=4,
         )
-    return Evaluated(scores, n_points, is_coarse, was_interrupted)
+    return Evaluated(grids[-1], counts[-1], is_coarse, was_interrupted)

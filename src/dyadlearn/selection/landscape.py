@@ -112,8 +112,10 @@ def landscape(
         columns = columns if len(problem.pairing.alphas) > 1 else [1.0]
         found = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
     else:
-        given = {"max_memory": max_memory, "progress": progress}
-        found = {how.setting: score_plan(how, scoring, rows, columns, **given).scores for how in plans}
+        found = {
+            how.setting: score_plan(how, scoring, rows, columns, max_memory=max_memory, progress=progress).scores
+            for how in plans
+        }
     scores = {setting.value: _on_axes(problem, found[setting]) for setting in wanted}
     for letter, each in scores.items():
         warn_of_undefined(each, rows, columns if each.ndim == 2 else None, letter, 2)
