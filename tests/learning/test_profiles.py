@@ -68,8 +68,8 @@ def test_profiles_of_noise_say_nothing(monkeypatch):
     honest = learned()
     assert min(stage.error for stage in honest.stages) > 0.97
     # The same with a leak: profiles of all labels in each fold.
-    own = stages._profiled
-    monkeypatch.setattr(stages, "_profiled", lambda fold, completed, *others: own(fold, labels.values, *others))
+    own = stages.profiled_fold
+    monkeypatch.setattr(stages, "profiled_fold", lambda fold, completed, *others: own(fold, labels.values, *others))
     leaking = learned()
     assert leaking.stages[-1].error < 0.9
 
@@ -85,8 +85,8 @@ def test_labels_of_test_cells_change_nothing_of_their_fold():
             error = stages.FoldError(given, [fold, other], fold)
             at = Parameters.start(fold.mixture, fold.tasks)
             predicted, beside = (error.completed(at, each) for each in (fold, other))
-            fold = stages._profiled(fold, predicted, rows, columns, (True, True))
-            other = stages._profiled(other, beside, rows, columns, (True, True))
+            fold = stages.profiled_fold(fold, predicted, rows, columns, (True, True))
+            other = stages.profiled_fold(other, beside, rows, columns, (True, True))
         predictions.append((predicted, beside, fold.mixture.grams[-1]))
     (mine, others, profile), (again, moved, same) = predictions
     assert_array_equal(mine, again)

@@ -161,6 +161,8 @@ class _PointScore:
     """
 
     def __init__(self, how: Plan, scoring: Any, quiet: bool, is_rough: bool) -> None:
+        # Raises an error before folds are made if the score of the labels is undefined.
+        self._of_all = prepared_score(how.problem, scoring, how.setting)
         self.how, self._scoring, self._quiet = how, scoring, quiet
         self.tol, self.n_unconverged, self.refusal = max(how.problem.tol, _TOL), 0, LeverageError()
         self._options: dict[str, Any] = dict(_ROUGH) if is_rough else {"tol": self.tol}
@@ -168,8 +170,6 @@ class _PointScore:
         self.diagonal: list[int] | None = None
         if is_rough and how.folds is not None and len(how.folds.scouts) < how.folds.n_folds:
             self.diagonal = how.folds.scouts if how.folds.n_tested(how.folds.scouts) >= _ENOUGH_LABELS else None
-        # Raises an error before any solve if the score of the labels is undefined.
-        self._of_all = prepared_score(how.problem, scoring, how.setting)
         self._prepared: PreparedScorer | None = None
 
     def use_all_folds(self) -> None:
@@ -248,7 +248,7 @@ def score_points(
         If the model interpolates what is to be left out at every point.
     """
     shape = len(alphas), len(task_alphas)
-    is_coarse = not exhaustive and how.folds is not None and max(shape) >= _LONG
+    is_coarse = not exhaustive and how.splitter is not None and max(shape) >= _LONG
     score, was_interrupted = _PointScore(how, scoring, quiet, is_coarse), False
     # Of each pass: on the diagonal, and in all folds.
     grids, counts = [np.full(shape, np.nan)], [0]
