@@ -319,7 +319,6 @@ def test_filters():
         (TwoStepRidgeCV([]), "alphas is empty"),
         (TwoStepRidgeCV(task_alphas=[]), "task_alphas is empty"),
         (TwoStepRidgeCV([-1.0]), "alphas must be a finite number of at least 0"),
-        (TwoStepRidgeCV("best"), "alphas must be a sequence of numbers or \"auto\", found 'best'"),
         (TwoStepRidgeCV(repair="mend"), "repair must be one of 'clip', 'shift', 'error', found 'mend'"),
         (TwoStepRidgeCV(filter=Landweber(3)), r"Landweber\(n_iter=3\) does not depend on alpha"),
         (TwoStepRidgeCV(kernel_grid=[]), "grid of instance kernel parameters is empty"),

@@ -112,13 +112,13 @@ def landscape(
         columns = columns if len(problem.pairing.alphas) > 1 else [1.0]
         found = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
     else:
-        found = {
-            how.setting: score_plan(how, scoring, rows, columns, max_memory=max_memory, progress=progress).scores
-            for how in plans
-        }
+        found = {}
+        for how in plans:
+            each = score_plan(how, scoring, rows, columns, max_memory=max_memory, progress=progress)
+            found[how.setting] = each.scores
     scores = {setting.value: _on_axes(problem, found[setting]) for setting in wanted}
-    for letter, each in scores.items():
-        warn_of_undefined(each, rows, columns if each.ndim == 2 else None, letter, 2)
+    for letter, grid in scores.items():
+        warn_of_undefined(grid, rows, columns if grid.ndim == 2 else None, letter, 2)
     return scores
 
 
