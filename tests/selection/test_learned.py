@@ -396,14 +396,14 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
     """The predictions of a fold that the estimator keeps do not know its labels: at the same parameters."""
     X, Y, T = _low_rank()
     seen = []
-    own = learning_stages._profiled
+    own = learning_stages.profiled_fold
 
     def watched(fold, completed, *others):
         seen.append(np.array(completed))
         return own(fold, completed, *others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning_stages, "_profiled", watched)
+        patch.setattr(learning_stages, "profiled_fold", watched)
         LearnedKernelRidge(n_steps=4, stages=2).fit(X, Y, tasks=T)
     assert len(seen) == 6  # five folds and the whole
     assert len({each.tobytes() for each in seen}) == 6
