@@ -21,9 +21,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from threadpoolctl import threadpool_limits
 
 from dyadlearn.filters import Tikhonov
-from dyadlearn.holes.complete import _ListedCells, _SampledCells, complete
 from dyadlearn.kernels import tanimoto
 from dyadlearn.pairing import Coupled, Kronecker, TwoStep
+from dyadlearn.solve.missing import _ListedCells, _SampledCells, complete
 from dyadlearn.spectrum import Spectrum
 
 TARGET_PRODUCT = 1.3

@@ -17,11 +17,8 @@ import numpy as np
 from measuring import THREADS, in_turns, row, versions
 from threadpoolctl import threadpool_limits
 
-from dyadlearn.learning.exact import ExactError
-from dyadlearn.learning.folds import Fold, FoldError, Labels
-from dyadlearn.learning.mixture import Mixture
-from dyadlearn.learning.pair_operator import PairOperator
-from dyadlearn.learning.parameters import Parameters
+from dyadlearn.learning.error import ExactError, Fold, FoldError, Labels
+from dyadlearn.learning.mixture import Mixture, PairOperator, Parameters
 from dyadlearn.settings import Setting
 
 N_KERNELS = 5

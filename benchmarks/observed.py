@@ -21,7 +21,7 @@ from scipy import sparse
 
 from dyadlearn import KroneckerRidge
 from dyadlearn._array import as_array_of
-from dyadlearn.observed.pairs import PairProducts
+from dyadlearn.solve.observed import PairProducts
 
 CASES = {
     "molecules": (143_255, 2_069, 236_530, 1_000, 1_000),

@@ -15,8 +15,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from dyadlearn._files.packed import make_sparse
-from dyadlearn.datasets._home import DataFolder, read_lines, resolve_home
-from dyadlearn.datasets._read import NUMBERS, WHOLE, load_npz
+from dyadlearn.datasets._home import NUMBERS, WHOLE, DataFolder, load_npz, read_lines, resolve_home
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["load_lshtc"]

@@ -11,8 +11,7 @@ import os
 import numpy as np
 from sklearn.utils import Bunch
 
-from dyadlearn.datasets._home import DataFolder, resolve_home
-from dyadlearn.datasets._read import NUMBERS, WHOLE, load_npz
+from dyadlearn.datasets._home import NUMBERS, WHOLE, DataFolder, load_npz, resolve_home
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["load_ratings"]

@@ -40,8 +40,7 @@ from transfer_models import (
 
 from dyadlearn.datasets import fetch_davis
 from dyadlearn.kernels import repair
-from dyadlearn.metrics.concordance import ConcordanceIndex
-from dyadlearn.metrics.ranks import RocAuc
+from dyadlearn.metrics.ranks import ConcordanceIndex, RocAuc
 
 SETS = {"e": "enzymes", "davis": "kinases"}
 APPROACHES = {

@@ -8,7 +8,7 @@ seen column t, or only some of its rows, comes for all t together out of operato
 ========================  =============================================================================================
 zero-shot, two-step       :math:`\mathbf{P}\mathbf{Y}\mathbf{L}_g^\top`, with P the map from training to test instances
 zero-shot, Kronecker      instances rotated, each is a ridge problem over the tasks: leave one out of it
-almost zero-shot          the block of missing labels in closed form (`dyadlearn.holes.block`)
+almost zero-shot          the block of missing labels in closed form (`dyadlearn.solve.columns`)
 ========================  =============================================================================================
 
 All regularisations are chosen by squared error of exact leave-one-out predictions.
@@ -24,9 +24,9 @@ import numpy as np
 from dyadlearn import landscape
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holes.block import step_over_instances
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.pairing.leaving import column_weights, leave_out_columns
+from dyadlearn.solve.columns import step_over_instances
 from dyadlearn.spectrum import Spectrum
 
 # Pairs of regularisations are worked on in arrays of about this many numbers, which stay in the cache.

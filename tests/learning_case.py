@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn.learning.folds import Fold, FoldError, Labels
-from dyadlearn.learning.mixture import Mixture
-from dyadlearn.learning.parameters import Parameters
+from dyadlearn.learning.error import Fold, FoldError, Labels
+from dyadlearn.learning.mixture import Mixture, Parameters
 from problems import bordered
 
 

@@ -8,9 +8,9 @@ import mpmath
 import numpy as np
 from numpy.testing import assert_allclose
 
-from dyadlearn import _gram
+from dyadlearn import _svd as _gram
 from dyadlearn._array import cast, namespace
-from dyadlearn._gram import gram_eigen, unit_scale
+from dyadlearn._svd import gram_eigen, unit_scale
 from sweeps import lines, over
 
 

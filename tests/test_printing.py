@@ -9,8 +9,8 @@ import pytest
 from rich.cells import cell_len
 
 from dyadlearn import TwoStepRidge
-from dyadlearn._printing import as_text, html_table, make_table, number
-from dyadlearn.diagnostics.results import Tabled
+from dyadlearn._text import as_text, html_table, make_table, number
+from dyadlearn.diagnostics.fitted import Tabled
 from sweeps import lines, over
 
 HOSTILE = '<script>alert("x")</script>\x1b[31m\u202e&'

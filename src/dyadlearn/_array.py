@@ -21,51 +21,6 @@ from scipy import linalg, sparse
 # field could not be told at run time (`dyadlearn._state`).
 Array = Annotated[Any, "array"]
 
-__all__ = [
-    "Array",
-    "Scatter",
-    "as_array_of",
-    "cast",
-    "cholesky",
-    "copied",
-    "dense",
-    "detached",
-    "device_memory",
-    "double",
-    "drawn",
-    "eigh",
-    "epsilon",
-    "float_dtype",
-    "is_definite",
-    "is_foreign",
-    "is_missing",
-    "is_sparse",
-    "is_transposed",
-    "itemsize",
-    "largest",
-    "least_positions",
-    "library",
-    "matmul",
-    "namespace",
-    "on_device",
-    "placed",
-    "positive_solver",
-    "product_like",
-    "refuse_mask",
-    "row_blocks",
-    "row_major",
-    "solve",
-    "solve_lower",
-    "svd",
-    "take_block",
-    "take_rows",
-    "to_numpy",
-    "with_diagonal",
-    "with_value",
-    "without_mask",
-    "zeros",
-]
-
 
 def is_sparse(array: Any) -> bool:
     """Tell whether `array` is a scipy sparse matrix or array."""

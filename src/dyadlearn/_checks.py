@@ -14,24 +14,6 @@ from sklearn.utils.validation import check_array
 
 from dyadlearn._array import Array, detached, is_foreign, library, namespace, refuse_mask
 
-__all__ = [
-    "DEFAULT_ALPHAS",
-    "check_alpha",
-    "check_alphas",
-    "check_choice",
-    "check_count",
-    "check_flag",
-    "check_labels",
-    "check_matrix",
-    "check_no_infinity",
-    "check_not_empty",
-    "check_range",
-    "check_real",
-    "check_same_library",
-    "check_whole",
-    "reading_numbers",
-]
-
 #: The grid of the paper: 10⁻⁷ … 10⁶.
 DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
 

@@ -9,20 +9,6 @@ import numpy as np
 
 from dyadlearn._array import is_foreign, is_missing, to_numpy, without_mask
 
-__all__ = [
-    "Column",
-    "distinct",
-    "ends_in_order",
-    "factorize",
-    "group_codes",
-    "id_columns",
-    "lacks_id",
-    "missing",
-    "pair_numbers",
-    "series_column",
-    "table_columns",
-]
-
 # Ids or labels, one per row: an array where they came in one, else a list of any hashable values.
 Column = np.ndarray | list[Any]
 

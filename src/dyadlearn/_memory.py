@@ -20,19 +20,6 @@ from typing import NamedTuple
 from dyadlearn._array import Array, device_memory
 from dyadlearn.exceptions import NotEnoughMemoryError
 
-__all__ = [
-    "SideSize",
-    "available_memory",
-    "cgroup_memory",
-    "check_memory",
-    "fits_in_memory",
-    "holdout_numbers",
-    "host_memory",
-    "machine_memory",
-    "process_memory",
-    "solve_numbers",
-]
-
 _ROOT = Path("/")
 # What is free is read again after so many seconds, so that a loop over small problems does not read files all the time.
 _FRESH = 0.1

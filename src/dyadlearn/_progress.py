@@ -7,8 +7,6 @@ from html import escape
 from time import monotonic
 from typing import Any, Self
 
-__all__ = ["Progress"]
-
 # Seconds until the first line and between two lines, where somebody watches and in a log.
 _WATCHED, _LOGGED = (0.5, 0.25), (10.0, 30.0)
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, is_transposed, itemsize, namespace, row_blocks, solve
 
-__all__ = ["check_ridge", "digits_left", "is_graded", "rounding_level", "settle", "settled_difference", "solve_block"]
-
 # A sum of n products comes out wrong by about ε√n/2 times the largest of them; eight times that is never reached.
 _MARGIN = 4.0
 # Blocks that stay in the cache of a processor cost one pass over memory, however many operations they go through.

@@ -24,17 +24,6 @@ import numpy as np
 from dyadlearn._array import Array, is_sparse
 from dyadlearn.exceptions import ModelFileError
 
-__all__ = [
-    "Stored",
-    "StoredEstimator",
-    "all_or_nothing",
-    "has_unit_columns",
-    "is_shaped",
-    "misfit",
-    "stored_class",
-    "stored_estimators",
-]
-
 _classes: dict[str, type[Stored]] = {}
 
 

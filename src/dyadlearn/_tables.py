@@ -18,27 +18,6 @@ from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, namespace
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import IdError
 
-__all__ = [
-    "Ids",
-    "Table",
-    "as_text",
-    "check_id_types",
-    "formed_as",
-    "frame_kind",
-    "frame_library",
-    "free_name",
-    "in_order",
-    "is_whole",
-    "library_of",
-    "lies_on_its_side",
-    "make_ids",
-    "near_miss",
-    "read_table",
-    "shown",
-    "write_rows",
-    "write_table",
-]
-
 
 @dataclass(frozen=True)
 class Ids(Stored):

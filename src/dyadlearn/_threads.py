@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 
 from dyadlearn._array import Array, is_foreign
 
-__all__ = ["for_each", "n_workers"]
-
 Item = TypeVar("Item")
 
 

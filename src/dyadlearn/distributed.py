@@ -28,17 +28,17 @@ import numpy as np
 
 from dyadlearn._array import Array, cast
 from dyadlearn._checks import check_alphas, check_matrix
+from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.growing.column_ridge import started
+from dyadlearn.growing.columns import started
 from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
 from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
-from dyadlearn.metrics.choice import best_point, warn_of_undefined, where_defined
+from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models import OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.models._inputs import check_sizes, is_fitted, mapped, unwrap_tasks
-from dyadlearn.models._model import all_or_nothing
 from dyadlearn.settings import Setting, as_setting
 
 try:

@@ -8,8 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from dyadlearn._files.embeddings.formats import ENDINGS, open_features
-from dyadlearn._files.embeddings.opened import listed, wanted_ids
+from dyadlearn._files.embeddings import ENDINGS, listed, open_features, wanted_ids
 from dyadlearn._files.tables import suffix_of
 from dyadlearn._tables import Ids, Table, library_of
 from dyadlearn.exceptions import DataFileError

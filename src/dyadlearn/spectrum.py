@@ -46,23 +46,23 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._centre import (
+from dyadlearn._checks import check_range
+from dyadlearn._means import (
     add_constant,
     framed,
     means_of,
+    moments,
     reflected,
     rest_of,
     to_complement,
+    value,
     with_constant,
     with_ones,
 )
-from dyadlearn._checks import check_range
-from dyadlearn._gram import gram_eigen
-from dyadlearn._means import moments, value
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored, has_unit_columns
-from dyadlearn._svd import Blocks, economy_svd, graded_svd
+from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import (

@@ -23,7 +23,7 @@ from dyadlearn._array import Array, is_foreign, is_sparse, refuse_mask, row_bloc
 from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import check_file, make_sparse, read_arrays, reading
-from dyadlearn._files.parquet import open_parquet
+from dyadlearn._files.tables import open_parquet
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import DataFileError, ModelFileError

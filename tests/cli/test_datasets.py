@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 from sklearn.utils import Bunch
 
 from dyadlearn._files.tables import load_table
-from dyadlearn.cli import datasets
+from dyadlearn.cli import demo as datasets
 
 
 def test_list(run):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels
-from dyadlearn.cli.files import Files
+from dyadlearn.cli.entities import Files
 from dyadlearn.cli.options import Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError

@@ -12,8 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import load
-from dyadlearn.cli.entities import open_source
-from dyadlearn.cli.files import Files, file_name, file_options
+from dyadlearn.cli.entities import Files, file_name, file_options, open_source
 
 h5py = pytest.importorskip("h5py")
 pa = pytest.importorskip("pyarrow")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dyadlearn.cli.files import Files
+from dyadlearn.cli.entities import Files
 
 PATHS = {"ecfp": Path("drugs.csv"), "sim": Path("kernel.csv")}
 SEVERAL = Files(PATHS, "--instances")

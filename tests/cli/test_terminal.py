@@ -9,7 +9,8 @@ import warnings
 import numpy as np
 import pytest
 
-from dyadlearn.cli.terminal import Terminal, make_list, make_table, number, spoken
+from dyadlearn._text import make_list, make_table, number
+from dyadlearn.cli.terminal import Terminal, spoken
 
 
 def test_json_holds_what_json_can_hold(capsys):

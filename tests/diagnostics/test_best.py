@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from dyadlearn.diagnostics import best
-from dyadlearn.diagnostics.best import best_cells, best_in_rows, merged
+from dyadlearn.diagnostics import recommending as best
+from dyadlearn.diagnostics.recommending import best_cells, best_in_rows, merged
 from sweeps import covering, over
 
 CASES = covering(

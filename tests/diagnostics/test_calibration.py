@@ -20,7 +20,7 @@ from dyadlearn import (
     TwoStepRidgeCV,
     calibrate,
 )
-from dyadlearn.diagnostics.monotone import MAPS, sigmoid
+from dyadlearn.diagnostics.calibration import MAPS, sigmoid
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout.baselines import baselines
 from sweeps import covering, every, lines, over

@@ -19,8 +19,8 @@ from dyadlearn import (
     top_pairs,
     verify_holdout,
 )
-from dyadlearn.diagnostics import ranking
-from dyadlearn.selection.again import search_again
+from dyadlearn.diagnostics import recommending as ranking
+from dyadlearn.diagnostics.permutation import search_again
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_search
 

@@ -10,7 +10,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 
-from dyadlearn.diagnostics.monotone import MAPS, isotonic, sigmoid
+from dyadlearn.diagnostics.calibration import MAPS, isotonic, sigmoid
 from sweeps import covering, every, over
 
 
@@ -115,7 +115,7 @@ def test_labels_that_scores_tell_apart_perfectly():
 
 def test_a_minimum_that_rounding_blurs_is_left_at_once(monkeypatch):
     """Where the loss has no digits left, Newton's method stops, and does not try ever shorter steps."""
-    import dyadlearn.diagnostics.monotone as room
+    import dyadlearn.diagnostics.calibration as room
 
     calls = []
     plain = np.logaddexp

@@ -27,8 +27,8 @@ from dyadlearn import (
 )
 from dyadlearn.holdout import Units
 from dyadlearn.metrics import scorer
-from dyadlearn.selection import permuting
-from dyadlearn.selection.permuting import Permutation, permuted_scores
+from dyadlearn.selection import evaluate as permuting
+from dyadlearn.selection.evaluate import Permutation, permuted_scores
 from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 

@@ -22,9 +22,10 @@ from dyadlearn import (
 )
 from dyadlearn._array import is_sparse
 from dyadlearn.diagnostics import known as known_pairs
-from dyadlearn.diagnostics import ranking, recommending
+from dyadlearn.diagnostics import recommending
+from dyadlearn.diagnostics import recommending as ranking
 from dyadlearn.exceptions import IdError, NoLabelWarning
-from dyadlearn.models import _training
+from dyadlearn.models import _observed as _training
 from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting

@@ -12,8 +12,7 @@ from numpy.testing import assert_array_equal
 import embeddings_case as case
 from dyadlearn import read_features
 from dyadlearn._files import packed
-from dyadlearn._files.embeddings.formats import open_features
-from dyadlearn._files.embeddings.opened import blocks_of, gather
+from dyadlearn._files.embeddings import blocks_of, gather, open_features
 from dyadlearn.exceptions import DataFileError, IdError, NotEnoughMemoryError
 from embeddings_case import ASKED, IDS, PLACES, VALUES, WRITERS, D, N
 

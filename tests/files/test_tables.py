@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dyadlearn._files.parquet import open_parquet
-from dyadlearn._files.tables import load_table, read_cells, write_columns
+from dyadlearn._files.tables import load_table, open_parquet, read_cells, write_columns
 from dyadlearn.exceptions import DataFileError, IdError
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])

@@ -9,12 +9,10 @@ from scipy import sparse
 
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.growing import column_holdout
-from dyadlearn.growing.column_ridge import ColumnRidge, by_columns, with_rows
-from dyadlearn.growing.columns import as_columns, gather, join, join_tasks
-from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing import holdout as column_holdout
+from dyadlearn.growing.columns import ColumnRidge, as_columns, by_columns, gather, join, join_tasks, with_rows
+from dyadlearn.growing.holdout import leverage_and_slack, online_holdout, online_squared_errors, side_of_rows
 from dyadlearn.growing.inverse import Eigen
-from dyadlearn.growing.leaving import leverage_and_slack, side_of_rows
 from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting

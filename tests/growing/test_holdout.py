@@ -12,8 +12,7 @@ from dyadlearn._array import row_blocks
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing import holdout
-from dyadlearn.growing.column_ridge import started
-from dyadlearn.growing.columns import seen_in
+from dyadlearn.growing.columns import seen_in, started
 from dyadlearn.growing.holdout import online_holdout, online_squared_errors
 from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge

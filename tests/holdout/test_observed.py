@@ -12,9 +12,9 @@ from dyadlearn.filters import IteratedTikhonov, Tikhonov
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout import observed as module
 from dyadlearn.holdout.observed import PairFolds, PairIntervals, PairProblem, pair_units, unit_folds
-from dyadlearn.observed.pairs import PairLabels
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.settings import Setting
+from dyadlearn.solve.observed import PairLabels
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, bordered, close, features, spectrum, two_step_pairs
 from sweeps import covering, every, lines, over

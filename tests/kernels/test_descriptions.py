@@ -15,7 +15,7 @@ from dyadlearn import Descriptions
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.kernels.descriptions import read_descriptions
-from dyadlearn.store.values import Reader, Writer
+from dyadlearn.store.container import Reader, Writer
 from sweeps import lines, over
 
 F = np.arange(15.0).reshape(5, 3)
@@ -103,7 +103,8 @@ def test_rows_that_cannot_be_taken():
         ({"a": F, "b": 3.0}, ValueError, r"X\['b'\] must have two dimensions, found none"),
         ([F, F[0]], ValueError, r"X\['2'\] must have two dimensions, found 1"),
         ({1: F}, TypeError, "names of the descriptions in X must be text, found 1"),
-        ({" ": F}, ValueError, "descriptions in X must have names, found ' '"),
+        ({"$k": F}, ValueError, r"names that do not begin with \$, found '\$k'"),
+        ({" ": F}, ValueError, "descriptions in X must have names that do not begin with \\$, found ' '"),
     )
 )
 def test_what_is_refused(tables, error, words):
@@ -207,7 +208,7 @@ def test_splitters_and_cross_validation_of_scikit_learn():
 
 @over(lines("rows", [3, 0, 2], None))
 def test_files_and_pickles_hold_it(rows):
-    given = Descriptions({"f": sparse.csr_array(F), "$k.1": Table(K, Ids(tuple("abcde")), Ids(tuple("abcde")))})
+    given = Descriptions({"f": sparse.csr_array(F), "k.1": Table(K, Ids(tuple("abcde")), Ids(tuple("abcde")))})
     given = given if rows is None else given[rows]
     writer = Writer()
     plain = writer.write(given, "side")
@@ -217,7 +218,7 @@ def test_files_and_pickles_hold_it(rows):
         assert again.row_ids == given.row_ids
         assert_array_equal(again.places, given.places)
         assert_array_equal(values(again)["f"], values(given)["f"])
-        assert_array_equal(values(again)["$k.1"], values(given)["$k.1"])
+        assert_array_equal(values(again)["k.1"], values(given)["k.1"])
 
 
 def test_a_forged_state_is_refused():

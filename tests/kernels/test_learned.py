@@ -14,7 +14,7 @@ from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, LearnedKernel, Sum, gram, gram_diagonal, repair
 from dyadlearn.kernels.learned import Description, describe, widen
-from dyadlearn.store.values import Reader, Writer
+from dyadlearn.store.container import Reader, Writer
 from sweeps import covering, every, lines, over
 
 N, N_NEW = 9, 4

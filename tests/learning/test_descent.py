@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning.descent import Descent, descend
-from dyadlearn.learning.parameters import Limits, Parameters
+from dyadlearn.learning.mixture import Limits, Parameters
+from dyadlearn.learning.stages import Descent, descend
 from learning_case import mixture
 
 RNG = np.random.default_rng(0)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn.learning.exact import ExactError, has_exact_error
-from dyadlearn.learning.folds import Labels, Tolerances
+from dyadlearn.learning.error import ExactError, Labels, Tolerances, has_exact_error
 from dyadlearn.settings import Setting
 from learning_case import dense_pairs, dense_predictions, differences, fold_error, left_out, mixture, parameters
 from problems import close

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning.folds import Tolerances
+from dyadlearn.learning.error import Tolerances
 from learning_case import dense_pairs, dense_predictions, differences, fold_error, mixture, parameters
 from problems import close
 from sweeps import covering, over

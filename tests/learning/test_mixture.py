@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning.mixture import Mixture
-from dyadlearn.learning.parameters import Limits, Parameters
+from dyadlearn.learning.mixture import Limits, Mixture, Parameters
 from learning_case import dense_kernel, differences, distance_kernel, mixture, similarity
 from problems import close
 

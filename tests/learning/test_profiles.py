@@ -6,12 +6,9 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.learning import stages
-from dyadlearn.learning.descent import Descent
-from dyadlearn.learning.folds import Labels
-from dyadlearn.learning.mixture import Mixture
-from dyadlearn.learning.parameters import Parameters
-from dyadlearn.learning.profiles import DIVISIBLE, PROFILES, profile_kernels
-from dyadlearn.learning.stages import learn_in_stages
+from dyadlearn.learning.error import Labels
+from dyadlearn.learning.mixture import DIVISIBLE, PROFILES, Mixture, Parameters, profile_kernels
+from dyadlearn.learning.stages import Descent, learn_in_stages
 from learning_case import distance_kernel
 from problems import close
 from sweeps import every, over

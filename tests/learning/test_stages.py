@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning import candidates, stages
-from dyadlearn.learning.descent import Descent
-from dyadlearn.learning.exact import ExactError
-from dyadlearn.learning.folds import FoldError, Labels
-from dyadlearn.learning.mixture import Mixture
-from dyadlearn.learning.parameters import Parameters
-from dyadlearn.learning.stages import learn_at_once, learn_in_stages
+from dyadlearn.learning import stages
+from dyadlearn.learning import stages as candidates
+from dyadlearn.learning.error import ExactError, FoldError, Labels
+from dyadlearn.learning.mixture import Mixture, Parameters
+from dyadlearn.learning.stages import Descent, learn_at_once, learn_in_stages
 from dyadlearn.settings import Setting
 from learning_case import distance_kernel, similarity
 from sweeps import lines, over

@@ -12,7 +12,8 @@ from sklearn.metrics import get_scorer, make_scorer
 
 from dyadlearn import IndependentTaskRidgeCV, TwoStepRidge, TwoStepRidgeCV, evaluate, landscape, load, save
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.metrics import borrowed, scorer
+from dyadlearn.metrics import scorer
+from dyadlearn.metrics import scorers as borrowed
 from dyadlearn.metrics.cells import METRICS
 from sweeps import covering, lines, over
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dyadlearn.metrics.choice import as_good, best_point
+from dyadlearn.metrics.cells import as_good, best_point
 from sweeps import lines, over
 
 NAN = float("nan")

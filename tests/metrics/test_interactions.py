@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidgeCV, TwoStepRidgeCV, bootstrap_interval, landscape
 from dyadlearn.exceptions import GridEdgeWarning
-from dyadlearn.metrics import ic_index, interactions, scorer
+from dyadlearn.metrics import ic_index, scorer
+from dyadlearn.metrics import top as interactions
 from sweeps import covering, every, over
 
 SHAPES = [(2, 2), (2, 9), (7, 5), (5, 8), (12, 3)]

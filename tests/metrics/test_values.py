@@ -12,8 +12,9 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from dyadlearn import metrics
-from dyadlearn.metrics import cells, concordance, concordance_index, roc_auc, scorer, scorer_names
-from dyadlearn.metrics.concordance import ConcordanceIndex
+from dyadlearn.metrics import cells, concordance_index, roc_auc, scorer, scorer_names
+from dyadlearn.metrics import ranks as concordance
+from dyadlearn.metrics.ranks import ConcordanceIndex
 from dyadlearn.settings import Setting
 from sweeps import covering, over
 

@@ -362,7 +362,7 @@ class TestMemory:
     def test_too_many_features_are_told_before_any_work(self):
         X = sparse.csr_array((2, 5_000_000))
         with pytest.raises(
-            NotEnoughMemoryError, match="statistics of 5000000 features .* feature_map such as Canonical"
+            NotEnoughMemoryError, match="statistics of 5000000 features .* feature_map such as Landmarks"
         ):
             OnlineTwoStepRidge().fit(X, np.ones((2, 1)))
 

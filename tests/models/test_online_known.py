@@ -12,7 +12,7 @@ from scipy import sparse
 from dyadlearn import OnlineTwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError, PrecisionWarning
-from dyadlearn.growing.kept import Batch, Kept
+from dyadlearn.growing.knowledge import Batch, Kept
 from sweeps import covering, every, lines, over
 
 M, P, Q, R = 20, 4, 6, 3

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import rbf_kernel
 
+from dyadlearn.pairing.certainty import Novelty
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.novelty import Novelty
 from dyadlearn.spectrum import Spectrum
 
 

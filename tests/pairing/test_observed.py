@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
-from dyadlearn.holes.complete import complete
-from dyadlearn.pairing import observed
+from dyadlearn.pairing import base as observed
+from dyadlearn.solve.missing import complete
 
 RNG = np.random.default_rng(0)
 M, Q = 19, 13

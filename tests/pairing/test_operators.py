@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import problems as grids
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.holes.operators import common_floor, interpolation_floor
 from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.solve.operators import common_floor, interpolation_floor
 from dyadlearn.spectrum import Spectrum
 from problems import MODELS
 from sweeps import covering, every, lines, over

@@ -15,9 +15,9 @@ from dyadlearn import _memory
 from dyadlearn._array import namespace
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.pairing import PairKernel, expansion
-from dyadlearn.pairing import process as module
+from dyadlearn.pairing import certainty as module
+from dyadlearn.pairing.certainty import Process
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
 from problems import KINDS, features
 from sweeps import covering, over

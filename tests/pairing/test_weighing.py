@@ -15,10 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn._array import to_numpy
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
-from dyadlearn.holes import complete as completing
-from dyadlearn.holes.columns import complete_columns, weigh_column
-from dyadlearn.pairing import weighing
+from dyadlearn.pairing import expansion as weighing
 from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.solve import missing as completing
+from dyadlearn.solve.columns import complete_columns, weigh_column
 from problems import ALL_MODELS, KINDS, RIDGE, features, holes, pattern, spectrum
 from sweeps import covering, lines, over
 

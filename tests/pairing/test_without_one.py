@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from dyadlearn.holdout import Problem
 from dyadlearn.holdout.refit import refit
 from dyadlearn.pairing import PairKernel
+from dyadlearn.pairing.constant import without_each
 from dyadlearn.pairing.new_both import new_both
-from dyadlearn.pairing.without_one import without_each
 from dyadlearn.spectrum import Spectrum
 
 array_api_strict = pytest.importorskip("array_api_strict")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn._words import power
-from dyadlearn.report.drawing import Chart, linear_axis, path, power_axis
+from dyadlearn._text import power
+from dyadlearn.report.figures import Chart, linear_axis, path, power_axis
 
 
 @pytest.mark.parametrize(

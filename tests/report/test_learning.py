@@ -7,9 +7,8 @@ import re
 import pytest
 
 from dyadlearn import LearnedKernelRidge, TwoStepRidge
-from dyadlearn._printing import number
-from dyadlearn.report.page import render
-from dyadlearn.report.tables import learned_kernels
+from dyadlearn._text import number
+from dyadlearn.report.page import learned_kernels, render
 from dyadlearn.views.summary import summary_of
 
 

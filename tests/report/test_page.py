@@ -13,8 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
-from dyadlearn._printing import number
-from dyadlearn._words import power
+from dyadlearn._text import number, power
 from dyadlearn.report import figures
 from dyadlearn.report.page import render
 from dyadlearn.views.landscape import landscape_of_scores, loss_levels

@@ -10,10 +10,10 @@ import zlib
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from dyadlearn._printing import number
 from dyadlearn._tables import Table
+from dyadlearn._text import number
 from dyadlearn.report import figures
-from dyadlearn.report.drawing import png
+from dyadlearn.report.figures import png
 from dyadlearn.views.grid import grid_of_labels
 
 

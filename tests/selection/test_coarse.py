@@ -12,14 +12,14 @@ from dyadlearn.datasets import make_dyads
 from dyadlearn.exceptions import SearchStoppedWarning
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds
-from dyadlearn.metrics.choice import best_point
+from dyadlearn.metrics.cells import best_point
 from dyadlearn.report.page import render
-from dyadlearn.selection import coarse
-from dyadlearn.selection.coarse import coarse_to_fine
+from dyadlearn.selection import landscape as coarse
 from dyadlearn.selection.evaluate import model_holdout
+from dyadlearn.selection.landscape import coarse_to_fine
 from dyadlearn.settings import Setting
-from dyadlearn.views.curves import holdout_of_model
 from dyadlearn.views.evaluation import Evaluation
+from dyadlearn.views.grid import holdout_of_model
 from dyadlearn.views.landscape import landscape_of_search
 from dyadlearn.views.summary import summary_of
 

@@ -16,7 +16,7 @@ from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff
 from dyadlearn.holdout import holdout
 from dyadlearn.metrics import scorer
-from dyadlearn.pairing.sweep import TwoStepSweep
+from dyadlearn.pairing.two_step import TwoStepSweep
 from dyadlearn.spectrum import Spectrum
 from problems import gram, posed
 from problems import problem as problem_of

@@ -22,9 +22,9 @@ from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, repair, tanimoto
 from dyadlearn.kernels.learned import describe
 from dyadlearn.learning import stages as learning_stages
-from dyadlearn.learning.folds import FoldError
-from dyadlearn.learning.profiles import PROFILES
-from dyadlearn.selection.mixing import final_kernel
+from dyadlearn.learning.error import FoldError
+from dyadlearn.learning.mixture import PROFILES
+from dyadlearn.selection.learned import final_kernel
 from sweeps import covering, every, lines, over
 
 FAST = {"n_steps": 4}

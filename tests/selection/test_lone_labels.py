@@ -24,7 +24,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.metrics import mean_squared_error
-from dyadlearn.views.curves import holdout_of_model
+from dyadlearn.views.grid import holdout_of_model
 from dyadlearn.views.summary import summary_of
 from sweeps import every, over
 

@@ -26,13 +26,12 @@ from dyadlearn import (
     landscape,
 )
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.holdout.baselines import BASELINES, baselines
-from dyadlearn.holdout.pair_baselines import pair_baselines
+from dyadlearn.holdout.baselines import BASELINES, baselines, pair_baselines
 from dyadlearn.holdout.units import Units
 from dyadlearn.metrics import scorer_names
-from dyadlearn.observed.pairs import PairLabels
-from dyadlearn.selection.observed import pair_score
+from dyadlearn.selection.evaluate import pair_score
 from dyadlearn.settings import Setting
+from dyadlearn.solve.observed import PairLabels
 from listed import BINARY, COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
 from sweeps import covering, lines, over
 

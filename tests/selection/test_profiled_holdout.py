@@ -9,9 +9,7 @@ from tests.sweeps import lines, over
 from dyadlearn import LearnedKernelRidge, evaluate, landscape, load, save
 from dyadlearn.holdout import holdout
 from dyadlearn.kernels import Descriptions
-from dyadlearn.learning.mixture import Mixture
-from dyadlearn.learning.parameters import Parameters
-from dyadlearn.learning.profiles import profile_kernels
+from dyadlearn.learning.mixture import Mixture, Parameters, profile_kernels
 from dyadlearn.settings import Setting
 
 M, Q = 12, 8

@@ -43,7 +43,7 @@ class Forgery:
 
     def content(self) -> bytes:
         """Return a file with a checksum that matches."""
-        metadata = {"format": "dyadlearn", "version": "4", "checksum": "0" * 64, "header": json.dumps(self.header)}
+        metadata = {"format": "dyadlearn", "version": "5", "checksum": "0" * 64, "header": json.dumps(self.header)}
         head = json.dumps({"__metadata__": metadata, **self.tables}, separators=(",", ":")).encode()
         unsigned = len(head).to_bytes(8, "little") + head + self.body
         return unsigned.replace(b"0" * 64, hashlib.sha256(unsigned).hexdigest().encode(), 1)
@@ -171,8 +171,8 @@ def test_an_online_model_has_the_maps_that_its_parameters_name(tmp_path):
 
 
 def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path):
-    monkeypatch.setattr("dyadlearn.models._training.prefers_pairs", lambda *_, **__: True)
-    monkeypatch.setattr("dyadlearn.pairing.observed.is_quicker_by_pairs", lambda *_: True)
+    monkeypatch.setattr("dyadlearn.models._observed.prefers_pairs", lambda *_, **__: True)
+    monkeypatch.setattr("dyadlearn.pairing.base.is_quicker_by_pairs", lambda *_: True)
     pairs, path = sparse.coo_array(np.where(Y > 0, Y, 0.0)), tmp_path / "forged.dyad"
     weights = sparse.coo_array((np.arange(1.0, pairs.nnz + 1), pairs.coords), shape=pairs.shape)
     for labels, given, name, shape in (

@@ -34,7 +34,7 @@ from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.kernels import Sum
 from dyadlearn.metrics import scorer
-from dyadlearn.store.values import _CODECS
+from dyadlearn.store.container import _CODECS
 
 pd = pytest.importorskip("pandas")
 

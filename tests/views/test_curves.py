@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, precision_recall_curve, roc
 
 from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting
-from dyadlearn.views.curves import points_of, some_of
+from dyadlearn.views.grid import points_of, some_of
 
 
 def cells(shape, seed=0, missing=0.2):

@@ -8,9 +8,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import LearnedKernelRidge, TwoStepRidge
 from dyadlearn.sides import SideNames
-from dyadlearn.views.spectra import spectra_of_model
-from dyadlearn.views.summary import summary_of
-from dyadlearn.views.weights import SideWeights, Weights, percent, weights_of_model
+from dyadlearn.views.summary import SideWeights, Weights, percent, spectra_of_model, summary_of, weights_of_model
 
 NAMES = SideNames("drug", "protein")
 

@@ -21,8 +21,6 @@ from typing import BinaryIO
 
 from dyadlearn.exceptions import FileChangedError
 
-__all__ = ["Written", "check_place", "is_at", "lock", "noting_files", "replacing"]
-
 # Files are held for the moment of a replacement; who holds one for longer is no writer of ours, and is not waited for.
 _PATIENCE = 10.0
 

@@ -24,25 +24,6 @@ from scipy import sparse
 from dyadlearn._memory import available_memory, check_memory
 from dyadlearn.exceptions import DataFileError
 
-__all__ = [
-    "UNPACKED_LIMIT",
-    "check_decoded",
-    "check_file",
-    "check_places",
-    "check_unpacked",
-    "imported",
-    "is_gzipped",
-    "make_sparse",
-    "parse_number",
-    "parse_row",
-    "read_arrays",
-    "read_header",
-    "read_member",
-    "read_text",
-    "reading",
-    "stream",
-]
-
 #: The most bytes that a packed file may unpack to, and that a line of one may have, where a quarter of the free memory
 #: is not less. A file that is not packed may have any size.
 UNPACKED_LIMIT = 2**32

@@ -8,19 +8,12 @@ from typing import Annotated
 import typer
 
 from dyadlearn import __version__
-from dyadlearn.cli import (
-    compare,
-    datasets,
-    demo,
-    evaluate,
-    explain,
-    fitting,
-    inspect,
-    permute,
-    predict,
-    screen_recommend,
-    update,
-)
+from dyadlearn.cli import answers as explain
+from dyadlearn.cli import answers as screen_recommend
+from dyadlearn.cli import demo, evaluate, fitting, inspect, predict, update
+from dyadlearn.cli import demo as datasets
+from dyadlearn.cli import evaluate as compare
+from dyadlearn.cli import evaluate as permute
 from dyadlearn.cli.options import Command, taking_options
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 

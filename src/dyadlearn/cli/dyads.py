@@ -30,17 +30,13 @@ from dyadlearn._files.tables import (
     suffix_of,
 )
 from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
-from dyadlearn.cli.entities import Entities, Source, open_source, training_side
-from dyadlearn.cli.files import Files
+from dyadlearn.cli.entities import Entities, Files, Source, open_source, training_side
 from dyadlearn.cli.options import LabelOptions, Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import averaged_pairs
 from dyadlearn.models._observed import is_large
-from dyadlearn.observed.pairs import PairLabels
-
-__all__ = ["Dyads", "read_dyads", "read_groups", "read_labels", "shape_of"]
-
+from dyadlearn.solve.observed import PairLabels
 
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")

@@ -8,23 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
+from dyadlearn import compare as compared
 from dyadlearn import evaluate as evaluated
-from dyadlearn import verify_holdout
-from dyadlearn._words import joined
+from dyadlearn import permutation_test, verify_holdout
+from dyadlearn._text import joined, make_table, number
 from dyadlearn.cli import dyads, options
-from dyadlearn.cli.files import Files
-from dyadlearn.cli.models import check_model, fitted, load_model
+from dyadlearn.cli.entities import Files
+from dyadlearn.cli.models import Loaded, ModelFile, check_model, fitted, load_model
 from dyadlearn.cli.options import Sides, check_beside, given_options, settings_of, sides_of
-from dyadlearn.cli.terminal import Terminal, make_table, number
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.fitted import known_settings, labelled_model
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.evaluate import scoring_of
-from dyadlearn.selection.scores import HEADINGS, before, beside
+from dyadlearn.selection.evaluate import HEADINGS, before, beside, scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
-
-__all__ = ["evaluate"]
 
 
 def evaluate(
@@ -186,3 +184,128 @@ def _verify(model: Any, rows: list[dict[str, Any]], cells: int, terminal: Termin
         if is_complete:
             with terminal.working(f"Setting {row['setting']}: refitting"):
                 row["difference"] = verify_holdout(model, row["setting"], n_cells=cells, random_state=0)
+
+
+_FIGURES = ("setting", "permuted", "scoring", "method", "score", "null_mean", "null_deviation", "null", "p_value")
+
+
+def permute(
+    source: ModelFile,
+    *,
+    setting: Annotated[
+        str | None,
+        typer.Option(
+            help="What predictions do without: A, B, C or D; by default what the model was tuned for, else B."
+        ),
+    ] = None,
+    permuted: Annotated[
+        str | None, typer.Option("--permute", help="instances, tasks or both; by default what is new in the setting.")
+    ] = None,
+    permutations: Annotated[int, typer.Option("-n", "--permutations", min=1, help="How many permutations.")] = 999,
+    scoring: options.OwnScoring = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the permutations.")] = 0,
+    terminal: Terminal,
+) -> None:
+    """Test whether a model predicts better than it would if its labels belonged to other instances or tasks.
+
+    A model that was tuned is tuned again for every permutation, which takes as long as tuning did each time: try a
+    few by -n first. p is how often permuted labels do as well, the labels themselves counted in.
+
+    For example:
+
+        dyadlearn permute model.dyad --setting B
+
+        dyadlearn permute model.dyad --setting D -n 99 --json
+    """
+    loaded = source.load()
+    found = permutation_test(
+        loaded.model,
+        setting or str(getattr(loaded.model, "holdout_setting_", "B")),
+        permute=loaded.role(permuted, "--permute", ("instances", "tasks"), "both"),
+        n_permutations=permutations,
+        scoring=scoring or loaded.origin.get("scoring"),
+        random_state=seed,
+        progress=terminal.progress,
+    )
+    null = f"{number(found.null_mean)} ± {number(found.null_deviation)}"
+    words = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(found.permuted, found.permuted)
+    line = [found.setting, words, number(found.score), null, number(found.p_value)]
+    title = f"{len(found)} permutations of {words} ({found.method})"
+    table = make_table(["setting", "permuted", found.scoring, "null", "p"], [line], left=2)
+    terminal.result({name: getattr(found, name) for name in _FIGURES}, title, table)
+
+
+def compare(
+    models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="Model files, fitted on the same labels.")],
+    *,
+    setting: Annotated[
+        str | None,
+        typer.Option(help="What predictions do without: A, B, C or D; by default what all were tuned for."),
+    ] = None,
+    scoring: options.OwnScoring = None,
+    resamples: Annotated[int, typer.Option(min=10, help="How often instances and tasks are drawn again.")] = 1000,
+    level: Annotated[float, typer.Option(help="Of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Of the draws.")] = 0,
+    sides: options.Sides = None,
+    target: options.TableOutput,
+    terminal: Terminal,
+) -> None:
+    """Tell whether one model is really better than another, on the same held-out labels.
+
+    Differences have intervals that hold together, from drawing instances and tasks again.
+
+    For example:
+
+        dyadlearn compare two_step.dyad kronecker.dyad
+
+        dyadlearn compare two_step.dyad kronecker.dyad --setting B
+
+        dyadlearn compare a.dyad b.dyad c.dyad --setting D --scoring average_precision --json
+    """
+    loaded = {name: load_model(path).named(sides) for name, path in _names(models).items()}
+    given: dict[str, Any] = {"scoring": scoring, "n_resamples": resamples, "level": level, "random_state": seed}
+    with terminal.working("Hold-out and resamples"):
+        found = compared(
+            {name: each.model for name, each in loaded.items()},
+            setting or _tuned_for(loaded),
+            sides=next(iter(loaded.values())).sides,
+            **given,
+        )
+    for note in found.notes:
+        terminal.note(note)
+    same = ("setting", "scoring", "level", "scores", "best_shares", "methods", "verdict")
+    figures = {
+        **{name: getattr(found, name) for name in same},
+        "differences": [vars(each) for each in found.differences],
+        "cells": found.n_cells,
+        "resamples": found.n_resamples,
+        "undefined": found.n_undefined,
+    }
+    title = (
+        f"Setting {found.setting}, {found.n_cells} labels; {100 * found.level:g} % intervals from drawing "
+        f"{found.drawn} again, {found.n_resamples} times"
+    )
+    columns = found.columns()
+    headings = [name if name == found.scoring else name.replace("_", " ") for name in columns]
+    terminal.table(columns, figures, title=title, output=target.output, headings=headings, verdict=found.verdict)
+
+
+def _tuned_for(loaded: dict[str, Loaded]) -> str:
+    """Return the one setting that all models were tuned for."""
+    settings = {name: getattr(each.model, "holdout_setting_", None) for name, each in loaded.items()}
+    own = set(settings.values())
+    if len(own) == 1 and None not in own:
+        return str(own.pop())
+    said = ", ".join(f"{name!r} for {setting or 'none'}" for name, setting in settings.items())
+    raise ValueError(
+        f"The models were not tuned for one and the same setting ({said}): say which is meant by --setting."
+    )
+
+
+def _names(paths: list[Path]) -> dict[str, Path]:
+    """Return what models are called: their files without endings, or whole paths where these are not enough."""
+    for path in paths:
+        if paths.count(path) > 1:
+            raise ValueError(f"{path} stands there twice: name different model files.")
+    short = [path.stem for path in paths]
+    return {stem if short.count(stem) == 1 else str(path): path for stem, path in zip(short, paths, strict=True)}

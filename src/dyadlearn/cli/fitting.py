@@ -10,20 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from dyadlearn import LearnedKernelRidge
+from dyadlearn._text import make_list, number
 from dyadlearn.cli import options
 from dyadlearn.cli.dyads import Dyads, read_dyads, read_groups
-from dyadlearn.cli.entities import in_words
-from dyadlearn.cli.files import Files
+from dyadlearn.cli.entities import Files, in_words
 from dyadlearn.cli.models import Loaded, check_model, check_online, fitted, learned, save_model, searched
-from dyadlearn.cli.terminal import Terminal, make_list, number
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.selection.baselines import in_words as baseline_in_words
-from dyadlearn.selection.baselines import nothing_learnt
+from dyadlearn.selection.evaluate import in_words as baseline_in_words
+from dyadlearn.selection.evaluate import nothing_learnt
 from dyadlearn.settings import as_setting
 from dyadlearn.sides import side_names
-from dyadlearn.views.weights import weights_of_model
-
-__all__ = ["learn", "tune"]
+from dyadlearn.views.summary import weights_of_model
 
 # What is kept of the figures in a model file.
 _ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "score")

@@ -10,16 +10,15 @@ import typer
 
 from dyadlearn._files.tables import id_text, writing
 from dyadlearn._tables import shown
+from dyadlearn._text import make_list, number
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import in_words
 from dyadlearn.cli.models import Loaded, ModelFile
-from dyadlearn.cli.terminal import Terminal, make_list, number
+from dyadlearn.cli.terminal import Terminal
 from dyadlearn.holdout.baselines import BASELINES
-from dyadlearn.selection.baselines import in_words as baseline_in_words
+from dyadlearn.selection.evaluate import in_words as baseline_in_words
 from dyadlearn.views.grid import grid_of_model
-from dyadlearn.views.weights import weights_of_model
-
-__all__ = ["inspect", "report"]
+from dyadlearn.views.summary import weights_of_model
 
 # What has a line of its own for people.
 _IN_WORDS = ("weights", "exponents", "shares", "stage_errors")

@@ -24,8 +24,7 @@ from dyadlearn import (
 from dyadlearn._files.tables import id_text, text_ids, writing
 from dyadlearn._tables import Ids, Table
 from dyadlearn.cli.dyads import Dyads
-from dyadlearn.cli.entities import Recipe, Recipes, in_words, new_side, recipes_from_state, recipes_state
-from dyadlearn.cli.files import Files
+from dyadlearn.cli.entities import Files, Recipe, Recipes, in_words, new_side, recipes_from_state, recipes_state
 from dyadlearn.cli.options import MODELS, ModelArgument, Sides, check_has_tasks, given_options, sides_of
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.fitted import is_network
@@ -35,18 +34,6 @@ from dyadlearn.metrics import scorer
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
-
-__all__ = [
-    "Loaded",
-    "ModelFile",
-    "check_model",
-    "check_online",
-    "fitted",
-    "learned",
-    "load_model",
-    "save_model",
-    "searched",
-]
 
 # As they are fitted with a given regularisation and as they choose it, which an online model leaves to its equal.
 _CLASSES: dict[str, tuple[Any, Any]] = {

@@ -23,31 +23,6 @@ from dyadlearn._files.tables import TABLES, suffix_of
 from dyadlearn.metrics import scorer_names
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = [
-    "MODELS",
-    "SCORES",
-    "Command",
-    "Force",
-    "Intercept",
-    "LabelOptions",
-    "ModelArgument",
-    "Reading",
-    "Sides",
-    "SmilesOfInstances",
-    "SmilesOfTasks",
-    "TableOutput",
-    "alphas_of",
-    "check_beside",
-    "check_has_tasks",
-    "check_target",
-    "given_options",
-    "parse_options",
-    "parse_values",
-    "settings_of",
-    "sides_of",
-    "taking_options",
-]
-
 MODELS = ("two-step", "kronecker", "independent", "online")
 #: What --scoring takes, in words; 10 stands for any number.
 SCORES = (

@@ -24,8 +24,6 @@ from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.models._observed import is_large
 from dyadlearn.settings import Setting
 
-__all__ = ["predict"]
-
 _Side = Table | Descriptions | None
 
 

@@ -26,22 +26,9 @@ from typer.core import TyperGroup
 
 from dyadlearn._files.atomic import Written, noting_files
 from dyadlearn._files.tables import write_columns
-from dyadlearn._printing import make_list, make_table, number, printable
 from dyadlearn._progress import Progress
+from dyadlearn._text import make_table, number, printable
 from dyadlearn.exceptions import FileChangedError, ModelFileError
-
-__all__ = [
-    "INTERRUPTED",
-    "NOTHING_WRITTEN",
-    "Commands",
-    "Terminal",
-    "as_rows",
-    "column_table",
-    "make_list",
-    "make_table",
-    "number",
-    "spoken",
-]
 
 # Arguments of the library that the command line has as options; not where they are part of a path or of an id.
 _ARGUMENTS = re.compile(

@@ -19,8 +19,6 @@ from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.knowledge import KNOWN
 
-__all__ = ["update"]
-
 
 def update(
     model: ModelArgument,

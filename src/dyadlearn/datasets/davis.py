@@ -10,8 +10,8 @@ from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Table
-from dyadlearn.datasets._home import DataFolder, resolve_home
-from dyadlearn.datasets._read import (
+from dyadlearn.datasets._home import (
+    DataFolder,
     both_ids,
     check_shape,
     describe,
@@ -21,10 +21,9 @@ from dyadlearn.datasets._read import (
     read_numbers,
     read_similarities,
     read_texts,
+    resolve_home,
 )
 from dyadlearn.kernels import normalize
-
-__all__ = ["fetch_davis"]
 
 #: Where the publisher of the similarities keeps the files.
 ADDRESS = "http://staff.cs.utu.fi/~aatapa/data/DrugTarget/"

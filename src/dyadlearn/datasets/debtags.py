@@ -11,9 +11,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from dyadlearn._tables import Ids, Table
-from dyadlearn.datasets._read import as_given, describe
-
-__all__ = ["debtags_kernels", "load_debtags"]
+from dyadlearn.datasets._home import as_given, describe
 
 
 def load_debtags(*, as_frame: bool = False) -> Bunch:

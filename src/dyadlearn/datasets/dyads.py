@@ -15,8 +15,6 @@ from dyadlearn._checks import check_choice, check_count
 from dyadlearn.kernels.gram import gram
 from dyadlearn.kernels.repair import rank_threshold, repaired_values, symmetrized
 
-__all__ = ["make_dyads"]
-
 # A factor is spanned by this many centres, and its scale is measured on this many further rows. Both are
 # drawn with the function, so that the truth does not depend on the size of the sample.
 _N_CENTRES = 50

@@ -9,10 +9,7 @@ from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import make_ids
-from dyadlearn.datasets._home import DataFolder, resolve_home
-from dyadlearn.datasets._read import NAMES, NUMBERS, check_shape, describe, load_npz
-
-__all__ = ["load_hummingbird"]
+from dyadlearn.datasets._home import NAMES, NUMBERS, DataFolder, check_shape, describe, load_npz, resolve_home
 
 FOLDER = "hummingbird_plant"
 

@@ -10,10 +10,10 @@ from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table, make_ids
-from dyadlearn.datasets._home import DataFolder, resolve_home
-from dyadlearn.datasets._read import (
+from dyadlearn.datasets._home import (
     NAMES,
     NUMBERS,
+    DataFolder,
     both_ids,
     check_shape,
     describe,
@@ -22,12 +22,11 @@ from dyadlearn.datasets._read import (
     read_ids,
     read_numbers,
     read_texts,
+    resolve_home,
 )
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import tanimoto
 from dyadlearn.kernels.chemistry import MorganFingerprints
-
-__all__ = ["fetch_kiba"]
 
 #: Where the filtered scores are passed on with ids and sequences.
 ADDRESS = "https://raw.githubusercontent.com/hkmztrk/DeepDTA/master/data/kiba/"

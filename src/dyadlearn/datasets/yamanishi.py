@@ -8,11 +8,17 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
-from dyadlearn.datasets._home import DataFolder, resolve_home
-from dyadlearn.datasets._read import both_ids, describe, drug_target_bunch, read_grid, read_similarities, read_texts
+from dyadlearn.datasets._home import (
+    DataFolder,
+    both_ids,
+    describe,
+    drug_target_bunch,
+    read_grid,
+    read_similarities,
+    read_texts,
+    resolve_home,
+)
 from dyadlearn.exceptions import DataFileError
-
-__all__ = ["fetch_yamanishi"]
 
 #: Where the publisher keeps the files.
 ADDRESS = "http://web.kuicr.kyoto-u.ac.jp/supp/yoshi/drugtarget/"

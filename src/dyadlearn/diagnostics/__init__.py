@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dyadlearn.diagnostics.calibration import Calibration, SettingCalibration, calibrate
+from dyadlearn.diagnostics.calibration import Calibration, Reliability, SettingCalibration, calibrate
 from dyadlearn.diagnostics.comparing import Comparison, Difference, compare
 from dyadlearn.diagnostics.explaining import Contribution, Contributions, Explanation, explain
+from dyadlearn.diagnostics.known import Screening, screen
 from dyadlearn.diagnostics.permutation import PermutationTest, permutation_test
 from dyadlearn.diagnostics.recommending import RecommendationLists, Recommendations, TopPairs, recommend, top_pairs
-from dyadlearn.diagnostics.reliability import Reliability
-from dyadlearn.diagnostics.screening import Screening, screen
 
 __all__ = [
     "Calibration",

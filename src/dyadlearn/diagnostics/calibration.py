@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -12,21 +12,266 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
-from dyadlearn.diagnostics.fitted import ids_of, is_network, known_settings, labelled_model
-from dyadlearn.diagnostics.monotone import MAPS, Sigmoid, Steps
-from dyadlearn.diagnostics.reliability import Reliability, reliability
-from dyadlearn.diagnostics.results import Tabled
+from dyadlearn.diagnostics.fitted import Tabled, ids_of, is_network, known_settings, labelled_model
 from dyadlearn.holdout import Units
-from dyadlearn.holdout.lone import scored_labels
+from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import distinct_labels
-from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._base import PairwiseRidge, training_places
 from dyadlearn.models._inputs import among
-from dyadlearn.models._intervals import training_places
-from dyadlearn.selection.baselines import baseline_scores
-from dyadlearn.selection.evaluate import HeldOut, model_holdout
+from dyadlearn.selection.evaluate import HeldOut, baseline_scores, model_holdout
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Calibration", "SettingCalibration", "calibrate", "settings_of"]
+# Newton's method doubles its digits in each step; the first ones are short where the two values are far apart.
+_MOST_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    r"""The probability :math:`p(f) = 1 / (1 + e^{-(af + b)})` of a score f.
+
+    Attributes
+    ----------
+    slope, intercept : float
+        a, which is at least 0, and b.
+    """
+
+    slope: float
+    intercept: float
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability of each score, NaN of NaN."""
+        from scipy.special import expit
+
+        return np.asarray(expit(self.slope * np.asarray(scores, dtype=np.float64) + self.intercept))
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """A map of straight pieces between thresholds, and constant beyond both ends.
+
+    Attributes
+    ----------
+    thresholds, values : arrays of shape (n,)
+        Scores in ascending order, and their probabilities, which never fall.
+    """
+
+    thresholds: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        """Return the probability of each score, NaN of NaN."""
+        return np.asarray(np.interp(np.asarray(scores, dtype=np.float64), self.thresholds, self.values))
+
+
+def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
+    r"""Fit a sigmoid by Platt's method: the likelihood of targets that are a little less sure than the labels are.
+
+    With :math:`N^+` positive and :math:`N^-` negative cells the targets are :math:`(N^+ + 1)/(N^+ + 2)` and
+    :math:`1/(N^- + 2)`, so that a and b are finite even where the scores tell all labels apart, and there is an answer
+    even without a positive cell.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+    positive : boolean array of shape (n,)
+
+    Returns
+    -------
+    Sigmoid
+        With the slope 0 where scores do not rise with the labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.diagnostics.calibration import sigmoid
+    >>> sigmoid(np.array([0.0, 1.0, 2.0, 3.0]), np.array([False, False, True, True]))(np.array([1.5])).round(3)
+    array([0.5])
+    """
+    n_positive = int(np.count_nonzero(positive))
+    targets = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (positive.size - n_positive + 2))
+    share = float(targets.mean())
+    flat = Sigmoid(0.0, float(np.log(share) - np.log1p(-share)))
+    scores = np.asarray(scores, dtype=np.float64)
+    centre, scale = float(scores.mean()), float(scores.std())
+    if scale <= 8 * np.finfo(np.float64).eps * abs(centre):
+        return flat  # all scores are equal, but for rounding
+    z = (scores - centre) / scale
+    if z @ (targets - share) <= 0:
+        return flat  # the slope of the loss at 0 points the other way
+    slope, intercept = _fitted(z, targets, flat.intercept)
+    return Sigmoid(slope / scale, intercept - slope * centre / scale)
+
+
+def _fitted(z: np.ndarray, targets: np.ndarray, intercept: float) -> tuple[float, float]:
+    """Minimise the logistic loss of targets between 0 and 1, which has one minimum, by Newton's method."""
+    from scipy.special import expit
+
+    def loss(point: np.ndarray) -> float:
+        u = point[0] * z + point[1]
+        return float(np.logaddexp(0.0, u).sum() - targets @ u)
+
+    point = np.array([0.0, intercept])
+    now = loss(point)
+    for _ in range(_MOST_STEPS):
+        p = expit(point[0] * z + point[1])
+        error, spread = p - targets, p * (1 - p)
+        gradient = np.array([error @ z, error.sum()])
+        cross = spread @ z
+        step = np.linalg.solve(np.array([[spread @ (z * z), cross], [cross, spread.sum()]]), gradient)
+        gain, length = float(gradient @ step), 1.0
+        if gain <= 1e-10 * now:
+            # So near that the loss has no digits left to compare, and a whole step doubles those of the answer.
+            point = point - step
+            break
+        while (there := loss(point - length * step)) > now - 1e-4 * length * gain and length > 1e-6:
+            length /= 2
+        point, now = point - length * step, there
+    return float(point[0]), float(point[1])
+
+
+def isotonic(scores: np.ndarray, positive: np.ndarray) -> Steps:
+    """Fit the map that never falls and has the least squared error, whatever its form.
+
+    Parameters
+    ----------
+    scores : array of shape (n,)
+    positive : boolean array of shape (n,)
+
+    Returns
+    -------
+    Steps
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.diagnostics.calibration import isotonic
+    >>> found = isotonic(np.array([0.0, 1.0, 2.0, 3.0]), np.array([False, True, False, True]))
+    >>> found(np.array([-1.0, 1.0, 2.0, 4.0]))
+    array([0. , 0.5, 0.5, 1. ])
+    """
+    from sklearn.isotonic import IsotonicRegression
+
+    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=True)
+    fitted.fit(np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=np.float64))
+    return Steps(fitted.X_thresholds_, fitted.y_thresholds_)
+
+
+#: How a map is fitted, by name.
+MAPS: Mapping[str, Callable[[np.ndarray, np.ndarray], Sigmoid | Steps]] = {"sigmoid": sigmoid, "isotonic": isotonic}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Reliability(Tabled):
+    r"""What probabilities said and what happened, in bins of equal width that hold a cell.
+
+    Attributes
+    ----------
+    edges : array of shape (n_bins + 1,)
+        Of all bins, empty or not.
+    probability, share : arrays of shape (n,)
+        The mean of the probabilities in each bin, and the share of positive labels.
+    count : integer array of shape (n,)
+    lower, upper : arrays of shape (n,)
+        An interval for the share, at 95 %: Wilson's, for as many cells as would tell as much if they were independent.
+        Labels of one instance are alike, and so are those of one task: their deviations are added up within each
+        before they are squared. (Both directions of an edge share two nodes and are added up twice: where a network
+        counts both, intervals are rather too wide.)
+
+    Notes
+    -----
+    With :math:`u_{ij} = y_{ij} - \bar y` in a bin, its n cells count as n times
+
+    .. math:: \frac{\sum_{ij} u_{ij}^2}{\sum_i \bigl(\sum_j u_{ij}\bigr)^2 + \sum_j \bigl(\sum_i u_{ij}\bigr)^2 -
+       \sum_{ij} u_{ij}^2},
+
+    and never as more than n. A bin whose labels are all the same takes the factor of all bins together.
+    """
+
+    edges: np.ndarray
+    probability: np.ndarray
+    share: np.ndarray
+    count: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+    def __repr__(self) -> str:
+        return f"Reliability({int(self.count.sum())} cells in {len(self)} bins, error {self.error:.3g})"
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error: how far probability and share are apart, in the mean over all cells."""
+        return float(self.count @ np.abs(self.probability - self.share) / self.count.sum())
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the bins as named columns, for a data frame or a file."""
+        return {name: getattr(self, name).tolist() for name in ("probability", "share", "count", "lower", "upper")}
+
+
+def reliability(
+    probabilities: np.ndarray, positive: np.ndarray, rows: np.ndarray, columns: np.ndarray, *, n_bins: int = 10
+) -> Reliability:
+    """Compare probabilities of cells with their labels.
+
+    Parameters
+    ----------
+    probabilities : array of shape (n,)
+    positive : boolean array of shape (n,)
+    rows, columns : integer arrays of shape (n,)
+        The instance and the task of each cell. The nodes of a network have one number on either side.
+    n_bins : int, default=10
+
+    Returns
+    -------
+    Reliability
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.diagnostics.calibration import reliability
+    >>> found = reliability(np.array([0.1, 0.1, 0.9]), np.array([False, True, True]), np.arange(3), np.arange(3, 6))
+    >>> found.share, found.count
+    (array([0.5, 1. ]), array([2, 1]))
+    >>> round(found.error, 3)
+    0.3
+    """
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    # A probability on an edge belongs to the bin below, as in scikit-learn.
+    bins = np.searchsorted(edges[1:-1], probabilities)
+    count = np.bincount(bins, minlength=n_bins)
+    filled = np.flatnonzero(count)
+    n = count[filled]
+    mean, share = (np.bincount(bins, values, n_bins)[filled] / n for values in (probabilities, positive))
+    place = np.searchsorted(filled, bins)
+    independent = n * _independent(positive - share[place], place, rows, columns, len(filled))
+    return Reliability(edges, mean, share, n, *_wilson(share, independent))
+
+
+def _independent(
+    deviations: np.ndarray, bins: np.ndarray, rows: np.ndarray, columns: np.ndarray, n_bins: int
+) -> np.ndarray:
+    """Return, for each bin, which part of its cells would tell as much if they were independent."""
+    size = int(max(rows.max(), columns.max())) + 1
+    # A cell is in two sums and counts once; both ends of a loop in a network are one node, and so one sum.
+    second = np.where(rows == columns, 0.0, deviations)
+    sums = np.bincount(bins * size + rows, deviations, n_bins * size)
+    sums += np.bincount(bins * size + columns, second, n_bins * size)
+    alone = np.bincount(bins, deviations**2, n_bins)
+    together = (sums.reshape(n_bins, size) ** 2).sum(axis=1) - np.bincount(bins, second**2, n_bins)
+    total = alone.sum()
+    overall = total / max(float(together.sum()), total) if total > 0 else 1.0
+    varied = alone > 0
+    return np.where(varied, alone / np.maximum(together, np.where(varied, alone, 1.0)), overall)
+
+
+def _wilson(share: np.ndarray, n: np.ndarray, z: float = 1.959963984540054) -> tuple[np.ndarray, np.ndarray]:
+    """Return Wilson's interval for a share of n independent cells."""
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
+
 
 # Into how many parts cells are cut to score a map on those that it was not fitted on.
 _N_FOLDS = 5

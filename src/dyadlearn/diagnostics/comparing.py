@@ -22,18 +22,14 @@ import numpy as np
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
 from dyadlearn._tables import Ids, Table, read_table
-from dyadlearn.diagnostics.fitted import is_network, labelled_model, labels_of
-from dyadlearn.diagnostics.results import Tabled
+from dyadlearn.diagnostics.fitted import Tabled, is_network, labelled_model, labels_of
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.evaluate import model_holdout
-from dyadlearn.selection.nested import NestedScore
-from dyadlearn.selection.resampling import resampled_scores
+from dyadlearn.selection.nested import NestedScore, resampled_scores
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
-
-__all__ = ["Comparison", "Difference", "compare", "compared"]
 
 # Fewer resamples have no tails to speak of.
 _FEWEST = 10

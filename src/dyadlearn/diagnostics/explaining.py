@@ -12,16 +12,13 @@ from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._tables import Ids, Table, write_rows
-from dyadlearn.diagnostics.fitted import ids_at, is_network, labelled_model, labels_of
-from dyadlearn.diagnostics.results import Tabled
+from dyadlearn.diagnostics.fitted import Tabled, ids_at, is_network, labelled_model, labels_of
 from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import Tasks
-from dyadlearn.pairing.weighing import Asked
+from dyadlearn.pairing.expansion import Asked
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
-
-__all__ = ["Contribution", "Contributions", "Explanation", "explain"]
 
 _CHOSEN = "The regularisation was chosen by these labels too; the weights are those at the one that was chosen."
 _LEARNED = "The kernels were learned by these labels too; the weights are those of the kernels as they are."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
+from html import escape
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,22 +13,36 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_count
-from dyadlearn._tables import Ids, Table
+from dyadlearn._tables import Ids, Table, write_rows
+from dyadlearn._text import html_table, number, printable
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = [
-    "REMEDY",
-    "asked_of",
-    "held_out",
-    "ids_at",
-    "ids_of",
-    "is_network",
-    "known_settings",
-    "labelled_model",
-    "labels_of",
-]
+# Rows that a notebook shows of a long result.
+_SHOWN = 20
+
+
+class Tabled:
+    """Base class of results that are rows of named columns."""
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the result as named columns, for a data frame or a file."""
+        raise NotImplementedError
+
+    def frame(self) -> Any:
+        """Return `columns` as a frame of pandas or polars, whichever is installed."""
+        return write_rows(self.columns(), None)
+
+    def _repr_html_(self) -> str:
+        columns = self.columns()
+        n_rows = len(next(iter(columns.values())))
+        rows = [[number(value) for value in row] for row in islice(zip(*columns.values(), strict=True), _SHOWN)]
+        more = f"<p>{n_rows - _SHOWN:,} more rows: see frame().</p>" if n_rows > _SHOWN else ""
+        figures = [any(isinstance(value, float) for value in column) for column in columns.values()]
+        left = figures.index(True) if True in figures else len(figures)
+        return f"<p>{escape(printable(str(self)))}</p>{html_table(list(columns), rows, left)}{more}"
+
 
 # What a model that keeps no labels is refused with, unless there is something better to do.
 REMEDY = "fit TwoStepRidge on the labels"

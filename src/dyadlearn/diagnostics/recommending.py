@@ -2,31 +2,485 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import dense, is_sparse, row_blocks, to_numpy
+from dyadlearn._array import (
+    Array,
+    dense,
+    is_sparse,
+    itemsize,
+    matmul,
+    namespace,
+    order_statistic,
+    row_blocks,
+    take_rows,
+    to_numpy,
+    with_value,
+)
 from dyadlearn._checks import check_count
-from dyadlearn._tables import Ids, shown
-from dyadlearn.diagnostics.best import best_cells, best_in_rows
-from dyadlearn.diagnostics.fitted import asked_of, held_out, ids_at, ids_of, is_network, labelled_model
+from dyadlearn._tables import Ids, free_name, shown
+from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at, ids_of, is_network, labelled_model
 from dyadlearn.diagnostics.known import Sought, observed_rows, read_known, zeros_are_unobserved
-from dyadlearn.diagnostics.ranking import best_columns
-from dyadlearn.diagnostics.recommended import RecommendationLists, Recommendations, TopPairs, named_lists
 from dyadlearn.exceptions import IdError
-from dyadlearn.growing.kept import stacked
+from dyadlearn.growing.knowledge import stacked
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
+from dyadlearn.vectrick import left_first
 
-__all__ = ["RecommendationLists", "Recommendations", "TopPairs", "recommend", "top_pairs"]
+# Groups for each number that is wanted; groups of fewer than this do not pay; more numbers that reach the bound than
+# this times those wanted are too many.
+_GROUPS, _LEAST, _MOST = 8, 4, 4
+
+
+def best_in_rows(scores: Array, k: int) -> np.ndarray:
+    """Return where the k best of each row stand, best first.
+
+    Parameters
+    ----------
+    scores : array of shape (a, n)
+        NaN comes last.
+    k : int
+
+    Returns
+    -------
+    integer array of numpy of shape (a, min(k, n))
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.diagnostics.recommending import best_in_rows
+    >>> best_in_rows(np.array([[1.0, 3.0, 2.0, 3.0], [np.nan, 0.0, 0.0, 0.0]]), 2)
+    array([[1, 3],
+           [1, 2]])
+    """
+    return _best(scores, k)[0]
+
+
+def merged(
+    kept: tuple[np.ndarray, np.ndarray] | None, scores: Array, first: int, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k best of what was kept of earlier columns and of some more.
+
+    Parameters
+    ----------
+    kept : (integer array, array) of shape (a, l) each, or None
+        Where the best of the columns before stand, and their scores, best first.
+    scores : array of shape (a, n)
+        Of the columns that follow; of any library.
+    first : int
+        Where the first of these stands.
+    k : int
+
+    Returns
+    -------
+    (integer array, array) of numpy of shape (a, min(k, l + n)) each
+    """
+    places, values = _best(scores, k)
+    places = places + first
+    if kept is None:
+        return places, values
+    places, values = np.concatenate([kept[0], places], axis=1), np.concatenate([kept[1], values], axis=1)
+    best = _partitioned(values, k)
+    return np.take_along_axis(places, best, axis=1), np.take_along_axis(values, best, axis=1)
+
+
+def _best(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the k best of each row stand, and what they are: arrays of numpy."""
+    a, n = scores.shape
+    if not a or n < _LEAST * _GROUPS * k:
+        host = to_numpy(scores)
+        places = _partitioned(host, k)
+        return places, np.take_along_axis(host, places, axis=1)
+    rows, columns, values = _reaching(scores, k)
+    counts = np.bincount(rows, minlength=a)
+    easy = (counts >= k) & (counts <= _MOST * k)
+    # What reaches the bound, in the order of the columns and padded to one length.
+    few = easy[rows]
+    width = int(counts[easy].max(initial=k))
+    slots = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
+    padded = np.full((a, width), -np.inf, dtype=values.dtype)
+    where = np.zeros((a, width), dtype=np.intp)
+    padded[rows[few], slots[few]], where[rows[few], slots[few]] = values[few], columns[few]
+    order = np.argsort(-padded, axis=1, kind="stable")[:, :k]
+    places, values = np.take_along_axis(where, order, axis=1), np.take_along_axis(padded, order, axis=1)
+    hard = np.flatnonzero(~easy)
+    if hard.size:
+        host = to_numpy(take_rows(scores, hard))
+        places[hard] = _partitioned(host, k)
+        values[hard] = np.take_along_axis(host, places[hard], axis=1)
+    return places, values
+
+
+def _reaching(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, columns and values, in the order of the rows, of what may be among the k best of its row.
+
+    Of rows in which fewer than k groups hold any number nothing is returned.
+    """
+    xp = namespace(scores)
+    a, n = scores.shape
+    groups = _GROUPS * k
+    depth = n // groups
+    maxima = xp.max(xp.reshape(scores[:, : depth * groups], (a, depth, groups)), axis=1)
+    if bool(xp.any(xp.isnan(maxima))):
+        scores = xp.where(xp.isnan(scores), xp.full_like(scores, -float("inf")), scores)
+        maxima = xp.max(xp.reshape(scores[:, : depth * groups], (a, depth, groups)), axis=1)
+    bound = xp.reshape(order_statistic(maxima, groups - k), (a, 1))
+    bound = xp.where(bound > -float("inf"), bound, xp.full_like(bound, float("inf")))
+    flat = xp.nonzero(xp.reshape(scores >= bound, (-1,)))[0]
+    values = to_numpy(xp.take(xp.reshape(scores, (-1,)), flat, axis=0))
+    rows, columns = np.divmod(to_numpy(flat), n)
+    return rows, columns, values
+
+
+def _partitioned(scores: np.ndarray, k: int) -> np.ndarray:
+    """Return where the k best of each row stand, best first, by a partition of whole rows."""
+    a, n = scores.shape
+    keys = np.where(np.isnan(scores), -np.inf, scores)
+    places = np.broadcast_to(np.arange(n), (a, n))
+    if k < n:
+        edge = np.partition(keys, n - k, axis=1)[:, n - k, None]
+        chosen, level = keys > edge, keys == edge
+        room = k - chosen.sum(axis=1, keepdims=True)
+        if (level.sum(axis=1, keepdims=True) > room).any():  # equals on the edge: the first of them
+            level &= np.cumsum(level, axis=1) <= room
+        places = np.nonzero(chosen | level)[1].reshape(a, k)
+    order = np.argsort(-np.take_along_axis(keys, places, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, order, axis=1)
+
+
+def best_cells(blocks: Iterable[tuple[int, np.ndarray]], k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k best cells of a grid that comes in blocks of rows, from the first to the last.
+
+    Parameters
+    ----------
+    blocks : iterable of (int, array of shape (l, q))
+        The place of each block's first row, and its scores; cells of NaN are not named.
+    k : int
+
+    Returns
+    -------
+    rows, columns : integer arrays of shape (n,)
+        At most k cells, best first; of equal ones the first in the order of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.diagnostics.recommending import best_cells
+    >>> best_cells([(0, np.array([[1.0, np.nan]])), (1, np.array([[0.5, 4.0], [1.0, 2.0]]))], 3)
+    (array([1, 2, 0]), array([1, 1, 0]))
+    """
+    rows, columns, scores = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), None
+    for first, block in blocks:
+        # A later cell must be better than the last that is kept: equal ones stay behind.
+        wanted = ~np.isnan(block) if scores is None or len(scores) < k else block > scores[-1]
+        own, across = np.nonzero(wanted)
+        values = block[own, across]
+        best = best_in_rows(values[None, :], k)[0]
+        rows = np.concatenate([rows, own[best] + first])
+        columns = np.concatenate([columns, across[best]])
+        scores = values[best] if scores is None else np.concatenate([scores, values[best]])
+        order = np.argsort(-scores, kind="stable")[:k]
+        rows, columns, scores = rows[order], columns[order], scores[order]
+    return rows, columns
+
+
+# Bytes of one block of predictions, and of what the columns of many blocks come to, which is computed once.
+_BLOCK, _PANEL = 2**25, 2**27
+# A block has at least so many rows where the columns are many: products of fewer are slow.
+_ROWS = 256
+
+
+@dataclass(frozen=True, eq=False)
+class _Panel:
+    """Columns whose part of the predictions is at hand.
+
+    Attributes
+    ----------
+    columns : list of slice
+        Those of each block.
+    row_bytes : int
+        What a row of a block takes.
+    begun : callable
+        Returns what some rows come to before they meet columns.
+    ended : callable
+        Returns the predictions of that for the columns of a block.
+    """
+
+    columns: list[slice]
+    row_bytes: int
+    begun: Callable[[slice], Array]
+    ended: Callable[[Array, slice], Array]
+
+
+def best_columns(
+    made: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the k best of the columns stand for each row, best first, and their predictions.
+
+    Parameters
+    ----------
+    made : Expansion
+    rows : NewRows
+        The a rows to find the best for.
+    others : NewRows or None
+        The n columns; None stands for those of training.
+    k : int
+    known : sparse array of shape (a, n) or None
+        Pairs that are not to be named.
+
+    Returns
+    -------
+    (integer array, array) of shape (a, min(k, n)) each
+        NaN where there are fewer that may be named, at the end of a row.
+    """
+    found: list[tuple[np.ndarray, np.ndarray] | None] = []
+    for panel in _panels(made, rows, others):
+        blocks = list(row_blocks(rows.size, panel.row_bytes, _BLOCK))
+        found = found or [None] * len(blocks)
+        for number, here in enumerate(blocks):
+            begun = panel.begun(here)
+            for there in panel.columns:
+                scores = panel.ended(begun, there)
+                if known is not None:  # less than anything, which costs less than to look for NaN
+                    held = known[here, there].tocoo()
+                    scores = with_value(scores, held.row * held.shape[1] + held.col, -float("inf"))
+                found[number] = merged(found[number], scores, there.start, k)
+    pieces = [each for each in found if each is not None]
+    places, scores = (np.concatenate(each) for each in zip(*pieces, strict=True))
+    scores[scores == -np.inf] = np.nan
+    return places, scores
+
+
+def _panels(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[_Panel]:
+    """Return the columns in parts; all have rows of one size, and so the same blocks of rows."""
+    size, n = itemsize(made.values), made.n_tasks if others is None else others.size
+    if rows.places is not None or (others is not None and others.places is not None):
+        # Of training, and known by more than their kernel: there is a grid of them.
+        grid = made.grid(rows if rows.places is None else None, others)
+        places = np.arange(rows.size) if rows.places is None else rows.places
+        yield _Panel([slice(0, n)], n * size, lambda here: take_rows(grid, places[here]), lambda begun, there: begun)
+        return
+    if others is None:
+        yield _of_training(made, rows)
+        return
+    made = made.shared
+    left, right, middle = rows.before(made.instances), others.before(made.tasks), made.values
+    by_rows = left_first(rows.size, n, *middle.shape)
+    # What the columns come to, and what is there while they come to it.
+    most = max(1, _PANEL // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))))
+    step = min(most, max(1, _BLOCK // (size * _ROWS)))
+    step = -(-n // -(-n // step))  # blocks of one width
+    row_bytes = size * (step + max(left.width, *middle.shape) // 4)
+    for panel in row_blocks(n, 1, max(step, most // step * step)):
+        after = right.at(panel) if by_rows else matmul(right.at(panel), middle.T)
+
+        def begun(here: slice) -> Array:
+            return matmul(left.at(here), middle) if by_rows else left.at(here)
+
+        def ended(half: Array, there: slice, after: Array = after, first: int = panel.start) -> Array:
+            return matmul(half, after[there.start - first : there.stop - first, :].T)
+
+        starts = range(panel.start, panel.stop, step)
+        columns = [slice(start, min(start + step, panel.stop)) for start in starts]
+        yield _Panel(columns, row_bytes, begun, ended)
+
+
+def _of_training(made: Expansion, rows: NewRows) -> _Panel:
+    """Return the columns of training, which are as many as the coefficients bear."""
+    left, size, n = rows.before(made.instances), itemsize(made.values), made.n_tasks
+    r, s = made.values.shape
+    right = None
+    if size * r * n <= _PANEL and not left_first(rows.size, n, r, s):
+        right = made.to_training
+    begun = (lambda here: made.grid(rows.take(here), None)) if right is None else left.at
+    ended = (lambda half, _: half) if right is None else (lambda half, _: matmul(half, right))
+    width = n + max(left.width, rows.values.shape[1]) // 4
+    return _Panel([slice(0, n)], width * size, begun, ended)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendations(Tabled):
+    """The best tasks for an instance, or the best instances for a task, as `recommend` found them.
+
+    Attributes
+    ----------
+    of : str
+        What is recommended: ``"tasks"`` or ``"instances"``.
+    subject : id or position
+        The instance or task they are recommended for.
+    ids : tuple of length k
+        What is recommended, best first: ids, or positions where the labels have no ids.
+    scores, labels : arrays of shape (k,)
+        Held-out predictions, and what the labels say: NaN where they say nothing, else 0.
+    setting : str
+        What was left out for each prediction.
+    method : str
+        How the predictions were made.
+    sides : SideNames
+        What one of each side is called.
+    """
+
+    of: str
+    subject: Hashable
+    ids: tuple[Hashable, ...]
+    scores: np.ndarray
+    labels: np.ndarray
+    setting: str
+    method: str
+    sides: SideNames = field(default_factory=SideNames)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        best = ", ".join(f"{name!r} ({score:.3g})" for name, score in zip(self.ids[:3], self.scores[:3], strict=True))
+        words = _counted(len(self), self.of, self.sides)
+        return f"Recommendations({words} for {self.subject!r}: {best}{', …' if len(self) > 3 else ''})"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the recommendations as named columns, for a data frame or a file."""
+        name = self.sides.task if self.of == "tasks" else self.sides.instance
+        return {
+            free_name(name, ("score", "label")): list(self.ids),
+            "score": self.scores.tolist(),
+            "label": _labels(self.labels),
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RecommendationLists(Tabled):
+    """The best tasks for each of several instances, or the best instances for each of several tasks.
+
+    Attributes
+    ----------
+    of : str
+        What is recommended: ``"tasks"`` or ``"instances"``.
+    subjects : tuple of length a
+        What it is recommended for: ids, or positions where there are none.
+    ids : tuple of length a, of tuples
+        The list of each, best first: at most k ids, or positions where there are none.
+    scores : array of shape (a, k)
+        Predictions; NaN at the end of a list that is shorter.
+    labels : array of shape (a, k) or None
+        What the labels say: NaN where they say nothing, else 0. None where the subjects are new and have none.
+    setting : str
+        What is new about the pairs, or was left out for each prediction.
+    method : str
+        How the predictions were made.
+    sides : SideNames
+        What one of each side is called.
+    """
+
+    of: str
+    subjects: tuple[Hashable, ...]
+    ids: tuple[tuple[Hashable, ...], ...]
+    scores: np.ndarray
+    labels: np.ndarray | None
+    setting: str
+    method: str
+    sides: SideNames = field(default_factory=SideNames)
+
+    def __len__(self) -> int:
+        return len(self.subjects)
+
+    def __repr__(self) -> str:
+        subjects = _counted(len(self), "instances" if self.of == "tasks" else "tasks", self.sides)
+        words = _counted(self.scores.shape[1], self.of, self.sides)
+        return f"RecommendationLists({words} each for {subjects}, setting {self.setting})"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the lists as named columns in long form, one list below the other, for a data frame or a file."""
+        filled = np.arange(self.scores.shape[1]) < np.array([len(own) for own in self.ids])[:, None]
+        pairs = [(subject, other) for subject, own in zip(self.subjects, self.ids, strict=True) for other in own]
+        taken = ("score",) if self.labels is None else ("score", "label")
+        headings = self.sides.headings(taken)
+        headings = headings if self.of == "tasks" else headings[::-1]
+        found = {heading: [pair[place] for pair in pairs] for place, heading in enumerate(headings)}
+        found["score"] = self.scores[filled].tolist()
+        return found if self.labels is None else found | {"label": _labels(self.labels[filled])}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TopPairs(Tabled):
+    """The likeliest pairs that are not observed, as `top_pairs` found them.
+
+    Attributes
+    ----------
+    instances, tasks : tuple of length k
+        The pairs, best first: ids, or positions where the labels have no ids.
+    scores, labels : arrays of shape (k,)
+        Predictions, and what the labels say: NaN where they say nothing, else 0.
+    setting : str
+        What was left out for each prediction.
+    method : str
+        How the predictions were made.
+    sides : SideNames
+        What one of each side is called.
+    """
+
+    instances: tuple[Hashable, ...]
+    tasks: tuple[Hashable, ...]
+    scores: np.ndarray
+    labels: np.ndarray
+    setting: str
+    method: str
+    sides: SideNames = field(default_factory=SideNames)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __repr__(self) -> str:
+        best = f"({self.instances[0]!r}, {self.tasks[0]!r}), {self.scores[0]:.3g}"
+        return f"TopPairs({len(self)} in setting {self.setting}, best {best})"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the pairs as named columns, for a data frame or a file."""
+        first, second = self.sides.headings(("score", "label"))
+        return {
+            first: list(self.instances),
+            second: list(self.tasks),
+            "score": self.scores.tolist(),
+            "label": _labels(self.labels),
+        }
+
+
+def named_lists(
+    axis: int,
+    subjects: tuple[Hashable, ...],
+    ids: Ids | None,
+    places: np.ndarray,
+    scores: np.ndarray,
+    labels: np.ndarray | None,
+    setting: Setting,
+    method: str,
+    names: SideNames,
+) -> RecommendationLists:
+    """Return lists of tasks (axis 0) or instances (axis 1), each as long as it has predictions."""
+    of = ("tasks", "instances")[axis]
+    lengths = np.count_nonzero(~np.isnan(scores), axis=1)
+    longest = int(lengths.max())
+    own = tuple(ids_at(ids, row[:length]) for row, length in zip(places, lengths, strict=True))
+    labels = None if labels is None else labels[:, :longest]
+    return RecommendationLists(of, subjects, own, scores[:, :longest], labels, setting.value, method, names)
+
+
+def _counted(count: int, of: str, names: SideNames) -> str:
+    one, several = (names.task, names.tasks) if of == "tasks" else (names.instance, names.instances)
+    return f"{count:,} {several if count != 1 else one}"
+
+
+def _labels(labels: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(label) else label for label in labels.tolist()]
+
 
 # How many cells are looked at in one go.
 _CELLS = 2**22

@@ -32,13 +32,11 @@ import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
 from dyadlearn._array import Array, as_array_of, copied, dense, double, epsilon, is_foreign, largest, namespace, solve
-from dyadlearn._gram import gram_eigen, unit_noise, unit_scale
 from dyadlearn._means import centred
 from dyadlearn._state import Stored
+from dyadlearn._svd import gram_eigen, unit_noise, unit_scale
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.growing.statistics import plus_diagonal
-
-__all__ = ["SOLVERS", "Cholesky", "Eigen", "Explicit", "RidgeInverse"]
 
 SOLVERS = ("auto", "woodbury", "cholesky")
 

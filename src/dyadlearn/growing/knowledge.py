@@ -2,24 +2,262 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
-from dyadlearn._array import Array, dense, namespace, take_rows
+from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.growing.column_ridge import ColumnRidge, with_rows, with_tasks
-from dyadlearn.growing.columns import Columns, check_told_apart, seen_in, seen_together
-from dyadlearn.growing.kept import Batch, Kept, row_keys
+from dyadlearn.growing.columns import (
+    ColumnRidge,
+    Columns,
+    check_told_apart,
+    seen_in,
+    seen_together,
+    with_rows,
+    with_tasks,
+)
 from dyadlearn.growing.statistics import Statistics, has_holes, same_rows
 from dyadlearn.growing.two_step import OnlineRidge
 
-__all__ = ["KNOWN", "Knowledge", "Lesson"]
+#: The most rows in a batch: whatever changes copies the batches it is in.
+_ROWS = 2**13
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(Stored):
+    """Instances that came together, as far as they are kept.
+
+    Attributes
+    ----------
+    n_rows : int
+    ids : Ids or None
+    rows : array or sparse matrix of shape (l, p) or None
+        As they came.
+    labels : array or sparse matrix of shape (l, q) or None
+        Where `is_thin` a sparse matrix of what is observed, zeros included; else a sparse one has zeros for labels.
+    is_thin : bool
+        Whether what `labels` does not store is not observed.
+    """
+
+    n_rows: int
+    ids: Ids | None = None
+    rows: Array | None = None
+    labels: Array | None = None
+    is_thin: bool = False
+
+    _shapes: ClassVar[Mapping[str, str]] = {"ids": "n_rows", "rows": "sparse l p", "labels": "sparse l q"}
+
+    def _fits(self) -> bool:
+        parts = (self.rows, self.labels)
+        return all(part is None or part.shape[0] == self.n_rows for part in parts) and (
+            not self.is_thin or (self.labels is not None and is_sparse(self.labels))
+        )
+
+    @classmethod
+    def of(cls, ids: Ids | None, rows: Array | None, labels: Array | None, n_rows: int) -> Batch:
+        """Return a batch of copies; labels with holes are kept without these."""
+        rows, labels = (None if part is None else copied(part) for part in (rows, labels))
+        if labels is None or not has_holes(labels) or is_foreign(labels):
+            return cls(n_rows, ids, rows, labels)
+        return cls(n_rows, ids, rows, _thin(labels), True)
+
+    @cached_property
+    def place_of(self) -> dict[Hashable, int]:
+        """Where each id stands."""
+        return {} if self.ids is None else {label: place for place, label in enumerate(self.ids.labels)}
+
+    def labels_of(self, places: np.ndarray) -> Array:
+        """Return the labels of some instances; dense, NaN where not observed, if there are holes."""
+        found = take_rows(self.labels, places)
+        return _filled(found) if self.is_thin else found
+
+    def take(self, places: np.ndarray) -> Batch:
+        """Return some of the instances."""
+        ids = None if self.ids is None else self.ids.take(places.tolist())
+        rows, labels = (None if part is None else take_rows(part, places) for part in (self.rows, self.labels))
+        return Batch(len(places), ids, rows, labels, self.is_thin)
+
+    def joins(self, other: Batch) -> bool:
+        """Return whether both keep the same of their instances, in the same form, and are not too many."""
+        kinds = [
+            (part.ids is None, part.is_thin, *((each is None, is_sparse(each)) for each in (part.rows, part.labels)))
+            for part in (self, other)
+        ]
+        return kinds[0] == kinds[1] and self.n_rows + other.n_rows <= _ROWS
+
+    def joined(self, other: Batch) -> Batch:
+        """Return the instances of both."""
+        ids = None
+        if self.ids is not None and other.ids is not None:
+            ids = Ids((*self.ids.labels, *other.ids.labels), self.ids.name)
+        rows, labels = (
+            None if part is None else stacked([part, more])
+            for part, more in ((self.rows, other.rows), (self.labels, other.labels))
+        )
+        return Batch(self.n_rows + other.n_rows, ids, rows, labels, self.is_thin)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept(Stored):
+    """The instances that are kept, in the order they were learnt.
+
+    Attributes
+    ----------
+    batches : tuple of Batch
+    """
+
+    batches: tuple[Batch, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(batch.n_rows for batch in self.batches)
+
+    @property
+    def n_named(self) -> int:
+        """Number of instances that have an id."""
+        return sum(batch.n_rows for batch in self.batches if batch.ids is not None)
+
+    @property
+    def ids(self) -> Ids | None:
+        """Ids of all instances in order; None if one has none."""
+        parts = [batch.ids for batch in self.batches]
+        if not parts or any(part is None for part in parts):
+            return None
+        return Ids(tuple(label for part in parts if part is not None for label in part.labels))
+
+    @property
+    def instances(self) -> list[Array]:
+        """All instances as they came, batch by batch."""
+        return [batch.rows for batch in self.batches]
+
+    def places(self, ids: Sequence[Hashable]) -> list[tuple[int, int] | None]:
+        """Return the batch of each id and where it stands there; None for one that is not known."""
+        found: dict[Hashable, tuple[int, int]] = {}
+        for number, batch in enumerate(self.batches):
+            found |= {label: (number, batch.place_of[label]) for label in ids if label in batch.place_of}
+        return [found.get(label) for label in ids]
+
+    def equal_rows(self, rows: Array) -> list[tuple[int, int]]:
+        """Return where instances equal to these are, each another one, those that were learnt first before others."""
+        wanted: dict[bytes, list[int]] = {}
+        for position, key in enumerate(row_keys(rows)):
+            wanted.setdefault(key, []).append(position)
+        found: dict[int, tuple[int, int]] = {}
+        for number, batch in enumerate(self.batches):
+            for place, key in enumerate(row_keys(batch.rows)):
+                if wanted.get(key):
+                    found[wanted[key].pop(0)] = (number, place)
+        missing = sorted(position for positions in wanted.values() for position in positions)
+        if missing:
+            raise ValueError(
+                f"X holds {len(missing)} instance(s) that were not learnt, among them row {missing[0]}: nothing was "
+                "forgotten."
+            )
+        return [found[position] for position in range(len(found))]
+
+    def taken(self, places: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
+        """Return instances (n, p) and their labels (n, q), dense with NaN if there are holes, by where they are."""
+        numbers, inside = (np.array(part, dtype=np.intp) for part in zip(*places, strict=True))
+        rows, labels, order = [], [], []
+        for number in np.unique(numbers):
+            which = np.flatnonzero(numbers == number)
+            batch = self.batches[int(number)]
+            rows.append(take_rows(batch.rows, inside[which]))
+            labels.append(batch.labels_of(inside[which]))
+            order.append(which)
+        back = np.argsort(np.concatenate(order), kind="stable")
+        return take_rows(stacked(rows), back), take_rows(stacked(labels), back)
+
+    def without(self, places: Sequence[tuple[int, int]]) -> Kept:
+        """Return what is kept without some instances, by where they are."""
+        batches = list(self.batches)
+        for number in {number for number, _ in places}:
+            gone = [place for batch, place in places if batch == number]
+            batches[number] = batches[number].take(np.delete(np.arange(batches[number].n_rows), gone))
+        return Kept(tuple(batch for batch in batches if batch.n_rows))
+
+    def with_batch(self, batch: Batch) -> Kept:
+        """Return what is kept with more instances, if there is anything to keep of them."""
+        if batch.ids is None and batch.rows is None and batch.labels is None:
+            return self
+        batches = list(self.batches)
+        for start in range(0, batch.n_rows, _ROWS):
+            part = batch if batch.n_rows <= _ROWS else batch.take(np.arange(start, min(start + _ROWS, batch.n_rows)))
+            if batches and batches[-1].joins(part):
+                part = batches.pop().joined(part)
+            batches.append(part)
+        return Kept(tuple(batches))
+
+    def with_tasks(self, labels: Array) -> Kept:
+        """Return what is kept with the labels (m, l) of more tasks, in the order of the instances."""
+        batches, start = [], 0
+        for batch in self.batches:
+            own = labels[start : start + batch.n_rows, :]
+            start += batch.n_rows
+            known = batch.labels_of(np.arange(batch.n_rows))
+            batches.append(Batch.of(batch.ids, batch.rows, _beside(known, own), batch.n_rows))
+        return Kept(tuple(batches))
+
+    def without_tasks(self, positions: np.ndarray) -> Kept:
+        """Return what is kept with the labels of some tasks forgotten."""
+        return Kept(tuple(replace(batch, labels=_without_columns(batch.labels, positions)) for batch in self.batches))
+
+
+def _without_columns(labels: Array | None, positions: np.ndarray) -> Array | None:
+    """Return labels (l, q) without some columns."""
+    if labels is None:
+        return None
+    kept = np.delete(np.arange(labels.shape[1]), positions)
+    return labels[:, kept] if is_sparse(labels) else take_rows(labels.T, kept).T
+
+
+def stacked(parts: Sequence[Array]) -> Array:
+    """Return matrices one below the other, sparse if one is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(is_sparse(part) for part in parts):
+        return sparse.vstack([sparse.csr_array(part) for part in parts], format="csr")
+    return namespace(parts[0]).concat(list(parts), axis=0)
+
+
+def row_keys(rows: Array) -> list[bytes]:
+    """Return for each row what it is found again by: where it is not zero, and what it is there."""
+    matrix = sparse.csr_array(rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.data[np.isnan(matrix.data)] = np.nan  # which has many forms
+    bounds = list(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True))
+    places = matrix.indices.astype(np.int64)
+    return [places[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in bounds]
+
+
+def _beside(first: Array, second: Array) -> Array:
+    """Return labels of the same instances side by side."""
+    if is_sparse(first) and is_sparse(second):
+        return sparse.hstack([first, second], format="csr")
+    first, second = (part.toarray() if is_sparse(part) else part for part in (first, second))
+    return namespace(first).concat([first, second], axis=1)
+
+
+def _thin(labels: np.ndarray) -> sparse.csr_array:
+    """Return labels (l, q) as a sparse matrix of those that are observed."""
+    rows, columns = np.nonzero(~np.isnan(labels))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=labels.shape[0]))])
+    return sparse.csr_array((labels[rows, columns], columns, starts), shape=labels.shape)
+
+
+def _filled(labels: sparse.csr_array) -> np.ndarray:
+    """Return what `_thin` took apart."""
+    found: np.ndarray = np.full(labels.shape, np.nan, dtype=labels.dtype)
+    found[np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr)), labels.indices] = labels.data
+    return found
+
 
 #: What becomes of instances whose ids are known.
 KNOWN = ("error", "replace")

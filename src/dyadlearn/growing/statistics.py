@@ -47,34 +47,22 @@ from dyadlearn._array import (
     with_diagonal,
     zeros,
 )
-from dyadlearn._centre import with_ones
-from dyadlearn._gram import unit_scale
-from dyadlearn._means import about, centred, difference, in_rows, mean_of, moments, moved, no_mean, outer, value
+from dyadlearn._means import (
+    about,
+    centred,
+    difference,
+    in_rows,
+    mean_of,
+    moments,
+    moved,
+    no_mean,
+    outer,
+    value,
+    with_ones,
+)
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
-
-__all__ = [
-    "Statistics",
-    "add_rows",
-    "add_tasks",
-    "alike",
-    "bordered",
-    "check_room",
-    "collect",
-    "combined",
-    "cross_product",
-    "digits_lost",
-    "equal_features",
-    "has_holes",
-    "merge",
-    "nothing",
-    "plus_diagonal",
-    "remove_rows",
-    "remove_tasks",
-    "same_gram",
-    "same_rows",
-    "taken_away",
-]
+from dyadlearn._svd import unit_scale
 
 #: Gram matrices that differ by less than this share of their diagonals are of the same rows.
 SAME_GRAM = 1e-10

@@ -40,8 +40,6 @@ from dyadlearn.growing.statistics import (
     remove_tasks,
 )
 
-__all__ = ["OnlineRidge", "TwoSteps", "instance_rows"]
-
 
 class TwoSteps(Stored, stored=False):
     """What is common to models whose labels are complete and to those whose labels have holes.

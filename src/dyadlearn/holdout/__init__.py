@@ -22,9 +22,8 @@ from dyadlearn.holdout.folds import (
     observed_share,
     split_folds,
 )
-from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
-from dyadlearn.holdout.units import Units
+from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.pairing.base import MANY_CELLS
 from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting

@@ -17,17 +17,14 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import solve_numbers
-from dyadlearn.holdout.problem import Problem
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
-from dyadlearn.holdout.units import Units
-from dyadlearn.holes.complete import Completion
+from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.base import MANY_CELLS
 from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting
+from dyadlearn.solve.missing import Completion
 from dyadlearn.spectrum import Spectrum
-
-__all__ = ["Folds", "as_splitter", "each_fold", "fold_groups", "observed_share", "split_folds"]
 
 # The cells that are used, where observed, and those to predict: masks of shape (m, q).
 Fold = tuple[np.ndarray, np.ndarray]

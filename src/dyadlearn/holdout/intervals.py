@@ -6,7 +6,7 @@ New instances (B) and new tasks (C) have jackknife+ intervals (Barber, Candès, 
 .. math:: f_{-i}(x) \pm \frac{|r_i|}{w_{-i}(x_i)}\,w_{-i}(x),
 
 over the rows i of training, for each task by itself. The local width :math:`w_{-i}` is a function of the features of
-the rows other than i alone, see `dyadlearn.pairing.novelty`; so the intervals hold labels of new rows with a
+the rows other than i alone, see `dyadlearn.pairing.certainty`; so the intervals hold labels of new rows with a
 probability of at least :math:`1 - 2\alpha`, and of :math:`1 - \alpha` about, if rows are exchangeable and the
 regularisation was not chosen on them. Where labels are missing, each model is one without a fold (CV+).
 
@@ -39,15 +39,11 @@ from dyadlearn._array import (
 from dyadlearn._memory import check_memory
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds, each_fold, fold_groups
-from dyadlearn.holdout.problem import Problem
-from dyadlearn.holdout.units import Units
+from dyadlearn.holdout.units import Problem, Units
+from dyadlearn.pairing.certainty import FoldJackknife, Jackknife, Novelty
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.jackknife import FoldJackknife, Jackknife
 from dyadlearn.pairing.leaving import group_members
-from dyadlearn.pairing.novelty import Novelty
 from dyadlearn.settings import Setting
-
-__all__ = ["Bounds", "Intervals", "TaskIntervals", "ranks", "upper_scores"]
 
 #: Lower and upper ends.
 Bounds = tuple[Array, Array]

@@ -14,32 +14,20 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, cast
 import numpy as np
 
 from dyadlearn._array import Array, namespace, take_rows
-from dyadlearn._centre import with_ones
 from dyadlearn._codes import group_codes, pair_numbers
+from dyadlearn._means import with_ones
 from dyadlearn._memory import check_memory
 from dyadlearn.holdout.folds import as_splitter, folds_in_words
 from dyadlearn.holdout.intervals import upper_scores
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Units
-from dyadlearn.holes.conjugate_gradients import warn_unless_converged
-from dyadlearn.observed.direct import MOST_UNKNOWNS, leave_groups_out
-from dyadlearn.observed.pairs import PairLabels
-from dyadlearn.observed.system import ObservedSolution, ObservedSystem
 from dyadlearn.pairing.base import Coupled
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting
+from dyadlearn.solve.conjugate_gradients import warn_unless_converged
+from dyadlearn.solve.observed import MOST_UNKNOWNS, ObservedSolution, ObservedSystem, PairLabels, leave_groups_out
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich_at
-
-__all__ = [
-    "PairFold",
-    "PairFolds",
-    "PairIntervals",
-    "PairPlan",
-    "PairProblem",
-    "pair_units",
-    "unit_folds",
-]
 
 
 class PairFold(NamedTuple):

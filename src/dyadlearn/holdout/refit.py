@@ -18,10 +18,8 @@ from dyadlearn._array import Array, to_numpy
 from dyadlearn._checks import check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn._tables import in_order, read_table
-from dyadlearn.holdout.problem import Problem
+from dyadlearn.holdout.units import Problem
 from dyadlearn.settings import Setting, as_setting
-
-__all__ = ["refit", "transductive", "verify_holdout"]
 
 # From masks of the kept rows and columns, and of those to predict for, to predictions.
 Predict = Callable[[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]], np.ndarray]
@@ -87,7 +85,7 @@ def refit(
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.holdout.problem import Problem
+    >>> from dyadlearn.holdout.units import Problem
     >>> from dyadlearn.holdout.refit import refit
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum
@@ -131,7 +129,7 @@ def transductive(
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import IteratedTikhonov
-    >>> from dyadlearn.holdout.problem import Problem
+    >>> from dyadlearn.holdout.units import Problem
     >>> from dyadlearn.holdout.refit import refit, transductive
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum

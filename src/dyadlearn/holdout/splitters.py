@@ -20,8 +20,6 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.units import Units
 from dyadlearn.settings import Setting, as_setting, check_groups
 
-__all__ = ["GivenFolds", "SettingKFold"]
-
 # What is dealt out, for messages.
 _INSTANCES, _TASKS, _NODES = "instances or groups of them", "tasks or groups of them", "nodes or groups of them"
 

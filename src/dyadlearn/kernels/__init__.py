@@ -16,8 +16,7 @@ from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, sh
 from dyadlearn.kernels.landmarks import Landmarks
 from dyadlearn.kernels.learned import LearnedKernel
 from dyadlearn.kernels.repair import repair
-from dyadlearn.kernels.taxonomy import taxonomy_kernel
-from dyadlearn.kernels.trees import Tree, brownian_kernel, read_newick, tree_distance_kernel
+from dyadlearn.kernels.trees import Tree, brownian_kernel, read_newick, taxonomy_kernel, tree_distance_kernel
 from dyadlearn.kernels.vectors import delta, minmax, tanimoto
 
 __all__ = [

@@ -16,8 +16,6 @@ from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, make_ids, write_table
 
-__all__ = ["Strings", "TextFeatures", "TextStep", "check_installed", "read_strings", "shortened"]
-
 
 @dataclass(frozen=True)
 class Strings:

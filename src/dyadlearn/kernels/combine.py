@@ -18,8 +18,6 @@ from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
 from dyadlearn.kernels.repair import is_finite
 
-__all__ = ["Product", "Sum", "check_weights", "normalize", "weighted_product", "weighted_sum"]
-
 
 def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> Any:
     r"""Give everything similarity 1 to itself: the cosine in the feature space of the kernel.

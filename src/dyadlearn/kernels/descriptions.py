@@ -18,8 +18,6 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError
 
-__all__ = ["Descriptions", "check_description_names", "own_ids", "read_descriptions", "title_of"]
-
 
 class Descriptions(Stored):
     """Named tables that describe the same entities, those of one side, row by row.
@@ -176,8 +174,8 @@ def check_description_names(names: Sequence[Any], owner: str) -> None:
     for position, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"The names of the descriptions in {owner} must be text, found {name!r}.")
-        if not name.strip():
-            raise ValueError(f"The descriptions in {owner} must have names, found {name!r}.")
+        if not name.strip() or name.startswith("$"):  # which marks objects in a model file
+            raise ValueError(f"The descriptions in {owner} must have names that do not begin with $, found {name!r}.")
         if name in names[:position]:
             raise ValueError(f"The descriptions in {owner} must have different names, found {name!r} twice.")
 

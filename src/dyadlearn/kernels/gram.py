@@ -23,18 +23,6 @@ from dyadlearn._tables import Table, formed_as, read_table, write_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
-__all__ = [
-    "DIVISIBLE",
-    "KERNELS",
-    "SAME",
-    "check_kernel",
-    "common_diagonal",
-    "gram",
-    "gram_diagonal",
-    "kernel_names",
-    "named",
-]
-
 # A name, or what computes the whole block kernel(A, B, **params).
 Kernel = str | Callable[..., Any]
 

@@ -21,8 +21,6 @@ from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.repair import average_transpose
 from dyadlearn.kernels.vectors import tanimoto
 
-__all__ = ["diffusion_kernel", "graph_distance_kernel", "shared_ancestors_kernel"]
-
 
 def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0) -> Any:
     r"""Similarity of nodes by the length of the shortest path between them.

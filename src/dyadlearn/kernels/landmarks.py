@@ -73,8 +73,6 @@ from dyadlearn.kernels._strings import read_strings
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
 from dyadlearn.kernels.repair import definiteness_tolerance, symmetrized
 
-__all__ = ["Landmarks", "Pivots", "pivoted"]
-
 _METHODS = ("rpcholesky", "uniform")
 
 #: Candidates at a time.

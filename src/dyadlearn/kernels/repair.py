@@ -29,20 +29,6 @@ from dyadlearn._checks import check_choice
 from dyadlearn._tables import formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
-__all__ = [
-    "announced_repair",
-    "asymmetry",
-    "average_transpose",
-    "definiteness_tolerance",
-    "is_finite",
-    "mended",
-    "rank_threshold",
-    "repair",
-    "repaired_values",
-    "symmetrized",
-    "symmetry_tolerance",
-]
-
 # Transposed blocks are read across the rows: blocks that fit in the cache are several times faster.
 _BLOCK_BYTES = 2**22
 

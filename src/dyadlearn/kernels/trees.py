@@ -5,18 +5,250 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from dyadlearn._array import is_missing, row_blocks
 from dyadlearn._files.packed import parse_number
-from dyadlearn._tables import shown
+from dyadlearn._memory import check_memory
+from dyadlearn._tables import Ids, Table, formed_as, read_table, shown
 from dyadlearn.exceptions import IdError
+from dyadlearn.kernels.combine import check_weights
 from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
 
-__all__ = ["Tree", "brownian_kernel", "read_newick", "tree_distance_kernel"]
+# What stands for a path that has ended, in a row and in a column: the two are never the same.
+_ENDED, _ENDED_TOO = -1, -2
+# Blocks of rows that fit in the cache are faster.
+_BLOCK_BYTES = 2**21
+
+
+def taxonomy_kernel(
+    A: Any,
+    B: Any = None,
+    *,
+    ranks: Sequence[Any] | None = None,
+    weights: Sequence[float] | None = None,
+    normalized: bool = True,
+) -> Any:
+    r"""Similarity of entities by the ranks of a taxonomy that they share, from the highest down.
+
+    With :math:`s_{ij}` the number of ranks, counted from the highest, in which i and j have the same name and all ranks
+    above are the same too,
+
+    .. math:: K_{ij} = \sum_{r \le s_{ij}} w_r,
+
+    divided by :math:`\sqrt{K_{ii} K_{jj}}` if `normalized`. What is below the first difference does not count: two
+    species that are both called *vulgaris* share nothing by that. A rank that is missing (None, NaN or blank) ends the
+    path, so that nothing below it is shared.
+
+    It is positive semi-definite for any weights. Call what stands in a row down to some rank a path: the kernel is the
+    product of features with a column for each path that occurs, :math:`\sqrt{w_r}` in the rows that begin with it and 0
+    elsewhere.
+
+    Parameters
+    ----------
+    A : frame, array or sequence of rows, of shape (n_a, n_ranks)
+        Names of the ranks, such as class, order, family, genus, of each entity: text, or whole numbers, which are
+        compared as text. The ids of a frame are the index of pandas, or the first column of any other. Rows of a
+        sequence may end early.
+    B : frame, array or sequence of rows, of shape (n_b, n_ranks), optional
+        The columns of the answer, such as the entities of training where `A` has new ones; `A` where not given.
+    ranks : sequence of length n_ranks, optional
+        The columns that hold the ranks, the highest first: by name in a frame, else by position. Where not given, all
+        columns from left to right; with two frames those of `B`, which `A` has under the same names.
+    weights : sequence of float, optional
+        Non-negative, one for each rank: what it adds if it is shared. All 1 where not given.
+    normalized : bool, default=True
+        Whether everything has similarity 1 to itself. Without it, entities with a longer path have a larger one.
+
+    Returns
+    -------
+    ndarray or frame of shape (n_a, n_b)
+        A frame for a frame, with the ids of both sides. An entity without its highest rank is similar to nothing, not
+        even to itself.
+
+    Raises
+    ------
+    IdError
+        If `ranks` names columns that are not there.
+    ValueError
+        If there are no ranks or entities, `ranks` names one twice, the tables differ in their ranks, weights are
+        negative or all zero, a name is no name, or the ranks go from the lowest to the highest.
+
+    See Also
+    --------
+    brownian_kernel : the same for a tree with lengths.
+    shared_ancestors_kernel : the share of common ancestors in a hierarchy.
+
+    Examples
+    --------
+    >>> from dyadlearn.kernels import taxonomy_kernel
+    >>> hosts = [
+    ...     ("Mammalia", "Carnivora", "Felidae", "Felis"),
+    ...     ("Mammalia", "Carnivora", "Felidae", "Lynx"),
+    ...     ("Mammalia", "Carnivora", "Canidae", "Canis"),
+    ...     ("Aves", "Passeriformes", "Corvidae", "Corvus"),
+    ... ]
+    >>> taxonomy_kernel(hosts)
+    array([[1.  , 0.75, 0.5 , 0.  ],
+           [0.75, 1.  , 0.5 , 0.  ],
+           [0.5 , 0.5 , 1.  , 0.  ],
+           [0.  , 0.  , 0.  , 1.  ]])
+
+    A new one, known to its order, with those of training:
+
+    >>> taxonomy_kernel([("Mammalia", "Carnivora")], hosts).round(2)
+    array([[0.71, 0.71, 0.71, 0.  ]])
+    """
+    rows = _read(A, "A")
+    columns = rows if B is None else _read(B, "B")
+    headings = _headings(columns, rows) if ranks is None else _asked(ranks)
+    given = check_weights(weights, len(headings), "ranks")
+    if not any(given):
+        raise ValueError("weights of the ranks are all zero: give at least one that is positive.")
+    known: dict[tuple[int, Hashable], int] = {}
+    paths = _of_ranks(rows, headings, ranks is None, "A")
+    first = _codes(paths, headings, known)
+    if B is None:
+        _check_order(paths, first, headings)
+        second = first
+    else:
+        second = _codes(_of_ranks(columns, headings, ranks is None, "B"), headings, known)
+    # Paths that have ended are not the same for it.
+    second = np.where(second == _ENDED, _ENDED_TOO, second)
+    n, p = len(first), len(second)
+    check_memory(1.1 * 8 * n * p, None, f"A kernel of {n} × {p} entities")
+    # Paths that are the same down to a rank are so above it: how many ranks are shared tells which.
+    totals = np.cumsum([0.0, *given])
+    roots = np.sqrt(np.outer(totals, totals))
+    roots[roots == 0] = 1.0  # where nothing is shared
+    of_rows, of_columns = ((codes >= 0).sum(axis=1) for codes in (first, second))
+    K = np.empty((n, p))
+    for part in row_blocks(n, 10 * p, _BLOCK_BYTES):
+        shared = np.zeros((part.stop - part.start, p), dtype=np.int16)
+        for rank in range(len(headings)):
+            shared += first[part, rank, None] == second[None, :, rank]
+        K[part] = totals[shared]
+        if normalized:
+            K[part] /= roots[of_rows[part, None], of_columns]
+    return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
+
+
+def _read(table: Any, name: str) -> Table:
+    """Return the rows of a taxonomy, with their ids and what its columns are called, if they have names."""
+    found = read_table(table, name, of_words=True)
+    paths = _rows(found.values)
+    if not any(map(len, paths)):
+        raise ValueError(f"{name} must have at least one entity and one rank, found none.")
+    return Table(paths, found.row_ids, found.column_ids, found.kind)
+
+
+def _asked(ranks: Sequence[Any]) -> list[Any]:
+    """Return the ranks that are asked for, each of which counts once."""
+    if isinstance(ranks, str):
+        raise TypeError(f"ranks must be a list of columns, the highest first, found the text {ranks!r}.")
+    asked = list(ranks)
+    repeated = [rank for place, rank in enumerate(asked) if rank in asked[:place]]
+    if repeated:
+        raise ValueError(f"ranks names {repeated[0]!r} more than once: name every rank once.")
+    return asked
+
+
+def _headings(*tables: Table) -> list[Any]:
+    """Return what the ranks of two tables are called, by the first that has names; else their positions."""
+    named = next((table.column_ids for table in tables if table.column_ids is not None), None)
+    widths = [max(map(len, table.values)) for table in tables if table.column_ids is None]
+    if named is None:
+        return list(range(max(widths)))
+    if max(widths, default=0) > len(named):
+        raise ValueError(f"A and B must have the same ranks, found {len(named)} with names and {max(widths)} without.")
+    return list(named.labels)
+
+
+def _of_ranks(table: Table, headings: list[Any], are_all: bool, name: str) -> list[Sequence[Any]]:
+    """Return the rows of a taxonomy with a cell for each rank, None where they end early.
+
+    Where the ranks `are_all` of a table, those of one without names are taken from left to right.
+    """
+    if table.column_ids is None and are_all:
+        places = range(len(headings))
+    else:
+        width = max(map(len, table.values))
+        columns = table.column_ids or Ids(tuple(range(width)))
+        places = columns.positions(headings, f"the columns of {name}").tolist()
+    return [[path[place] if place < len(path) else None for place in places] for path in table.values]
+
+
+def _rows(values: Any) -> list[Sequence[Any]]:
+    """Return the rows of a frame, an array or a sequence."""
+    if isinstance(values, np.ndarray):
+        if values.ndim != 2:
+            raise ValueError(f"a taxonomy is a table of entities × ranks, found {values.ndim} dimension(s).")
+        return list(values.tolist())
+    if isinstance(values, list | tuple):
+        text = next((row for row in values if isinstance(row, str)), None)
+        if text is not None:
+            raise ValueError(f"a row of a taxonomy has a name for each rank, found the single text {text!r}.")
+        return [tuple(row) for row in values]
+    import narwhals as nw
+
+    frame = nw.from_native(values, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError(f"a taxonomy is a frame, an array or a sequence of rows, found {type(values).__name__}.")
+    return list(frame.rows())
+
+
+def _codes(paths: list[Sequence[Any]], headings: list[Any], known: dict[tuple[int, Hashable], int]) -> np.ndarray:
+    """Return a number for each path, of every row down to every rank, (n, n_ranks); `known` holds them, and grows.
+
+    A path is one above with a name, so that the same name has another number wherever its path is another.
+    """
+    codes = np.full((len(paths), len(headings)), _ENDED, dtype=np.int32, order="F")
+    for row, path in enumerate(paths):
+        above = 0
+        for rank, cell in enumerate(path):
+            name = _name(cell, headings[rank])
+            if name is None:
+                break
+            above = known.setdefault((above, name), len(known) + 1)
+            codes[row, rank] = above
+    return codes
+
+
+def _name(cell: Any, rank: Any) -> str | None:
+    """Return the name in a cell as text, so that 1 and "1" are the same; None where there is none."""
+    if isinstance(cell, str | bytes):
+        return (cell.decode() if isinstance(cell, bytes) else cell).strip() or None
+    if is_missing(cell):
+        return None
+    if isinstance(cell, float) and not cell.is_integer():
+        raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: say which columns are ranks.")
+    if not isinstance(cell, Hashable):
+        raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: give text or whole numbers.")
+    return str(int(cell) if isinstance(cell, float) else cell)
+
+
+def _check_order(paths: list[Sequence[Any]], codes: np.ndarray, headings: list[Any]) -> None:
+    """Refuse ranks from the lowest to the highest: no path ever parts, and names stand below several others."""
+    for rank in range(1, len(headings)):
+        whole = codes[:, rank] >= 0
+        edges = np.unique(codes[whole, rank - 1 : rank + 1], axis=0)
+        if len(np.unique(edges[:, 0])) < len(edges):
+            return  # a path parts here, as it should
+    for rank in range(1, len(headings)):
+        above: dict[Hashable, int] = {}
+        for row in np.flatnonzero(codes[:, rank] >= 0):
+            name = _name(paths[row][rank], headings[rank])
+            if above.setdefault(name, codes[row, rank]) != codes[row, rank]:
+                raise ValueError(
+                    f"the ranks seem to go from the lowest to the highest: {name!r} of {headings[rank]!r} stands below "
+                    f"several of {headings[rank - 1]!r}, and none of these has more than one. Give the highest first, "
+                    f"such as ranks=[{shown(headings[::-1], len(headings))}]; ranks that say nothing can be left out."
+                )
+
 
 # A name or a length, and a name in quotes, in which two quotes stand for one.
 _WORD = re.compile(r"[^()\[\]:;,'\s]*")

@@ -36,21 +36,6 @@ from dyadlearn._array import (
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import named
 
-__all__ = [
-    "additive_chi2",
-    "chi2",
-    "cosine",
-    "delta",
-    "laplacian",
-    "linear",
-    "minmax",
-    "polynomial",
-    "rbf",
-    "sigmoid",
-    "tanimoto",
-]
-
-
 # --- k(a, a) of every row --------------------------------------------------------------------------
 
 

@@ -2,21 +2,286 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
-from dyadlearn.learning.candidates import Candidate, best_candidate
-from dyadlearn.learning.descent import Descent, HoldoutError
-from dyadlearn.learning.folds import ROUGH, Fold, FoldError, Labels, Tolerances
-from dyadlearn.learning.mixture import Mixture
-from dyadlearn.learning.parameters import Parameters
-from dyadlearn.learning.profiles import DIVISIBLE, profile_kernels
+from dyadlearn.learning.error import ROUGH, ExactError, Fold, FoldError, Labels, Tolerances
+from dyadlearn.learning.mixture import DIVISIBLE, Mixture, Parameters, profile_kernels
 
-__all__ = ["Learned", "Stage", "Watch", "learn_at_once", "learn_in_stages", "profiled_fold"]
+# Of Adam: the first step, how much of it the last one still is, and how moments fade.
+_STEP, _LAST, _FADING = 0.1, 0.1, (0.9, 0.999)
+# The longest gradient that counts.
+_LONGEST = 1.0
+
+
+#: An error that can be descended on, as a mean of parts.
+HoldoutError = FoldError | ExactError
+
+
+@dataclass(frozen=True)
+class Descent:
+    """How parameters are learned.
+
+    Attributes
+    ----------
+    n_steps : int
+    shrinkage : float
+        How much the logarithm of the error grows with the squared distance of the weights and exponents of a side from
+        where they started, times the number of entities of that side.
+    """
+
+    n_steps: int
+    shrinkage: float
+
+    def penalties(self, parameters: Parameters, sizes: tuple[float, float]) -> np.ndarray:
+        """Return how much each parameter is held back: the less, the more entities tell of it."""
+        side, tasks = (self.shrinkage / size for size in sizes)
+        return np.concatenate(
+            [
+                np.full(len(parameters.weights) + len(parameters.exponents), side),
+                np.full(len(parameters.task_weights) + len(parameters.task_exponents), tasks),
+                np.zeros(len(parameters.shares) + len(parameters.alpha)),
+            ]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Descended:
+    """Where a descent has come to.
+
+    Attributes
+    ----------
+    parameters : Parameters
+    losses : list of float
+        Errors of the parts, step by step.
+    interrupted : bool
+        Whether somebody stopped it on the way.
+    """
+
+    parameters: Parameters
+    losses: list[float]
+    interrupted: bool
+
+
+def descend(
+    error: HoldoutError,
+    start: Parameters,
+    how: Descent,
+    watch: Callable[[float], None] = lambda loss: None,
+    held: np.ndarray | None = None,
+) -> Descended:
+    """Return parameters with a lower error, and the errors on the way.
+
+    Each step takes one part of the error in turn. The minimised function is the logarithm of the error and the penalty,
+    so that the units of the labels say nothing. A step that leads nowhere (no finite error or gradient) is not made.
+    An error of one part ends at its least value on the way. Whoever interrupts the descent gets what was reached.
+
+    Parameters
+    ----------
+    error : HoldoutError
+    start : Parameters
+    how : Descent
+    watch : callable
+        Told the error of each step.
+    held : array of bool, optional
+        Which numbers of the vector of parameters stay as they are.
+    """
+    origin, losses = start.within(error.limits).vector, []
+    penalties = how.penalties(start, error.sizes)
+    vector, first, second, taken = origin.copy(), np.zeros_like(origin), np.zeros_like(origin), 0
+    kept, least, interrupted = origin, math.inf, False
+
+    def value(loss: float) -> float:
+        return math.log(loss) + float(penalties @ (vector - origin) ** 2)
+
+    try:
+        for step in range(how.n_steps):
+            loss, slope = error.slope(start.of(vector), step % error.n_parts)
+            losses.append(loss)
+            watch(loss)
+            if not (math.isfinite(loss) and loss > 0 and np.isfinite(slope).all()):
+                continue
+            if error.n_parts == 1 and value(loss) < least:
+                kept, least = vector, value(loss)
+            slope = slope / loss + 2.0 * penalties * (vector - origin)
+            if held is not None:
+                slope = np.where(held, 0.0, slope)
+            slope *= min(1.0, _LONGEST / max(float(np.linalg.norm(slope)), 1e-300))
+            taken += 1
+            first = _FADING[0] * first + (1 - _FADING[0]) * slope
+            second = _FADING[1] * second + (1 - _FADING[1]) * slope**2
+            mean, square = first / (1 - _FADING[0] ** taken), second / (1 - _FADING[1] ** taken)
+            rate = _STEP * (_LAST + (1 - _LAST) * 0.5 * (1 + math.cos(math.pi * step / how.n_steps)))
+            vector = start.of(vector - rate * mean / (np.sqrt(square) + 1e-8)).within(error.limits).vector
+        if error.n_parts == 1:
+            loss = error.loss(start.of(vector), 0)
+            vector = vector if 0 < loss < math.inf and value(loss) < least else kept
+    except KeyboardInterrupt:
+        vector, interrupted = kept if error.n_parts == 1 else vector, True
+    return Descended(start.of(vector), losses, interrupted)
+
+
+# One kernel of each side; None for all of them.
+Single = tuple[int | None, int | None]
+
+# Single kernels, and other starts, are descended from where a product of a grid with both kernels takes no more
+# multiplications than this; elsewhere single kernels are compared as they are, on one part of the error.
+_SMALL = 1e7
+# The share of all steps that tells one single kernel from another.
+_SHORT = 1 / 6
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Parameters with their error.
+
+    Attributes
+    ----------
+    parameters : Parameters
+    error : float
+    predicted : list of arrays of shape (m, q)
+        What is predicted of each part.
+    losses : list of float
+        Errors of the parts, step by step, of the descent that led here.
+    """
+
+    parameters: Parameters
+    error: float
+    predicted: list[Array]
+    losses: list[float]
+
+
+def best_candidate(
+    error: HoldoutError,
+    starts: Sequence[Parameters],
+    n_kernels: tuple[int, int],
+    how: Descent,
+    watch: Callable[[float], None],
+) -> tuple[Candidate, bool]:
+    """Return the best of what is found from some starts and from single kernels, and whether somebody interrupted.
+
+    Parameters
+    ----------
+    error : HoldoutError
+    starts : sequence of Parameters
+        Of which those after the first are tried where that takes little.
+    n_kernels : (int, int)
+        How many kernels each side has beside the constant, of which single ones are tried; 0 or 1 for none.
+    how : Descent
+    watch : callable
+        Told the error of each step.
+    """
+    search = _Search(error, n_kernels, how, watch)
+    try:
+        search.run(starts)
+    except KeyboardInterrupt:
+        if search.best is None:
+            search.keep(search.reached, [])
+        return _known(search.best), True
+    return _known(search.best), False
+
+
+def expected_steps(shape: tuple[int, int], n_kernels: tuple[int, int], n_steps: int, n_stages: int) -> int:
+    """Return about how many steps of descent some stages take together, at most."""
+    m, q = shape
+    n_rows, n_columns = (count if count > 1 else 0 for count in n_kernels)
+    is_small, has_both = m * q * (m + q) <= _SMALL, min(n_rows, n_columns) > 0
+    descents = 1.0 + (2 if is_small else 1) * (n_stages - 1)
+    if is_small and (n_rows or n_columns):
+        n_singles = (2 if has_both else 1) * n_rows + n_columns
+        descents += _SHORT * n_singles + (3 if has_both else 1)
+    if n_rows or n_columns:  # and from the best of single kernels with all
+        descents += 1
+    return round(descents * n_steps)
+
+
+def _known(found: Candidate | None) -> Candidate:
+    assert found is not None
+    return found
+
+
+@dataclass(eq=False)
+class _Search:
+    """What was found so far."""
+
+    error: HoldoutError
+    n_kernels: tuple[int, int]
+    how: Descent
+    watch: Callable[[float], None]
+    best: Candidate | None = None
+    reached: Parameters = field(init=False)
+
+    def run(self, starts: Sequence[Parameters]) -> None:
+        self.reached, (m, q) = starts[0], self.error.shape
+        is_small = m * q * (m + q) <= _SMALL
+        for start in starts if is_small else starts[:1]:
+            self.descend(start)
+        mixed = _known(self.best)
+        if max(self.n_kernels) > 1 and is_small:
+            self._descend_with_singles(starts[0], mixed.parameters)
+        elif max(self.n_kernels) > 1:
+            self._compare_singles(mixed)
+
+    def descend(self, start: Parameters, single: Single = (None, None), share: float = 1.0) -> Candidate:
+        """Descend from somewhere, with single kernels if so said, for a share of all steps."""
+        held = None
+        if single != (None, None):
+            start, held = start.singled(*single), start.beside(*single)
+        how = replace(self.how, n_steps=max(round(share * self.how.n_steps), 1))
+        found = descend(self.error, start, how, self.watch, held)
+        self.reached = found.parameters
+        candidate = self.keep(found.parameters, found.losses)
+        if found.interrupted:
+            raise KeyboardInterrupt
+        return candidate
+
+    def keep(self, parameters: Parameters, losses: list[float]) -> Candidate:
+        """Evaluate parameters, which are kept if there are no better ones."""
+        parameters = self.error.accepted(parameters)
+        candidate = Candidate(parameters, *self.error.evaluate(parameters), losses)
+        if self.best is None or candidate.error < self.best.error:
+            self.best = candidate
+        return candidate
+
+    def _descend_with_singles(self, start: Parameters, learned: Parameters) -> None:
+        """Descend with the single kernels that short descents find best, and from there with all."""
+        single = self._best_single(lambda each: self.descend(learned, each, _SHORT).error)
+        before = _known(self.best)
+        several = [single] + [each for each in ((single[0], None), (None, single[1])) if None not in single]
+        for each in several:
+            self.descend(start, each)
+        if self.best is not before:
+            self.descend(_known(self.best).parameters.opened())
+
+    def _compare_singles(self, mixed: Candidate) -> None:
+        """Descend from single kernels if they are better as they are."""
+        learned = mixed.parameters
+        single = self._best_single(lambda each: self.error.loss(learned.singled(*each), 0))
+        if self.keep(learned.singled(*single), mixed.losses) is self.best:
+            self.descend(learned.singled(*single).opened())
+
+    def _best_single(self, error: Callable[[Single], float]) -> Single:
+        """Return the best kernel of each side, one side after the other; None for a side that has no choice."""
+        n_rows, n_columns = self.n_kernels
+        member, task_member = None, None
+        if n_rows > 1:
+            member = _least(error((i, None)) for i in range(n_rows))
+        if n_columns > 1:
+            task_member = _least(error((member, j)) for j in range(n_columns))
+        if member is not None and task_member is not None:
+            member = _least(error((i, task_member)) for i in range(n_rows))
+        return member, task_member
+
+
+def _least(errors: Iterable[float]) -> int:
+    found = np.array(list(errors))
+    return int(np.argmin(np.where(np.isfinite(found), found, np.inf)))
+
 
 # Told the number of a stage and the error of each of its steps.
 Watch = Callable[[int, float], None]
@@ -176,3 +441,59 @@ def _assembled(labels: Labels, folds: Sequence[Fold], predicted: Sequence[Array]
     for fold, each in zip(folds, predicted, strict=True):
         found = xp.where(fold.test > 0, each, found)
     return found
+
+
+# The relative residual: each fold is solved once in a stage, so that it need not be as rough as while learning.
+_TOL = 1e-5
+
+
+def cascaded(
+    labels: Labels,
+    mixture: Mixture,
+    tasks: Mixture | None,
+    folds: Iterable[tuple[np.ndarray, np.ndarray]],
+    path: Sequence[Sequence[float]],
+    profiled: tuple[bool, bool],
+) -> Array:
+    """Return what the parameters of some stages predict for folds that had no part in any profile.
+
+    Parameters
+    ----------
+    labels : Labels
+    mixture, tasks : Mixture, the latter or None
+        Of the descriptions as they came, without profiles.
+    folds : iterable of (train, test)
+        Masks (m, q) of cells to learn from, where observed, and to predict.
+    path : sequence of vectors
+        The parameters of each stage, as `Parameters.vector` has them.
+    profiled : (bool, bool)
+        Whether instances, and tasks, are described by their profiles from the second stage on.
+
+    Returns
+    -------
+    array of shape (m, q)
+        NaN where no fold predicts.
+
+    Raises
+    ------
+    ValueError
+        If a fold leaves no label.
+    """
+    Y, xp = labels.values, namespace(labels.values)
+    found = xp.full_like(Y, float("nan"))
+    for train, test in folds:
+        cells = as_array_of(train, Y, Y.dtype) * labels.observed
+        if not float(xp.sum(cells)) > 0:
+            raise ValueError("A fold leaves no label to learn from: use more folds, or other groups.")
+        fold = Fold(cells, cells, mixture, tasks)
+        completed = _completed(labels, fold, path[0])
+        for vector in path[1:]:
+            completed = _completed(labels, profiled_fold(fold, completed, mixture, tasks, profiled), vector)
+        found = xp.where(as_array_of(test, Y), completed, found)
+    return found
+
+
+def _completed(labels: Labels, fold: Fold, vector: Sequence[float]) -> Array:
+    """Return what the model of a fold predicts, for all cells."""
+    parameters = Parameters.start(fold.mixture, fold.tasks).of(np.asarray(vector))
+    return FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)

@@ -12,20 +12,6 @@ import numpy as np
 from dyadlearn._array import Array, namespace
 from dyadlearn.metrics.cells import Averaging, Cells, Metric, refuse_nan
 
-__all__ = [
-    "R2",
-    "AbsoluteLoss",
-    "NegAbsoluteLoss",
-    "NegRootSquaredLoss",
-    "NegSquaredLoss",
-    "RootSquaredLoss",
-    "SquaredLoss",
-    "mean_absolute_error",
-    "mean_squared_error",
-    "r2",
-    "root_mean_squared_error",
-]
-
 
 def _check_squares(cells: Cells) -> None:
     """Refuse labels whose squares are out of the range of the numbers that hold them."""

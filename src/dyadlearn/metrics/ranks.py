@@ -7,23 +7,16 @@ a time, and the few chosen values are found in them by bisection, all at once: n
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
+from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
 
-from dyadlearn._array import Array, is_foreign, namespace
-from dyadlearn.labels import distinct_labels
-from dyadlearn.metrics.cells import Cells, Metric, Ranking
-
-__all__ = [
-    "AveragePrecision",
-    "OfPositives",
-    "Ranked",
-    "RocAuc",
-    "average_precision",
-    "positives",
-    "roc_auc",
-]
+from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, namespace
+from dyadlearn.labels import distinct_labels, is_binary
+from dyadlearn.metrics.cells import Cells, Metric, Ranking, refuse_nan
 
 
 def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = False) -> Array:
@@ -285,3 +278,366 @@ def average_precision(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     0.9167
     """
     return AveragePrecision.of(Y, F, **options)
+
+
+# Whole numbers up to this are sorted fast.
+_LARGEST_KEY = 2**31
+
+
+class LabelOrder:
+    """The order of rows of labels, and what is known of their pairs before there are predictions.
+
+    Parameters
+    ----------
+    labels : array of shape (R, n)
+        NaN where not observed.
+    width : float, default=0.0
+        Neighbours in the order that differ by no more than this are equal.
+
+    Attributes
+    ----------
+    ranks : int array of shape (R, n)
+        The lowest, 0, where not observed; predictions there have to come last, and then they increase nothing.
+    highest : int
+    pairs : int array of shape (R,)
+        How many pairs of observed labels differ.
+    """
+
+    def __init__(self, labels: np.ndarray, width: float = 0.0) -> None:
+        order = np.argsort(labels, axis=1)
+        ascending = np.take_along_axis(labels, order, axis=1)
+        observed = ~np.isnan(ascending)
+        begins = np.zeros(labels.shape, dtype=bool)
+        np.greater(ascending[:, 1:] - ascending[:, :-1], width, out=begins[:, 1:])
+        kind = np.int16 if labels.shape[1] < 2**15 else np.int64
+        ranks = np.cumsum(begins, axis=1, dtype=kind)
+        ranks[~observed] = 0
+        self.ranks = np.empty_like(ranks)
+        np.put_along_axis(self.ranks, order, ranks, axis=1)
+        self.highest = int(ranks.max(initial=0))
+        below = np.maximum.accumulate(np.where(begins, np.arange(labels.shape[1], dtype=kind), 0), axis=1)
+        self.pairs = below.sum(axis=1, where=observed, dtype=np.int64)
+
+    @cached_property
+    def excess(self) -> np.ndarray:
+        """Half of what `twice_increasing` counts too much in each row (R,): all of the descending order."""
+        return np.asarray(_increasing(-np.sort(-self.ranks, axis=1), self.highest))
+
+
+def twice_increasing(ranks: Array, tied: Array, highest: int) -> Array:
+    """Count the pairs of each row that increase, twice, and pairs of ties that differ once.
+
+    Parameters
+    ----------
+    ranks : int array of shape (s, R, n)
+        Of the labels, in the order of the predictions.
+    tied : bool array of shape (s, R, n − 1)
+        Whether a prediction ties with the one before.
+    highest : int
+        The highest rank.
+
+    Returns
+    -------
+    int array of shape (s, R)
+        With twice the excess of each row.
+    """
+    xp = namespace(ranks)
+    if not bool(xp.any(tied)):
+        return 2 * _increasing(ranks, highest)
+    # Half of a tied pair is right: count it as right, then as wrong.
+    runs = xp.cumulative_sum(xp.astype(~tied, xp.int64), axis=-1, include_initial=True) * (highest + 1)
+    right = xp.sort(runs + ranks, axis=-1, stable=False) - runs
+    wrong = highest - (xp.sort(runs + (highest - ranks), axis=-1, stable=False) - runs)
+    return _increasing(right, highest) + _increasing(wrong, highest)
+
+
+def _increasing(ranks: Array, highest: int) -> Array:
+    """Return for ranks (…, n) the number of increasing pairs of each row (…), plus its excess."""
+    xp, n = namespace(ranks), ranks.shape[-1]
+    places = as_array_of(np.arange(n), ranks)
+    # Sums of whole numbers below 2⁵³ are exact, and a product is faster than a sum.
+    weights = xp.astype(places, xp.float64)
+    total = xp.zeros_like(ranks[..., 0], dtype=xp.float64)
+    # Prefix, place and bit in one number: short ones are sorted many at a time.
+    packs = 2 * (highest + 1) * n < _LARGEST_KEY
+    ranks, twice_places = xp.astype(ranks, xp.int32), xp.astype(2 * places, xp.int32)
+    for bit in reversed(range(highest.bit_length())):
+        ones = (ranks >> bit) & 1
+        if packs:
+            keys = (ranks >> (bit + 1)) * (2 * n)
+            keys += twice_places
+            keys += ones
+            ones = xp.sort(keys, axis=-1, stable=False) & 1
+        total += xp.astype(ones, xp.float64) @ weights
+        if bit and not packs:
+            # Zeros go before ones, which brings those of equal prefixes together.
+            ranks = take_along_rows(ranks, xp.argsort(xp.astype(ones, xp.uint8), axis=-1, stable=True))
+    return xp.astype(total, xp.int64)
+
+
+class ConcordanceIndex(Metric):
+    """The concordance index; see `concordance_index`."""
+
+    title = "The concordance index"
+    scoring = "concordance_index"
+    needs = "two observed labels that differ"
+
+    def __init__(self, Y: Any, **options: Any) -> None:
+        super().__init__(Y, **options)
+        # With two labels it is the area under the ROC curve, which needs no sorting by index.
+        self._binary = RocAuc(Y, **options) if is_binary(self._cells.grid.values) else None
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        return cells.vary
+
+    def _prepare(self) -> None:
+        order, place = LabelOrder(self._cells.labels), self._cells.place
+        self._ranks, self._highest = place(order.ranks), order.highest
+        self._excess, self._pairs = place(order.excess), place(order.pairs)
+
+    def _score(self, F: Array) -> Array:
+        if self._binary is not None:
+            return self._binary._score(F)
+        xp = namespace(F)
+        rows = self._cells.arrange(F)
+        order = xp.argsort(rows, axis=-1, stable=False)
+        rows = take_along_rows(rows, order)
+        self._cells.check_last(rows)
+        ranks = take_along_rows(xp.broadcast_to(self._ranks, rows.shape), order)
+        tied = self._cells.tied(rows, self._tie_tolerance)
+        won = twice_increasing(ranks, tied, self._highest) - 2 * self._excess
+        return xp.astype(won, xp.float64) / xp.astype(2 * self._pairs, xp.float64)
+
+
+def concordance_index(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
+    r"""Return the concordance index: how often, of two cells, the one with the greater label is ranked above the other.
+
+    Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
+    it is the area under the ROC curve.
+
+    .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
+        in the same column, then the mean over the columns. Those of equal labels only are left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import concordance_index
+    >>> Y = np.array([[5.0, 6.5, 8.0, 5.0]])
+    >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
+    0.7
+    """
+    return ConcordanceIndex.of(Y, F, **options)
+
+
+def take_along_rows(rows: Array, order: Array) -> Array:
+    """Reorder each row of (…, n) by its own order."""
+    xp, n = namespace(rows), rows.shape[-1]
+    start = as_array_of(np.arange(math.prod(rows.shape[:-1])).reshape(*rows.shape[:-1], 1) * n, rows)
+    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape)
+
+
+class Correlation(Metric):
+    """What both correlations have in common: a product of centred rows of length 1."""
+
+    needs = "two observed labels that differ"
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        return cells.vary
+
+    @abstractmethod
+    def _measured(self, cells: Cells) -> np.ndarray:
+        """Return what is correlated of the labels (R, n); what stands where they are not observed does not count."""
+
+    def _prepare(self) -> None:
+        cells = self._cells
+        values = np.where(cells.observed, self._measured(cells), 0)
+        values = np.where(cells.observed, values - values.sum(axis=1, keepdims=True) / cells.counts[:, None], 0)
+        self._directions = cells.place(values / np.sqrt((values**2).sum(axis=1, keepdims=True)))
+        self._observed = cells.place(cells.observed)
+        self._counts = cells.place(cells.counts.astype(np.float64))
+
+    def _correlate(self, centred: Array, directions: Array) -> Array:
+        """Return the correlation (s, R) of centred rows (s, R, n) with those of the labels; 0 for rows of zeros."""
+        xp = namespace(centred)
+        length = xp.sqrt(xp.sum(centred * centred, axis=-1))
+        product = xp.sum(centred * directions, axis=-1)
+        found = product / xp.where(length > 0, length, xp.ones_like(length))
+        # Rounding may lead a little beyond the ends.
+        return xp.clip(found, -1.0, 1.0)
+
+
+class Pearson(Correlation):
+    """The correlation of labels and predictions; see `pearson`."""
+
+    title = "The Pearson correlation"
+    scoring = "pearson"
+
+    def _measured(self, cells: Cells) -> np.ndarray:
+        # No square of what is left is out of range then.
+        return np.asarray(cells.filled / np.abs(cells.filled).max(axis=1, keepdims=True))
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        observed = self._cells.observed
+        self._first = self._cells.place(np.argmax(observed, axis=1) + np.arange(len(observed)) * observed.shape[1])
+
+    def _score(self, F: Array) -> Array:
+        xp = namespace(F)
+        rows = self._cells.arrange(F)
+        share = epsilon(rows) ** 0.75 if self._tie_tolerance is None else self._tie_tolerance
+        rows = self._masked(xp.astype(rows, xp.float64))
+        largest = xp.max(xp.abs(rows), axis=-1)
+        if not bool(xp.all(xp.isfinite(largest))):
+            _refuse(largest)
+        rows = rows / xp.where(largest > 0, largest, xp.ones_like(largest))[..., None]
+        # As far as they are from the first of them, equal predictions are 0, and so they go neither up nor down.
+        first = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._first, axis=1)
+        rows = self._masked(rows - first[..., None])
+        varies = xp.max(rows, axis=-1) - xp.min(rows, axis=-1) > share
+        rows = self._masked(rows - (xp.sum(rows, axis=-1) / self._counts)[..., None])
+        return self._correlate(xp.where(varies[..., None], rows, xp.zeros_like(rows)), self._directions)
+
+    def _masked(self, rows: Array) -> Array:
+        """Return rows (s, R, n) with 0 where nothing is observed."""
+        xp = namespace(rows)
+        return rows if self._cells.are_complete else xp.where(self._observed, rows, xp.zeros_like(rows))
+
+
+def pearson(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
+    r"""Return the correlation of Pearson: 1 for predictions that rise with the labels on a line, −1 where they fall.
+
+    .. math::
+
+        \frac{\sum_i (y_i - \bar y)(f_i - \bar f)}{\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (f_i - \bar f)^2}}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
+        are left out; equal predictions have a correlation of 0.
+    tie_tolerance : float or None, default=0.0
+        Predictions are equal where all lie within this share of the largest, in absolute value, of their row. None is
+        the rounding of hold-out predictions, 1.8e-12 in float64.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import pearson
+    >>> Y = np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])
+    >>> F = np.array([[0.1, 0.3, 0.2], [0.1, 0.2, 0.3]])
+    >>> round(pearson(Y, F, setting="B"), 4), pearson(Y, F, setting="B", return_undefined=True)[1]
+    (0.5, 1)
+    """
+    return Pearson.of(Y, F, **options)
+
+
+class Spearman(Correlation):
+    """The correlation of the ranks of labels and predictions; see `spearman`."""
+
+    title = "The Spearman correlation"
+    scoring = "spearman"
+
+    def _measured(self, cells: Cells) -> np.ndarray:
+        from scipy.stats import rankdata
+
+        # What is not observed comes last, and so does not count in the ranks of the others.
+        return np.asarray(rankdata(np.where(cells.observed, cells.labels, np.inf), axis=1))
+
+    def _score(self, F: Array) -> Array:
+        xp, cells = namespace(F), self._cells
+        rows = cells.arrange(F)
+        order = xp.argsort(rows, axis=-1, stable=False)
+        rows = take_along_rows(rows, order)
+        cells.check_last(rows)
+        directions = take_along_rows(xp.broadcast_to(self._directions, rows.shape), order)
+        place = cells.place(np.arange(float(rows.shape[-1])))
+        middle = (self._counts[:, None] - 1) / 2
+        ranks = xp.broadcast_to(place - middle, rows.shape)
+        tied = cells.tied(rows, self._tie_tolerance)
+        if bool(xp.any(tied)):
+            ranks = _mean_places(tied) - middle
+        if not cells.are_complete:
+            ranks = xp.where(place < self._counts[:, None], ranks, xp.zeros_like(ranks))
+        return self._correlate(ranks, directions)
+
+
+def spearman(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
+    r"""Return the correlation of Spearman: that of Pearson between the ranks of labels and predictions.
+
+    Equal labels, and predictions that tie, share the mean of their ranks r and s:
+
+    .. math::
+
+        \frac{\sum_i (r_i - \bar r)(s_i - \bar s)}{\sqrt{\sum_i (r_i - \bar r)^2 \sum_i (s_i - \bar s)^2}}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
+        are left out; equal predictions have a correlation of 0.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import spearman
+    >>> round(spearman(np.array([[1.0, 2.0, 8.0, 9.0]]), np.array([[0.1, 0.3, 0.3, 5.0]])), 4)
+    0.9487
+    """
+    return Spearman.of(Y, F, **options)
+
+
+def _mean_places(tied: Array) -> Array:
+    """Return the mean place (s, R, n) of the run that each sorted cell is in, given which tie with the one before."""
+    xp = namespace(tied)
+    s, R, n = tied.shape[0], tied.shape[1], tied.shape[2] + 1
+    begins = xp.reshape(xp.concat([xp.ones_like(tied[..., :1]), ~tied], axis=-1), (-1,))
+    (starts,) = xp.nonzero(begins)
+    lengths = xp.concat([starts[1:], xp.full_like(starts[:1], s * R * n)]) - starts
+    middles = xp.astype(starts % n, xp.float64) + xp.astype(lengths - 1, xp.float64) / 2
+    run = xp.cumulative_sum(xp.astype(begins, xp.int64)) - 1
+    return xp.reshape(xp.take(middles, run), (s, R, n))
+
+
+def _refuse(largest: Array) -> None:
+    """Raise the error for predictions that have no correlation."""
+    if bool(namespace(largest).any(namespace(largest).isnan(largest))):
+        refuse_nan()
+    raise ValueError("F contains infinity where Y is observed: the Pearson correlation needs finite predictions.")

@@ -11,26 +11,26 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from numbers import Real
 from typing import Any, Unpack
 
 import numpy as np
 
-from dyadlearn._array import Array, namespace
+from dyadlearn._array import Array, epsilon, is_foreign, namespace
 from dyadlearn._checks import check_count
-from dyadlearn.metrics.cells import Cells, Ranking
-from dyadlearn.metrics.ranks import OfPositives, Ranked
-
-__all__ = [
-    "EnrichmentFactor",
-    "NdcgAtK",
-    "PrecisionAtK",
-    "RecallAtK",
-    "enrichment_factor",
-    "ndcg_at_k",
-    "precision_at_k",
-    "recall_at_k",
-]
+from dyadlearn.metrics.cells import (
+    BLOCK_BYTES,
+    CELL_BYTES,
+    FOREIGN_BLOCK_BYTES,
+    Cells,
+    Metric,
+    Ranking,
+    as_average,
+    refuse_nan,
+)
+from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
+from dyadlearn.settings import Setting
 
 
 class Top(Ranked):
@@ -315,3 +315,177 @@ def ndcg_at_k(Y: Any, F: Any, k: int | None = None, **options: Unpack[Ranking]) 
     0.9639
     """
     return NdcgAtK.of(Y, F, k=k, **options)
+
+
+#: How many differences of two rows may be sorted for one grid, unless told otherwise: half an hour of them.
+MAX_COMPARISONS = 1e10
+
+# How much memory the order of the labels may take; where it would take more, it is found anew for every stack.
+_KEPT_BYTES = 2**26
+
+# Sums of four numbers that are equal but for rounding differ by no more than this share of the largest, times ε.
+_ROUNDING = 4
+
+_Ordered = tuple[np.ndarray, np.ndarray, LabelOrder]
+
+
+class IcIndex(Metric):
+    """The interaction concordance index; see `ic_index`."""
+
+    title = "The IC-index"
+    scoring = "ic_index"
+    needs = "two rows and two columns whose four labels interact"
+    is_of_rows = False
+
+    def __init__(
+        self,
+        Y: Any,
+        *,
+        average: str | None = None,
+        setting: str | Setting | None = None,
+        max_comparisons: float | None = MAX_COMPARISONS,
+        **options: Any,
+    ) -> None:
+        as_average(average, setting)
+        self._most = max_comparisons
+        # Four cells are of two rows and two columns, and belong to no row or column alone: there is one average.
+        super().__init__(Y, average="micro", **options)
+
+    def _defined(self, cells: Cells) -> np.ndarray:
+        self._observed: np.ndarray = np.zeros(cells.grid.values.shape, dtype=bool)
+        self._observed.reshape(-1)[cells.positions[0]] = True
+        labels: np.ndarray = np.full(self._observed.shape, np.nan)
+        labels.reshape(-1)[cells.positions[0]] = cells.labels[0]
+        self._is_turned = labels.shape[0] > labels.shape[1]
+        self._labels = labels.T if self._is_turned else labels
+        n_rows, n_columns = self._labels.shape
+        count = n_rows * (n_rows - 1) / 2 * n_columns
+        if self._most is not None and count > self._most:
+            sides = "columns" if self._is_turned else "rows"
+            raise ValueError(
+                f"The IC-index of {labels.shape[0]} × {labels.shape[1]} labels takes {count:.1e} differences between "
+                f"pairs of {sides}, more than max_comparisons={self._most:g}, and 1e10 of them take about half an "
+                "hour for each grid of predictions: score part of the rows and columns, or give a greater number, "
+                'as scorer("ic_index", max_comparisons=1e12).'
+            )
+        self._width = _ROUNDING * epsilon(cells.grid.values) * float(np.abs(cells.labels).max(initial=0))
+        self._kept: list[_Ordered] = []
+        self._n_pairs, keeps = 0, 2 * count <= _KEPT_BYTES
+        for ordered in self._ordered_pairs(cells.grid.values):
+            self._n_pairs += int(ordered[2].pairs.sum())
+            if keeps:
+                self._kept.append(ordered)
+        return np.asarray([self._n_pairs > 0])
+
+    def _prepare(self) -> None:
+        self._mask = self._cells.place(self._observed)
+
+    def _blocks(self, stack: Array) -> Iterable[slice]:
+        # All at once: the labels of a pair of rows are put in order once for all predictions.
+        return [slice(0, stack.shape[0])] if stack.shape[0] else []
+
+    def _ordered_pairs(self, like: Array) -> Iterator[_Ordered]:
+        """Yield first and second rows (P,) of some pairs, and the order of the differences of their labels."""
+        limit = FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
+        most = max(1, limit // (CELL_BYTES * self._labels.shape[1]))
+        for first, second in _pairs(self._labels.shape[0], most):
+            yield first, second, LabelOrder(self._labels[first] - self._labels[second], self._width)
+
+    def _score(self, F: Array) -> Array:
+        xp, place = namespace(F), self._cells.place
+        share = epsilon(F) ** 0.75 if self._tie_tolerance is None else self._tie_tolerance
+        share = max(share, _ROUNDING * epsilon(F))
+        F = xp.astype(F, xp.float64)
+        widths = [share * _largest(F[index, ...], self._mask) for index in range(F.shape[0])]
+        F = xp.where(self._mask, F, xp.full_like(F, float("nan")))
+        F = xp.permute_dims(F, (0, 2, 1)) if self._is_turned else F
+        twice = [0] * F.shape[0]
+        for first, second, order in self._kept or self._ordered_pairs(F):
+            one, other, ranks = place(first), place(second), place(order.ranks)[None, ...]
+            for index, width in enumerate(widths):
+                rows = (xp.take(F[index, ...], one, axis=0) - xp.take(F[index, ...], other, axis=0))[None, ...]
+                places = xp.argsort(rows, axis=-1, stable=False)
+                rows = xp.sort(rows, axis=-1, stable=False)
+                tied = rows[..., 1:] - rows[..., :-1] <= width
+                found = twice_increasing(take_along_rows(ranks, places), tied, order.highest)
+                twice[index] += int(xp.sum(found)) - 2 * int(order.excess.sum())
+        return place(np.asarray(twice, dtype=np.float64)[:, None] / (2 * self._n_pairs))
+
+
+def ic_index(Y: Any, F: Any, *, max_comparisons: float | None = MAX_COMPARISONS, **options: Unpack[Ranking]) -> Any:
+    r"""Return the interaction concordance index: how often the direction of an interaction is predicted.
+
+    An instance may be high in all tasks and a task high for all instances; what is left is that an instance is higher
+    in one task than in another *more than other instances are*. Of all pairs of rows (i, k) and of columns (j, l) with
+    an interaction :math:`\delta y = y_{ij} + y_{kl} - y_{il} - y_{kj}` other than 0, the index is the share where
+    that of the predictions has the same sign, half where it is 0:
+
+    .. math:: \frac{1}{\#\{\delta y \ne 0\}} \sum_{\delta y \ne 0}
+        [\delta y \, \delta f > 0] + \tfrac12 [\delta f = 0]
+
+    Predictions that are a sum of an effect of the row and one of the column, such as means, have an index of 0.5, be
+    they as near to the labels as you like.
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed. Pairs with one of their four labels missing do not count.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`.
+    average : {"micro", "instance", "task"}, default="micro"
+        The same for all: four cells are of two rows and two columns, and belong to none of them alone.
+    tie_tolerance : float or None, default=0.0
+        The interaction of four predictions is 0 where it is no more than this share of the largest prediction, in
+        absolute value, but never less than rounding makes of sums of two effects, 9e-16 in float64 (this goes for
+        labels too). None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    max_comparisons : float or None, default=1e10
+        For a grid with more differences between pairs of rows, m²q/2 where m is the smaller side, an error is raised
+        at once: 1e10 take about half an hour. None is any number.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    References
+    ----------
+    Pahikkala, Numminen, Movahedi, Karmitsa and Airola, "Interaction Concordance Index: Performance Evaluation for
+    Interaction Prediction Methods", arXiv:2510.14419, 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import ic_index
+    >>> Y = np.array([[5.0, 6.0, 8.0], [2.0, 1.0, 7.0]])
+    >>> ic_index(Y, Y), ic_index(Y, -Y), ic_index(Y, Y.mean(axis=0) + Y.mean(axis=1, keepdims=True))
+    (1.0, 0.0, 0.5)
+    """
+    return IcIndex.of(Y, F, max_comparisons=max_comparisons, **options)
+
+
+def _pairs(n_rows: int, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield all pairs of rows, as many together as `most` allows: first and second of each, (P,)."""
+    start = 0
+    while start < n_rows - 1:
+        stop, count = start + 1, n_rows - 1 - start
+        while stop < n_rows - 1 and count + n_rows - 1 - stop <= most:
+            count += n_rows - 1 - stop
+            stop += 1
+        first = np.repeat(np.arange(start, stop), n_rows - 1 - np.arange(start, stop))
+        second = np.concatenate([np.arange(row + 1, n_rows) for row in range(start, stop)])
+        for place in range(0, count, most):
+            yield first[place : place + most], second[place : place + most]
+        start = stop
+
+
+def _largest(F: Array, mask: Array) -> float:
+    """Return the largest prediction (m, q) that counts, in absolute value, refusing what has no differences."""
+    xp = namespace(F)
+    largest = float(xp.max(xp.where(mask, xp.abs(F), xp.zeros_like(F))))
+    if np.isnan(largest):
+        refuse_nan()
+    if largest > float(xp.finfo(F.dtype).max) / 4:
+        raise ValueError("F contains infinity or nearly so where Y is observed: the IC-index needs finite predictions.")
+    return largest

@@ -1,9 +1,8 @@
 """The estimators: thin shells over pure functions."""
 
 from dyadlearn.models._inputs import Tasks
-from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
+from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.models.online import OnlineTwoStepRidge
-from dyadlearn.models.pair_kernel import PairKernelRidge
 from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.models.two_step_regressor import TwoStepRegressor
 

@@ -31,34 +31,6 @@ from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.pairing import Pairing
 
-__all__ = [
-    "Tasks",
-    "align_side",
-    "among",
-    "cell_weights",
-    "check_fit_memory",
-    "check_labels_given",
-    "check_n_features",
-    "check_names",
-    "check_orientation",
-    "check_sizes",
-    "check_task_columns",
-    "check_weights",
-    "checked_filter",
-    "checked_tasks",
-    "groups_in_order",
-    "in_range",
-    "in_training_order",
-    "is_fitted",
-    "knows_no_tasks",
-    "mapped",
-    "moved",
-    "positions",
-    "read_weights",
-    "result_dtype",
-    "unwrap_tasks",
-]
-
 _WHAT = {"gram": "kernel", "kernel": "kernel", "features": "features", "wide": "features", "sparse": "sparse features"}
 
 

@@ -19,7 +19,7 @@ from dyadlearn._checks import (
     reading_numbers,
 )
 from dyadlearn._codes import id_columns
-from dyadlearn._state import StoredEstimator, all_or_nothing
+from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
@@ -33,8 +33,6 @@ from dyadlearn.models._observed import is_listed, listed_determination, listed_l
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting
-
-__all__ = ["WITH_TASKS", "PairModel", "all_or_nothing", "determination"]
 
 #: Where a model that was fitted without tasks could have had them from.
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."

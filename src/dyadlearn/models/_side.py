@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace, take_block, take_rows, zeros
-from dyadlearn._centre import framed, means_of, with_ones
 from dyadlearn._checks import check_matrix
+from dyadlearn._means import framed, means_of, with_ones
 from dyadlearn._memory import SideSize
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table
@@ -17,8 +17,6 @@ from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.spectrum import Spectrum
-
-__all__ = ["KernelSpec", "Side", "check_rows", "fit_side", "side_size"]
 
 
 @dataclass(frozen=True)

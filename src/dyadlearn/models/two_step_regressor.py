@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dyadlearn._array import Array, copied, is_foreign, library, refuse_mask, take_rows
 from dyadlearn._checks import check_alpha, check_choice, check_labels, check_not_empty, check_whole, reading_numbers
 from dyadlearn._codes import group_codes, id_columns
+from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout.folds import as_splitter, fold_groups
@@ -34,12 +35,10 @@ from dyadlearn.models._inputs import (
     positions,
     unwrap_tasks,
 )
-from dyadlearn.models._model import WITH_TASKS, all_or_nothing, determination
+from dyadlearn.models._model import WITH_TASKS, determination
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
-
-__all__ = ["TwoStepRegressor"]
 
 # How many earlier guesses of missing labels the next one is made of.
 _MEMORY = 20

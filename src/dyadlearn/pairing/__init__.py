@@ -3,8 +3,7 @@
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.independent import Independent
 from dyadlearn.pairing.network import Network
-from dyadlearn.pairing.pair_kernel import Kronecker, PairKernel
-from dyadlearn.pairing.profiled import Profiled
+from dyadlearn.pairing.pair_kernel import Kronecker, PairKernel, Profiled
 from dyadlearn.pairing.two_step import TwoStep
 
 __all__ = [

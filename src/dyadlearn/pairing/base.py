@@ -30,25 +30,186 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal, zeros
+from dyadlearn._array import (
+    Array,
+    epsilon,
+    itemsize,
+    largest,
+    namespace,
+    take_rows,
+    to_numpy,
+    with_diagonal,
+    zeros,
+)
+from dyadlearn._memory import fits_in_memory, holdout_numbers
 from dyadlearn._rounding import check_ridge, is_graded, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.holes.complete import Completion, complete
-from dyadlearn.holes.conjugate_gradients import warn_unless_converged
-from dyadlearn.holes.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
+from dyadlearn.pairing.certainty import Jackknife, Process
 from dyadlearn.pairing.dense import DenseSide
-from dyadlearn.pairing.expansion import Expansion, Folded, Part
-from dyadlearn.pairing.jackknife import Jackknife
-from dyadlearn.pairing.leaving import Members, nothing_left
-from dyadlearn.pairing.observed import complete_by_cost
-from dyadlearn.pairing.process import Process
-from dyadlearn.pairing.sweep import Sweep
-from dyadlearn.pairing.weighing import Asked, weights_of_observed
+from dyadlearn.pairing.expansion import Asked, Expansion, Folded, Part, weights_of_observed
+from dyadlearn.pairing.leaving import Members, nothing_left, refuse
 from dyadlearn.settings import Setting, check_groups
+from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
+from dyadlearn.solve.missing import Completion, complete
+from dyadlearn.solve.observed import (
+    GridLabels,
+    GridProducts,
+    ObservedSolution,
+    ObservedSystem,
+    PairLabels,
+    product_cost,
+)
+from dyadlearn.solve.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
+from dyadlearn.vectrick import gather_cost, sandwich
 
-__all__ = ["FEW_CELLS", "MANY_CELLS", "Coupled", "Pairing"]
+# Smaller grids are no work by any way.
+_LITTLE_WORK = 2**16
+# Rotated features of a product kernel make the system of the pairs so well conditioned that it takes a third of the
+# products or less, each of which may cost as many times as much; other kernels gain nothing.
+_FEWER = 3
+
+
+def complete_by_cost(
+    pairing: Coupled, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
+) -> Completion:
+    """Complete a grid on the whole of it, or by way of its observed pairs; arguments as in `Pairing.complete`."""
+    if is_quicker_by_pairs(pairing, Y, weights):
+        return complete_by_pairs(pairing, Y, weights, start, tol, max_iter)
+    return complete(pairing, Y, weights, start=start, tol=tol, max_iter=max_iter)
+
+
+def is_quicker_by_pairs(pairing: Coupled, Y: Array, weights: Array | None) -> bool:
+    """Tell whether a grid of labels is to be completed by way of its observed pairs."""
+    m, q = Y.shape
+    if not pairing.takes_pairs or m * q < _LITTLE_WORK or pairing.ridge <= 0 or pairing.floor > 0:
+        return False
+    rows, columns = (int(side.values.shape[0]) for side in pairing.grid_spectra)
+    xp = namespace(Y)
+    n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
+    if n_observed == 0 or (weights is None and n_observed == m * q):
+        return False
+    cost = min(_costs(Y, n_observed, (rows, columns)))
+    if 2 * cost > (_FEWER if pairing.is_product else 1) * min(pairing.kernel_cost, pairing.residual_cost):
+        return False
+    numbers = m * rows + q * columns + 8 * rows * columns + 3 * m * q
+    return fits_in_memory(itemsize(Y) * numbers, Y)
+
+
+def _costs(Y: Array, n_observed: int, ranks: tuple[int, int]) -> tuple[int, int]:
+    """Return what one product costs on the whole grid, and at its observed pairs."""
+    shape = (int(Y.shape[0]), int(Y.shape[1]))
+    return GridProducts.cost(shape, ranks), product_cost(shape, n_observed, ranks, gather_cost(Y))[0]
+
+
+def _listed(Y: Array, weights: Array | None) -> PairLabels:
+    """Return the observed pairs of a grid."""
+    xp, observed = namespace(Y), ~np.isnan(to_numpy(Y))
+    flat = np.flatnonzero(observed)
+    own = None if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
+    rows, columns = np.nonzero(observed)
+    shape = (int(Y.shape[0]), int(Y.shape[1]))
+    return PairLabels(rows, columns, take_rows(xp.reshape(Y, (-1,)), flat), shape, own)
+
+
+def complete_by_pairs(
+    pairing: Coupled, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
+) -> Completion:
+    """Complete a grid as `dyadlearn.solve.missing` does, by solving for the observed pairs.
+
+    Parameters
+    ----------
+    pairing : Coupled
+        One that takes pairs.
+    Y, weights, start, tol, max_iter : as in `Pairing.complete`
+    """
+    xp = namespace(Y)
+    n_observed = int(xp.sum(xp.astype(~xp.isnan(Y), xp.int64)))
+    ranks = [int(side.values.shape[0]) for side in pairing.grid_spectra]
+    whole, listed = _costs(Y, n_observed, (ranks[0], ranks[1]))
+    system = ObservedSystem.of(pairing, GridLabels.of(Y, weights) if whole <= listed else _listed(Y, weights))
+    known = None
+    if start is not None and start.form == "pairs":
+        known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
+    found = system.solve(known, tol=tol, max_iter=max_iter)
+    sides = [side.vectors for side in pairing.grid_spectra]
+    fitted = sandwich(sides[0], pairing.kernel_values**0.5 * found.spectral, sides[1]) + found.mean
+    if weights is None:
+        completed = xp.where(xp.isnan(Y), fitted, Y)
+    else:
+        # What a closed form without weights makes the same of: the fit, and what is left over as far as it weighs.
+        rest = xp.where(xp.isnan(Y), xp.zeros_like(Y), weights * (Y - fitted))
+        completed = fitted + rest
+    return Completion(completed, "pairs", Solution(found.spectral, found.n_iter, found.residual, found.converged))
+
+
+#: Positions among the regularisations of instances and of tasks, the setting, and predictions of shape (n, m, q).
+Stack = tuple[slice | int, slice | int, Setting, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A model on complete labels, to be held out under each of some regularisations.
+
+    Attributes
+    ----------
+    pairing : Pairing
+    Y : array of shape (m, q)
+    alphas, task_alphas : sequences of float
+        The latter is one value, whatever it is, for a model with one regularisation.
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks, used by the settings that leave them out.
+    """
+
+    pairing: Pairing
+    Y: Array
+    alphas: Sequence[float]
+    task_alphas: Sequence[float]
+    members: Members
+    task_members: Members
+
+    def _groups(self, setting: Setting) -> tuple[Members, Members]:
+        """Return the groups that a setting leaves out."""
+        return self.members if setting.new_instance else None, self.task_members if setting.new_task else None
+
+    def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
+        """Refuse to score predictions that do not fit in memory; `squared` tells that squared errors are wanted."""
+        grids, rotated = self.pairing.holdout_grids
+        grids += 1 + 3 * len(settings)  # each setting has labels prepared for its scores
+        for setting in settings:
+            sizes = [rows.size for members in self._groups(setting) for rows in members or ()]
+            need = holdout_numbers(
+                self.Y.shape, self.pairing.ranks, (grids, rotated), largest_group=max(sizes, default=1)
+            )
+            refuse(need, self.Y, setting)
+
+    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+        """Return mean squared errors (n, n_tasks) that need no predictions, of the settings that have them."""
+        return {}
+
+    def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
+        """Yield predictions for all regularisations, some together.
+
+        Parameters
+        ----------
+        settings : sequence of Setting
+        per_stack : int
+            How many grids may be held at once.
+
+        Yields
+        ------
+        rows, columns : slice or int
+            Which regularisations.
+        setting : Setting
+        predictions : array of shape (n, m, q)
+            The next one may overwrite it.
+        """
+        for setting in settings:
+            for row, alpha in enumerate(self.alphas):
+                held_out = self.pairing.at(alpha).holdout(self.Y, setting, *self._groups(setting))
+                yield slice(row, row + 1), 0, setting, held_out[None, ...]
+
 
 #: Where labels are missing, so many observed cells at most are left out one by one: for a single λ, and for one λ
 #: after the other.
@@ -304,7 +465,7 @@ class Pairing(ABC):
         members: Members = None,
         task_members: Members = None,
     ) -> Sweep:
-        """Return hold-out predictions under each of some regularisations, see `dyadlearn.pairing.sweep.Sweep`."""
+        """Return hold-out predictions under each of some regularisations, see `dyadlearn.pairing.base.Sweep`."""
         return self.sweep_type(self, Y, alphas, task_alphas, members, task_members)
 
     # --- missing or weighted labels -----------------------------------------------------------------
@@ -455,7 +616,7 @@ class Pairing(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Coupled(Pairing):
-    """A model in which labels of all tasks are one system: operators on grids, see `dyadlearn.holes.operators`."""
+    """A model in which labels of all tasks are one system: operators on grids, see `dyadlearn.solve.operators`."""
 
     @property
     @abstractmethod

@@ -18,8 +18,6 @@ from dyadlearn._array import to_numpy
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.spectrum import Spectrum
 
-__all__ = ["DenseSide", "fit_pairs", "fitted_without", "pair_values", "pseudo_inverse"]
-
 # Up to this many cells the pairwise kernel is written out; above, it is known by its products.
 _DENSE_CELLS = 400
 _MAX_STEPS = 500

@@ -36,12 +36,13 @@ from functools import partial
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, itemsize, matmul, namespace, row_blocks, take_rows, zeros
+from dyadlearn._array import Array, as_array_of, epsilon, itemsize, matmul, namespace, row_blocks, take_rows, zeros
 from dyadlearn._memory import check_memory
+from dyadlearn.solve.conjugate_gradients import warn_unless_converged
+from dyadlearn.solve.missing import complete, solve_missing
+from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import dots_at, left_first, sandwich
-
-__all__ = ["SMALL_GRID", "Expansion", "Folded", "NewRows", "PairExpansion", "Part", "Unfolded"]
 
 # Up to this many bytes, everything is computed at once.
 _BLOCK_BYTES = 2**27
@@ -496,3 +497,71 @@ def _check_predictions(
         f"Predicting {a} × {b} labels",
         "predict for fewer rows at a time, or for some pairs only (predict_pairs)",
     )
+
+
+#: What is asked about: a row of training by its position, or one new row.
+Asked = int | NewRows
+
+
+def hat_row(side: Smoother, asked: Asked) -> Array:
+    """Return how much each of n rows of a side weighs in the prediction for one, shape (n,)."""
+    if isinstance(asked, NewRows):
+        return side.spectrum.expand(side.spectrum.project(asked.at(slice(0, 1))) * side.phi)[0, :]
+    return side.smooth(_unit(side.spectrum, asked))[:, 0]
+
+
+def rotated_row(spectrum: Spectrum, asked: Asked) -> tuple[Array, Array]:
+    """Return the kernel row of what is asked about and, if it is of training, its unit vector, rotated: (k,) each."""
+    if not isinstance(asked, NewRows):
+        own = spectrum.rotate(_unit(spectrum, asked))[:, 0]
+        return spectrum.values * own, own
+    along = spectrum.project(asked.at(slice(0, 1)))[0, :]
+    # Kernel rows have nothing along null directions but rounding.
+    along = along * namespace(along).astype(spectrum.values > 0, along.dtype)
+    return along, namespace(along).zeros_like(along)
+
+
+def _unit(spectrum: Spectrum, position: int) -> Array:
+    column = zeros((spectrum.n_rows, 1), spectrum.values)
+    column[position, 0] = 1.0
+    return column
+
+
+def weights_of_observed(
+    operators: GridOperators, found: Array, Y: Array, weights: Array | None, tol: float, max_iter: int
+) -> Array:
+    """Return how much the observed labels weigh, from the weights of completed ones.
+
+    Parameters
+    ----------
+    operators : GridOperators
+    found : array of shape (m, q)
+        The weights on completed labels.
+    Y : array of shape (m, q)
+        NaN where not observed.
+    weights : array of shape (m, q) or None
+        Of the squared loss of each observed cell.
+    tol, max_iter : float and int
+        When conjugate gradients must have converged; they go on as far as the precision allows.
+
+    Returns
+    -------
+    array of shape (m, q)
+        Zero where nothing is observed.
+    """
+    xp, observed = namespace(Y), ~namespace(Y).isnan(Y)
+    none, tight = xp.zeros_like(found), 100 * epsilon(Y)
+    # As λ vanishes at full rank the model interpolates, and weights of the loss no longer matter.
+    if weights is None or operators.vanishing:
+        right = xp.where(observed, none, found)
+        solution = solve_missing(operators, right, observed, tol=tight, max_iter=max_iter)
+        warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
+        return xp.where(observed, found - operators.residual(solution.values), none)
+    known = xp.astype(observed, found.dtype)
+    begin = known / xp.sum(known) if operators.free_mean else none
+    weights = xp.where(observed, weights, xp.ones_like(weights))
+    labels = operators.kernel(found - begin) + operators.ridge * (found - begin / weights)
+    labels = xp.where(observed, labels, xp.full_like(labels, float("nan")))
+    solution = complete(operators, labels, weights, tol=tight, max_iter=max_iter).solution
+    warn_unless_converged(solution, tol, " on the weights of labels", stacklevel=3)
+    return begin + xp.where(observed, solution.values * weights**0.5, none)

@@ -13,18 +13,16 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dyadlearn._array import Array, namespace
-from dyadlearn.holes.columns import complete_columns, leave_one_out_columns, weigh_column
-from dyadlearn.holes.complete import Completion
-from dyadlearn.holes.conjugate_gradients import Solution
 from dyadlearn.pairing.base import Pairing
+from dyadlearn.pairing.certainty import Jackknife, SideJackknife
 from dyadlearn.pairing.dense import DenseSide
-from dyadlearn.pairing.jackknife import Jackknife, SideJackknife
+from dyadlearn.pairing.expansion import Asked, hat_row
 from dyadlearn.pairing.leaving import Members, leave_out
-from dyadlearn.pairing.weighing import Asked, hat_row
 from dyadlearn.settings import Setting
+from dyadlearn.solve.columns import complete_columns, leave_one_out_columns, weigh_column
+from dyadlearn.solve.conjugate_gradients import Solution
+from dyadlearn.solve.missing import Completion
 from dyadlearn.spectrum import Smoother, Spectrum
-
-__all__ = ["Independent"]
 
 
 @dataclass(frozen=True, eq=False)

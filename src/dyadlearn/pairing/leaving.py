@@ -28,20 +28,6 @@ from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
-__all__ = [
-    "Members",
-    "column_weights",
-    "gather_groups",
-    "group_members",
-    "leave_out",
-    "leave_out_columns",
-    "nothing_left",
-    "refuse",
-    "scaled_weights",
-    "scatter_rows",
-    "summed",
-]
-
 # What to do where memory does not suffice.
 _FEWER = "leave out fewer and larger groups, use fewer rows, or a linear kernel on fewer features than rows"
 

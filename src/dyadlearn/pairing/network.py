@@ -22,17 +22,14 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
 from dyadlearn._rounding import rounding_level, settle
-from dyadlearn.holes.complete import Completion
-from dyadlearn.pairing.base import Pairing
+from dyadlearn.pairing.base import Pairing, Sweep
 from dyadlearn.pairing.dense import DenseSide
+from dyadlearn.pairing.expansion import Asked
 from dyadlearn.pairing.leaving import Members, nothing_left
-from dyadlearn.pairing.sweep import Sweep
 from dyadlearn.pairing.two_step import TwoStep, vanishing_pairs
-from dyadlearn.pairing.weighing import Asked
 from dyadlearn.settings import Setting
+from dyadlearn.solve.missing import Completion
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
-
-__all__ = ["Network"]
 
 # Below such a determinant, beside the largest that the filter allows and beside that of unrelated vertices of the same
 # slack, two vertices are left out by operators of their own: eight digits are left of the common formula.

@@ -13,7 +13,7 @@ leave-one-out is a division, and a prediction for j, of which the first term alo
 
 The loop is over whichever side has fewer rows (or groups), one thread to a task. On a processor the tasks without j are
 decomposed anew; arrays of other libraries live where that is slow, and single tasks leave a whole spectrum there by
-`dyadlearn.pairing.without_one`, many at a time.
+`dyadlearn.pairing.constant`, many at a time.
 """
 
 from __future__ import annotations
@@ -37,8 +37,15 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._threads import for_each
-from dyadlearn.holes.operators import interpolation_floor
-from dyadlearn.pairing.constant import ConstantColumns, Ones, mean_of_others, ones_of, settled_inside, settled_outside
+from dyadlearn.pairing.constant import (
+    ConstantColumns,
+    Ones,
+    mean_of_others,
+    ones_of,
+    settled_inside,
+    settled_outside,
+    without_each,
+)
 from dyadlearn.pairing.leaving import (
     Members,
     column_weights,
@@ -46,10 +53,8 @@ from dyadlearn.pairing.leaving import (
     leave_out_columns,
     summed,
 )
-from dyadlearn.pairing.without_one import without_each
+from dyadlearn.solve.operators import interpolation_floor
 from dyadlearn.spectrum import Spectrum
-
-__all__ = ["column_floor", "new_both"]
 
 # Columns and regularisations are worked on in arrays of about this many numbers: small enough to stay in the
 # cache and to bound memory, large enough to keep the loop out of Python.

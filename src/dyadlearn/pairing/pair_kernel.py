@@ -22,7 +22,7 @@ whose leave-one-out is a division,
 
 C is its mirror image, and D is in `dyadlearn.pairing.new_both`. Columns that are mostly kept are computed from
 :math:`\rho`, columns that are mostly shrunk from :math:`f = S/(S + \lambda)`, so that neither end of the regularisation
-loses digits. A grand mean that no penalty holds is that of `dyadlearn.pairing.constant`; kernels without a constant
+loses digits. A grand mean without a penalty is in `dyadlearn.pairing.constant`; kernels without a constant
 have no main effects, so that it is best beside :math:`\mathbf{K}+\mathbf{11}^\top` and
 :math:`\mathbf{G}+\mathbf{11}^\top`.
 
@@ -42,7 +42,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -51,21 +51,18 @@ from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.holes.reduced import without
+from dyadlearn.pairing.base import Stack, Sweep
+from dyadlearn.pairing.certainty import Jackknife, PairJackknife
 from dyadlearn.pairing.constant import ConstantColumns, mean_of_others, ones_of
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
-from dyadlearn.pairing.expansion import Expansion, PairExpansion
-from dyadlearn.pairing.jackknife import Jackknife, PairJackknife
+from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, rotated_row
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse, summed
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.pairing.pair_operators import PairOperators
-from dyadlearn.pairing.sweep import Stack, Sweep
-from dyadlearn.pairing.weighing import Asked, rotated_row
 from dyadlearn.settings import Setting
+from dyadlearn.solve.operators import without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
-
-__all__ = ["Kronecker", "PairKernel"]
 
 # Squared eigenvectors of so many numbers at most are kept, 64 MiB.
 _MAX_SQUARES = 2**23
@@ -570,3 +567,58 @@ def _mean_level(Y: Array) -> Array:
     Where labels that are left in are all zero, predictions are too, and tie.
     """
     return rounding_level(namespace(Y).reshape(Y, (-1, 1)), 1.0, n_terms=sum(Y.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Profiled(PairKernel):
+    """A pair kernel whose sides are described by profiles of labels.
+
+    Parameters
+    ----------
+    profiled : (bool, bool)
+        Whether instances are, and whether tasks are.
+    """
+
+    words: ClassVar[str] = "pair kernel ridge regression on profiles of its labels"
+
+    profiled: tuple[bool, bool] = (True, True)
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether rows of training are known by themselves: by their profiles."""
+        return True
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether kernels are made of the labels: they are."""
+        return True
+
+    @property
+    def transposed(self) -> Self:
+        """The same with tasks for instances."""
+        return replace(super().transposed, profiled=self.profiled[::-1])
+
+    @property
+    def process(self) -> None:
+        """None: labels say how alike instances are, and so are not drawn given that."""
+        return None
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """The settings in which no side is new that is described by its labels."""
+        return tuple(setting for setting in super().settings if not self._described_by_labels(setting))
+
+    def check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
+        """Refuse settings in which a side is new that is described by its labels."""
+        super().check_request(setting, groups, task_groups, cells)
+        if side := self._described_by_labels(setting):
+            raise ValueError(
+                f"Setting {setting.value} leaves out {side}, which this model describes by profiles of their labels, "
+                f"so that nothing is known of new ones: fit it for setting {setting.value}, or with stages=1."
+            )
+
+    def _described_by_labels(self, setting: Setting) -> str:
+        """Return which side is new in a setting and described by labels; nothing where none is."""
+        if setting.new_instance and self.profiled[0]:
+            return "instances"
+        return "tasks" if setting.new_task and self.profiled[1] else ""

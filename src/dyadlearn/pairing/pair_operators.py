@@ -11,14 +11,12 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to_numpy, zeros
-from dyadlearn.holes.operators import SideProduct, between, interpolation_floor
 from dyadlearn.pairing.base import Coupled
+from dyadlearn.pairing.certainty import Process
 from dyadlearn.pairing.constant import Ones, ones_of
-from dyadlearn.pairing.process import Process
+from dyadlearn.solve.operators import SideProduct, between, interpolation_floor
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
-
-__all__ = ["PairOperators"]
 
 
 class _Constant(NamedTuple):

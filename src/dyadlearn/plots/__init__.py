@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dyadlearn.plots.grid import GridDisplay
-from dyadlearn.plots.holdout import HoldoutDisplay
-from dyadlearn.plots.landscape import LandscapeDisplay
-from dyadlearn.plots.spectrum import SpectrumDisplay
+from dyadlearn.plots.displays import GridDisplay, HoldoutDisplay, LandscapeDisplay, SpectrumDisplay
 
 __all__ = ["GridDisplay", "HoldoutDisplay", "LandscapeDisplay", "SpectrumDisplay"]

@@ -2,14 +2,11 @@
 
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
-from dyadlearn.selection.evaluate import evaluate
-from dyadlearn.selection.independent import IndependentTaskRidgeCV
+from dyadlearn.selection.evaluate import Scores, evaluate
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
 from dyadlearn.selection.nested import Interval, NestedScore, bootstrap_interval, nested_score
-from dyadlearn.selection.pair_kernel import PairKernelRidgeCV
-from dyadlearn.selection.scores import Scores
-from dyadlearn.selection.search import KroneckerRidgeCV, TwoStepRidgeCV
+from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, PairKernelRidgeCV, TwoStepRidgeCV
 
 __all__ = [
     "Audit",

@@ -14,8 +14,6 @@ from dyadlearn._tables import Table, read_table
 from dyadlearn.holdout.splitters import check_writing
 from dyadlearn.settings import Setting, as_setting
 
-__all__ = ["Audit", "audit"]
-
 _NEW = {"A": "only the pair", "B": "instance", "C": "task", "D": "instance and task"}
 _NEW_NODES = {"A": "only the edge", "B": "first node", "C": "second node", "D": "both nodes"}
 

@@ -3,27 +3,491 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array
+from dyadlearn._array import Array, itemsize, namespace, take_block, to_numpy
 from dyadlearn._checks import check_flag, check_whole
+from dyadlearn._memory import holdout_numbers
 from dyadlearn._state import StoredEstimator
+from dyadlearn._tables import write_rows
+from dyadlearn._text import as_text, html_table, make_table, number
+from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.holdout import Plan, Problem, Units, plan
-from dyadlearn.holdout.baselines import BASELINES
-from dyadlearn.holdout.lone import scored_labels
-from dyadlearn.metrics import scorer
+from dyadlearn.holdout.baselines import BASELINES, baselines, pair_baselines
+from dyadlearn.holdout.units import scored_labels
+from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.selection.baselines import baseline_scores
-from dyadlearn.selection.observed import prepared_score
-from dyadlearn.selection.permuting import null_mean
-from dyadlearn.selection.scores import Scores
+from dyadlearn.pairing.leaving import group_members, refuse
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.sides import side_names
+from dyadlearn.sides import SideNames, side_names
 
-__all__ = ["HeldOut", "evaluate", "model_holdout", "planned_holdout", "scoring_of"]
+
+def pair_score(scoring: Any, values: Array) -> PreparedScorer:
+    """Return a score of predictions (n,) for the labels of observed pairs, whatever instances and tasks they have.
+
+    Parameters
+    ----------
+    scoring : str, callable or Scorer
+        A metric that a row of a grid has by itself: here all pairs are one row.
+    values : array of shape (n,)
+
+    Raises
+    ------
+    ValueError
+        If the score is one of grids.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.selection.evaluate import pair_score
+    >>> pair_score("roc_auc", np.array([1.0, 0.0, 1.0]))(np.array([0.9, 0.5, 0.2]))
+    0.5
+    """
+    judge = scorer(scoring)
+    if not getattr(judge.metric, "is_of_rows", False):
+        raise ValueError(
+            f"{judge.name} is a score of grids, and this model is one of observed pairs alone: take one that two "
+            "vectors have, such as 'neg_mean_squared_error', 'r2', 'pearson' or 'roc_auc', or what make_scorer of "
+            "scikit-learn makes of your function."
+        )
+    return judge.prepare(values, average="micro", tie_tolerance=None)
+
+
+def prepared_score(problem: Any, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
+    """Return a score of held-out predictions, averaged as the setting wants; of observed pairs over all of them.
+
+    Parameters
+    ----------
+    problem : Problem or PairProblem
+    scoring : str, callable or Scorer
+    setting : Setting
+    targets : array, default=None
+        What predictions are compared with, as `dyadlearn.holdout.units.scored_labels` returns it; None is all labels.
+    """
+    targets = problem.targets if targets is None else targets
+    if problem.is_listed:
+        return pair_score(scoring, targets)
+    return scorer(scoring).prepare(targets, setting=setting, tie_tolerance=None)
+
+
+_SIDES = SideNames()
+# Letters of a name that there is room for beside a figure.
+_LONGEST = 16
+
+#: What stands left and right of the score in a table for people.
+HEADINGS = ("new", "method"), ("null", "best mean")
+
+
+class Scores(dict[str, list[Any]]):
+    """How well a model does in some settings: named columns, each a list with an entry for each setting.
+
+    It is a dict, so that any data frame can be made of it. Printed, it is a table for people in 80 columns, and in a
+    notebook one of markup: with the best of the means alone, and with what there is to mind below it.
+
+    Attributes
+    ----------
+    scoring : str
+        The name of the column that has the scores.
+    sides : SideNames
+        What an instance and a task are called.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge, evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
+    >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
+    >>> scores = evaluate(model, "BD", sides=("host", "parasite"))
+    >>> scores
+                                      neg_mean_
+     new     method               squared_error    null      best mean
+     ─────────────────────────────────────────────────────────────────
+     B host  exact leave-one-out       -0.01695  -2.227  -0.9447 grand
+     D both  exact leave-one-out        -0.0567  -2.474  -0.9065 grand
+    >>> scores["setting"], scores.scoring
+    (['B', 'D'], 'neg_mean_squared_error')
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, list[Any]],
+        scoring: str,
+        sides: SideNames = _SIDES,
+        kind: str | None = None,
+    ) -> None:
+        super().__init__(columns)
+        self.scoring, self.sides, self._kind = scoring, sides, kind
+
+    def frame(self, kind: str | None = None) -> Any:
+        """Return the columns as a data frame.
+
+        Parameters
+        ----------
+        kind : {"pandas", "polars"} or None, default=None
+            The library, or any other that narwhals knows; None is the one the labels came in, else the first of these
+            that is installed.
+
+        Returns
+        -------
+        frame with a row for each setting
+        """
+        return write_rows(self, kind or self._kind)
+
+    @property
+    def notes(self) -> list[str]:
+        """What there is to mind of these scores, in sentences."""
+        return [
+            note
+            for row in (self.rows() if self._is_whole else [])
+            for note in remarks(
+                self.scoring, Setting(row["setting"]), row[self.scoring], row["undefined"], _means(row), self.sides
+            )
+        ]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the columns turned around: a dict for each setting."""
+        return [dict(zip(self, row, strict=True)) for row in zip(*self.values(), strict=True)]
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all columns are there that the table is made of: whoever has a dict may change it."""
+        needed = {"setting", "new", "method", self.scoring, "null", "undefined", *BASELINES}
+        return needed <= self.keys() and len(set(map(len, self.values()))) == 1
+
+    def _table(self) -> tuple[list[str], list[list[str]], int]:
+        words, figures = HEADINGS
+        headings = [*words, self.scoring, *figures]
+        lines = [
+            [*before(row), *beside(row[self.scoring], row["null"], _means(row), self.sides)] for row in self.rows()
+        ]
+        if all(map(math.isnan, self["null"])):  # nobody asked for it, or it would have taken long
+            place = headings.index("null")
+            headings, *lines = ([*line[:place], *line[place + 1 :]] for line in (headings, *lines))
+        return headings, lines, len(words)
+
+    def __repr__(self) -> str:
+        if not self._is_whole:
+            return super().__repr__()
+        return as_text(make_table(*self._table()), *self.notes)
+
+    def _repr_html_(self) -> str:
+        if not self._is_whole:
+            return f"<pre>{escape(super().__repr__())}</pre>"
+        return html_table(*self._table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+
+
+def before(row: Mapping[str, Any]) -> list[str]:
+    """Return the setting with what is new in it, in one cell, and how it was held out."""
+    return [f"{row['setting']} {row['new']}", row["method"]]
+
+
+def _means(row: Mapping[str, Any]) -> dict[str, float]:
+    return {name: row[name] for name in BASELINES}
+
+
+def beside(score: float, null: float, means: Mapping[str, float], sides: SideNames = _SIDES) -> list[str]:
+    """Return a score, that of permuted labels, and the best of simple means, its name one word: tables stay narrow.
+
+    Examples
+    --------
+    >>> from dyadlearn.selection.evaluate import beside
+    >>> beside(0.91, float("nan"), {"grand_mean": 0.5, "task_means": 0.71234})
+    ['0.91', '–', '0.7123 task']
+    """
+    best = best_baseline(means)
+    word = "" if best is None else in_words(best[0], sides).removesuffix("s").removesuffix(" mean")
+    word = word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
+    return [number(score), number(null), "–" if best is None else f"{number(best[1])} {word}"]
+
+
+def remarks(
+    scoring: str,
+    setting: Setting,
+    score: float,
+    n_undefined: int,
+    means: Mapping[str, float],
+    sides: SideNames = _SIDES,
+) -> list[str]:
+    """Return what is to be said of a score: that simple means are as good, and what it does not count.
+
+    Examples
+    --------
+    >>> from dyadlearn.selection.evaluate import remarks
+    >>> from dyadlearn.settings import Setting
+    >>> remarks("roc_auc", Setting.C, 0.9, 3, {"instance_means": 0.7})
+    ['roc_auc is undefined for 3 tasks in setting C, which do not count.']
+    """
+    said = nothing_learnt(scoring, setting, score, means, sides)
+    found = [] if said is None else [said]
+    if n_undefined:
+        of = {Setting.B: sides.instances, Setting.C: sides.tasks}.get(setting, "cells")
+        found.append(f"{scoring} is undefined for {n_undefined} {of} in setting {setting.value}, which do not count.")
+    return found
+
+
+def baseline_scores(problem: Any, setting: Setting, units: Units, score: Callable[[Any], Any]) -> dict[str, float]:
+    """Score what simple means predict for the labels of a problem, held out as its model is.
+
+    Parameters
+    ----------
+    problem : Problem or PairProblem
+        Of which the labels, their weights and whether they are those of a network are looked at.
+    setting : Setting
+    units : Units
+        What leaves together.
+    score : callable
+        Of predictions (m, q), greater being better.
+
+    Returns
+    -------
+    dict of str to float
+        By the names of `dyadlearn.holdout.baselines.BASELINES`; NaN where the score of a mean is undefined, as that of
+        a constant may be, or memory does not suffice.
+    """
+    sign = problem.pairing.symmetry
+    try:
+        if problem.is_listed:
+            return scored_means(pair_baselines(problem.labels, setting, units), score)
+        predictions = baselines(problem.Y, setting, units, weights=problem.weights, symmetry=sign)
+    except NotEnoughMemoryError:  # the score of the model is there all the same
+        return dict.fromkeys(BASELINES, float("nan"))
+    return scored_means(predictions, score)
+
+
+def scored_means(predictions: Mapping[str, Array], score: Callable[[Any], Any]) -> dict[str, float]:
+    """Score what means predict, as `dyadlearn.holdout.baselines.baselines` returns it; NaN where that is undefined."""
+    # Means that cannot differ are scored once.
+    scores = {id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()}
+    return {name: scores[id(each)] for name, each in predictions.items()}
+
+
+def _score(score: Callable[[Any], Any], F: Any) -> float:
+    with warnings.catch_warnings():
+        # Whatever is to be said of constants was not said by the model.
+        warnings.simplefilter("ignore")
+        try:
+            return float(score(F))
+        except (ValueError, ArithmeticError):
+            return float("nan")
+
+
+def best_baseline(scores: Mapping[str, float]) -> tuple[str, float] | None:
+    """Return the name and the score of the best baseline, of equals the simplest; None where none has a score.
+
+    Examples
+    --------
+    >>> from dyadlearn.selection.evaluate import best_baseline
+    >>> best_baseline({"grand_mean": 0.5, "instance_means": 0.5, "task_means": 0.7, "additive": 0.7})
+    ('task_means', 0.7)
+    """
+    defined = {name: score for name, score in scores.items() if not math.isnan(score)}
+    return max(defined.items(), key=lambda each: each[1], default=None)
+
+
+def in_words(name: str, sides: SideNames = _SIDES) -> str:
+    """Return the name of a baseline as a reader wants it, with what the sides are called.
+
+    Examples
+    --------
+    >>> from dyadlearn.sides import SideNames
+    >>> from dyadlearn.selection.evaluate import in_words
+    >>> in_words("task_means"), in_words("task_means", SideNames("host", "parasite"))
+    ('task means', 'parasite means')
+    """
+    own = {"instance_means": f"{sides.instance} means", "task_means": f"{sides.task} means"}
+    return own.get(name, name.replace("_", " "))
+
+
+def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES) -> str:
+    """Return the score of the best baseline with its name, a dash where none has a score.
+
+    Examples
+    --------
+    >>> from dyadlearn.selection.evaluate import best_in_words
+    >>> best_in_words({"grand_mean": 0.5, "task_means": 0.71234})
+    '0.7123, task means'
+    """
+    best = best_baseline(scores)
+    return "–" if best is None else f"{number(best[1])}, {in_words(best[0], sides)}"
+
+
+def nothing_learnt(
+    scoring: str, setting: Setting, score: float, scores: Mapping[str, float], sides: SideNames = _SIDES
+) -> str | None:
+    """Return what is to be said of a model that does no better than simple means; None where it does.
+
+    Examples
+    --------
+    >>> from dyadlearn.settings import Setting
+    >>> from dyadlearn.selection.evaluate import nothing_learnt
+    >>> nothing_learnt("roc_auc", Setting.B, 0.9, {"task_means": 0.7})
+    >>> nothing_learnt("roc_auc", Setting.B, 0.6, {"task_means": 0.7})
+    'In setting B the model reaches roc_auc 0.6, no more than simple means do without any features: 0.7, task means.'
+    """
+    best = best_baseline(scores)
+    if best is None or score > best[1]:
+        return None
+    return (
+        f"In setting {setting.value} the model reaches {scoring} {number(score)}, no more than simple means do without "
+        f"any features: {best_in_words(scores, sides)}."
+    )
+
+
+#: What can be permuted: one side, both, or the nodes of a network, which are both.
+SIDES = ("instances", "tasks", "both", "vertices")
+
+# About how many bytes a stack of permuted grids and what is made of it take.
+_STACK_BYTES = 2**27
+# Grids that are held at once for each one of a stack.
+_GRIDS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Permutation:
+    """Where the labels of a grid are taken to.
+
+    Attributes
+    ----------
+    rows, columns : integer arrays of shape (m,) and (q,)
+        Instance i gets the labels of instance ``rows[i]``, and task j those of ``columns[j]``.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+
+    def of(self, grid: Array) -> Array:
+        """Return a grid (m, q) permuted."""
+        return take_block(grid, self.rows, self.columns)
+
+    def back(self, grid: Array) -> Array:
+        """Return what stands where `of` takes it."""
+        return take_block(grid, np.argsort(self.rows), np.argsort(self.columns))
+
+
+def what_is_new(problem: Problem, setting: Setting) -> str:
+    """Return what is permuted if nothing is said: what is new in a setting, as far as there is more than one of it.
+
+    Permuting anything else would ask another question: a model may well predict a new instance whose labels moved to
+    other tasks together with all others.
+    """
+    if problem.pairing.symmetry:
+        return "vertices"
+    if not problem.pairing.knows_tasks or setting is Setting.B:
+        return "instances"
+    if setting is Setting.C:
+        return "tasks"
+    m, q = problem.Y.shape
+    return "both" if min(m, q) > 1 else "instances" if m > 1 else "tasks"
+
+
+def drawn(permuted: str, shape: tuple[int, int], random: np.random.RandomState) -> Iterator[Permutation]:
+    """Yield random permutations of one of `SIDES`, without an end."""
+    still = [np.arange(size) for size in shape]
+    while True:
+        rows = still[0] if permuted == "tasks" else random.permutation(shape[0])
+        if permuted == "vertices":
+            yield Permutation(rows, rows)
+        else:
+            yield Permutation(rows, still[1] if permuted == "instances" else random.permutation(shape[1]))
+
+
+def per_stack(Y: Array) -> int:
+    """Return how many permuted grids are worked on together."""
+    m, q = Y.shape
+    return int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, m * q))))
+
+
+def permuted_scores(
+    problem: Problem, setting: Setting, permutations: Sequence[Permutation], score: PreparedScorer, units: Units
+) -> np.ndarray:
+    """Score hold-out predictions of a complete grid whose labels were permuted, under the same regularisation.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose labels are complete.
+    setting : Setting
+    permutations : sequence of n Permutation
+        No more than `per_stack`.
+    score : PreparedScorer
+        Of the labels as they are.
+    units : Units
+        What leaves together. It stays with its instances and tasks, and the labels move.
+
+    Returns
+    -------
+    array of shape (n,)
+    """
+    problem.pairing.check_leaving()
+    Y, xp = problem.Y, namespace(problem.Y)
+    members = group_members(units.instances, Y.shape[0], "groups")
+    groups = (members, group_members(units.tasks, Y.shape[1], "task_groups"))
+    largest = max((rows.size for each in groups for rows in each or ()), default=1)
+    n_grids, ranks = problem.pairing.holdout_grids, problem.pairing.ranks
+    need = holdout_numbers(Y.shape, ranks, n_grids, largest_group=largest, n_stacked=len(permutations))
+    refuse(need, Y, setting, ", permuted")
+    stack = xp.stack([permutation.of(Y) for permutation in permutations])
+    held_out = problem.pairing.holdout_stack(stack, setting, *groups)
+    for place, permutation in enumerate(permutations):
+        stack[place, ...] = permutation.back(held_out[place, ...])
+    return np.asarray(to_numpy(score(stack)), dtype=np.float64)
+
+
+def null_mean(problem: Problem, setting: Setting, units: Units, score: PreparedScorer, n_permutations: int) -> float:
+    """Return the mean score of a few permuted labels under the same regularisation: what no signal at all looks like.
+
+    It is no test, for which there are too few of them, and of a model that chose its regularisation by the true labels
+    it is no null distribution either: see `dyadlearn.permutation_test`. The permutations are the same each time.
+
+    Parameters
+    ----------
+    problem : Problem
+    setting : Setting
+    units : Units
+        What leaves together.
+    score : PreparedScorer
+        Of predictions (m, q).
+    n_permutations : int
+
+    Returns
+    -------
+    float
+        NaN without permutations, where labels are missing or weighted so that each permutation would be solved for
+        anew, where a side would be decomposed again and again, and where the score is undefined or memory short.
+    """
+    is_closed = problem.is_complete and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
+    is_closed = is_closed and not problem.pairing.uses_labels
+    if not n_permutations or not is_closed or problem.pairing.decomposes(setting):
+        return math.nan
+    permuted = what_is_new(problem, setting)
+    axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
+    if any(problem.Y.shape[axis] < 2 for axis in axes):
+        return math.nan
+    draws = drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0))
+    scores: list[np.ndarray] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whatever is to be said was said of the labels as they are
+        try:
+            for some in stacks(draws, n_permutations, per_stack(problem.Y)):
+                scores.append(permuted_scores(problem, setting, some, score, units))
+        except (ValueError, ArithmeticError, NotEnoughMemoryError):
+            return math.nan
+    return float(np.concatenate(scores).mean())
+
+
+def stacks(draws: Iterator[Permutation], n_permutations: int, size: int) -> Iterator[list[Permutation]]:
+    """Yield so many permutations, some together."""
+    for start in range(0, n_permutations, size):
+        yield [next(draws) for _ in range(start, min(start + size, n_permutations))]
+
 
 #: Columns beside the score, which a function must not be called as if its name is to be the heading.
 _OTHERS = ("setting", "undefined", "new", "method", "null", *BASELINES)

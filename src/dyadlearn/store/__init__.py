@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._state import StoredEstimator, stored_estimators
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.store.container import check_container, read_container, write_container
-from dyadlearn.store.values import Reader, Writer
+from dyadlearn.store.container import Reader, Writer, check_container, read_container, write_container
 
 __all__ = ["load", "read_model", "save", "write_model"]
 

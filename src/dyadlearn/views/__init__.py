@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dyadlearn.views.spectra import SideSpectrum
+from dyadlearn.views.summary import SideSpectrum
 
 __all__ = ["SideSpectrum"]

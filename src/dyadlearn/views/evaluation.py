@@ -13,24 +13,20 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn._tables import in_order
-from dyadlearn._words import joined
+from dyadlearn._text import joined
 from dyadlearn.diagnostics.fitted import is_network, known_settings
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, plan
-from dyadlearn.holdout.lone import scored_labels
+from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection.baselines import baseline_scores
-from dyadlearn.selection.evaluate import model_holdout, planned_holdout, scoring_of
+from dyadlearn.selection.evaluate import baseline_scores, model_holdout, null_mean, planned_holdout, scoring_of
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.nested import Interval, bootstrap_interval
-from dyadlearn.selection.permuting import null_mean
 from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search
-
-__all__ = ["Evaluation", "Result"]
 
 # Multiplications that solving the folds of a setting again may take if nobody has asked for it: half a minute at most.
 _MOST_WORK = 1e11

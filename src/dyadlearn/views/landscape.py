@@ -13,11 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alphas
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.choice import best_point
+from dyadlearn.metrics.cells import best_point
 from dyadlearn.selection.search import best_kernel
 from dyadlearn.settings import Setting, as_setting
-
-__all__ = ["DrawnLandscape", "LandscapeView", "landscape_of_scores", "landscape_of_search", "loss_levels", "power_of"]
 
 # No more steps than a reader can tell apart by their colours.
 _MOST_LEVELS = 9

@@ -8,36 +8,280 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
-from dyadlearn._printing import number
-from dyadlearn._tables import Table
-from dyadlearn._words import joined, power
+from dyadlearn._checks import check_alpha, check_matrix
+from dyadlearn._tables import Table, read_table
+from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
-from dyadlearn.diagnostics.fitted import labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import REMEDY, labelled_model, labels_of
+from dyadlearn.diagnostics.known import Screening, screened
 from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
-from dyadlearn.diagnostics.screening import Screening, screened
-from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.exceptions import KernelError, LeverageError, NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.filters import SpectralFilter
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection.baselines import nothing_learnt
+from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models._side import KernelSpec
+from dyadlearn.selection.evaluate import nothing_learnt
+from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
-from dyadlearn.views.curves import Points, points_of
+from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.views.evaluation import Evaluation, Result
-from dyadlearn.views.grid import GridView, grid_of_model
+from dyadlearn.views.grid import GridView, Points, grid_of_model, points_of
 from dyadlearn.views.landscape import LandscapeView, loss_levels
-from dyadlearn.views.spectra import SideSpectrum, spectra_of_model
-from dyadlearn.views.weights import Weights, weights_of_model
 
-__all__ = ["Summary", "summary_of"]
+
+@dataclass(frozen=True, eq=False)
+class SideSpectrum:
+    r"""The eigenvalues of a kernel under a filter.
+
+    Attributes
+    ----------
+    values : array of shape (k,)
+        Eigenvalues :math:`\sigma` in descending order; those that are left out are zero.
+    shrinkage : array of shape (k,) or None
+        The filter :math:`f(\sigma)`, from 1 (kept) to 0 (suppressed); None where the kernel is not filtered by itself.
+    n_rows : int
+        Size of the kernel.
+    alpha : float or None
+        Its own regularisation, if it has one.
+    kernel : str
+        In words.
+    has_constant : bool
+        Whether there is a constant beside the kernel, which no filter shrinks: one more direction, kept whole. The
+        eigenvalues are then those of the centred kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.views import SideSpectrum
+    >>> SideSpectrum(np.array([3.0, 1.0]), np.array([0.75, 0.5]), n_rows=2).effective_dimension
+    1.25
+    """
+
+    values: np.ndarray
+    shrinkage: np.ndarray | None
+    n_rows: int
+    alpha: float | None = None
+    kernel: str = ""
+    has_constant: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Number of eigenvalues that are not zero."""
+        return int(np.count_nonzero(self.values > 0))
+
+    @property
+    def effective_dimension(self) -> float:
+        r"""How many directions are kept in all, :math:`\sum_i f(\sigma_i)`, and one for a constant.
+
+        It is the trace of the hat matrix; NaN without a filter of its own.
+        """
+        return float("nan") if self.shrinkage is None else float(self.shrinkage.sum()) + self.has_constant
+
+
+def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum]:
+    """Return the spectra of a fitted model under its own regularisation.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    remedy : str
+        As in `labelled_model`.
+
+    Returns
+    -------
+    dict of str to SideSpectrum
+        ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
+        Kronecker ridge regression does, ``"pairs"`` as well.
+    """
+    fitted = labelled_model(model, remedy)
+    pairing = fitted._problem().pairing
+    kernels = [_kernel(side.spec) for side in fitted._sides()]
+    if pairing.smoothers:
+        sides = zip(pairing.side_names, pairing.smoothers, kernels, strict=False)
+        return {name: _smoothed(side, kernel) for name, side, kernel in sides}
+    # No side is filtered by itself: the filter works on the eigenvalues of the kernel between pairs.
+    whole = zip(pairing.side_names, pairing.spectra, kernels, strict=False)  # a network has one side twice
+    found = {name: _unfiltered(spectrum, kernel) for name, spectrum, kernel in whole}
+    values, kept = (to_numpy(part).astype(np.float64).ravel() for part in pairing.pair_spectrum)
+    order = np.argsort(values)[::-1]
+    n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
+    kernel = "product" if pairing.is_product else "between pairs"
+    return found | {"pairs": SideSpectrum(values[order], kept[order], n_pairs, pairing.alphas["alpha"], kernel)}
+
+
+def spectrum_of_kernel(K: Any, alpha: float, filter: SpectralFilter | None = None) -> SideSpectrum:
+    """Return the spectrum of a kernel, an array or frame of shape (n, n), which is repaired as the models do it."""
+    alpha, chosen = check_alpha(alpha, "alpha"), checked_filter(filter, "filter")
+    kernel = check_matrix(read_table(K, "K").values, "K")
+    if kernel.shape[0] != kernel.shape[1]:
+        raise KernelError(f"K must be a square matrix, found shape {tuple(kernel.shape)}.")
+    return _smoothed(Spectrum.from_gram(kernel, name="K").smoother(chosen, alpha))
+
+
+def _smoothed(side: Smoother, kernel: str = "") -> SideSpectrum:
+    found = _unfiltered(side.spectrum, kernel)
+    if np.isnan(side.alpha):  # with a regularisation for each task there is no single filter
+        return found
+    return replace(found, shrinkage=side.filter.shrinkage(found.values, side.alpha), alpha=side.alpha)
+
+
+def _unfiltered(spectrum: Spectrum, kernel: str) -> SideSpectrum:
+    values = np.sort(to_numpy(spectrum.penalised).astype(np.float64))[::-1]
+    return SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
+
+
+def _kernel(spec: KernelSpec) -> str:
+    """Return the kernel of a side with its parameters, or what it was learned of."""
+    descriptions = getattr(spec.kernel, "names", ())
+    if descriptions:
+        return f"learned, of {joined(descriptions)}"
+    word = spec.kernel if isinstance(spec.kernel, str) else getattr(spec.kernel, "__name__", type(spec.kernel).__name__)
+    values = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in (spec.params or {}).items()}
+    params = ", ".join(f"{key}={value}" for key, value in values.items())
+    return f"{word} ({params})" if params else word
+
+
+@dataclass(frozen=True)
+class SideWeights:
+    """The weights of one side.
+
+    Attributes
+    ----------
+    weights : dict of str to float
+        Of each description, and of the constant, the largest first and the constant last; they sum to one.
+    exponents : dict of str to float
+        Of each description.
+    """
+
+    weights: dict[str, float]
+    exponents: dict[str, float]
+
+    @property
+    def in_words(self) -> str:
+        """All weights in one line, such as "ecfp 62 % (exponent 1.8), similarity 33 %, constant 5 %"."""
+        words = []
+        for name, weight in self.weights.items():
+            exponent = self.exponents.get(name, 1.0)
+            power = "" if exponent == 1 else f" (exponent {number(exponent, 3)})"
+            words.append(f"{name} {percent(weight)}{power}")
+        return ", ".join(words)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """What a model has learned of its kernels.
+
+    Attributes
+    ----------
+    sides : dict of str to SideWeights
+        ``"instances"`` and, where anything is known of them, ``"tasks"``.
+    shares : dict of str to float or None
+        How much of the kernel between pairs is what: the ``"product"`` of both kernels, a function of the
+        ``"instances"`` for each task, one of the ``"tasks"`` for each instance; they sum to one. None without tasks.
+    stage_errors : list of float
+        The held-out mean squared error of each stage that was tried.
+    n_stages : int
+        How many stages the model has.
+    """
+
+    sides: dict[str, SideWeights]
+    shares: dict[str, float] | None
+    stage_errors: list[float]
+    n_stages: int
+
+    def named(self, names: SideNames) -> dict[str, SideWeights]:
+        """Return the sides by what they are called."""
+        words = {"instances": names.instances, "tasks": names.tasks}
+        return {words[name]: side for name, side in self.sides.items()}
+
+    def lines(self, names: SideNames) -> list[tuple[str, str]]:
+        """Return what was learned as names and what they stand for."""
+        found = [(f"{word} weigh", side.in_words) for word, side in self.named(names).items()]
+        if len(self.stage_errors) > 1:
+            errors = [
+                f"{number(error)}{' (kept)' if stage == self.n_stages else ''}"
+                for stage, error in enumerate(self.stage_errors, 1)
+            ]
+            found.insert(0, ("error by stage", ", ".join(errors)))
+        return [*found, ("pairs", self.shares_in_words(names))] if self.shares is not None else found
+
+    def shares_in_words(self, names: SideNames) -> str:
+        """Return what the kernel between pairs is made of."""
+        assert self.shares is not None
+        return (
+            f"{percent(self.shares['product'])} product of both kernels, {percent(self.shares['instances'])} functions "
+            f"of the {names.instances} for each {names.task}, {percent(self.shares['tasks'])} functions of the "
+            f"{names.tasks} for each {names.instance}"
+        )
+
+    def figures(self) -> dict[str, Any]:
+        """Return all of it as plain values, for machines."""
+        return {
+            "weights": {name: side.weights for name, side in self.sides.items()},
+            "exponents": {name: side.exponents for name, side in self.sides.items()},
+            "shares": self.shares,
+            "stage_errors": self.stage_errors,
+        }
+
+
+def weights_of_model(model: Any) -> Weights | None:
+    """Return what a fitted model has learned of its kernels; None for one whose kernels are as they were given.
+
+    Parameters
+    ----------
+    model : fitted estimator
+
+    Returns
+    -------
+    Weights or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import LearnedKernelRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X, noise, T = rng.normal(size=(30, 2)), rng.normal(size=(30, 5)), rng.normal(size=(20, 2))
+    >>> model = LearnedKernelRidge(setting="B", n_steps=20)
+    >>> model.fit({"noise": noise, "signal": X}, np.sin(2 * X) @ np.cos(T).T, tasks=T).n_stages_
+    1
+    >>> list(weights_of_model(model).sides["instances"].weights)
+    ['signal', 'noise', 'constant']
+    """
+    if not hasattr(model, "weights_"):
+        return None
+    exponents = model.exponents_
+    sides = {name: _sorted(weights, exponents[name]) for name, weights in model.weights_.items()}
+    shares = None
+    if model.shares_ is not None:
+        # The model has kernels in units of their constants, which are brought to a sum of weights of one here.
+        own, others = (side.weights.get(CONSTANT, 1.0) for side in sides.values())
+        units = {"product": own * others, "instances": own, "tasks": others}
+        shares = {name: share / unit for (name, unit), share in zip(units.items(), model.shares_, strict=True)}
+    return Weights(sides, shares, list(model.stage_errors_), model.n_stages_)
+
+
+def percent(share: float) -> str:
+    """Return a share in words, with no more digits than mean something."""
+    return f"{100 * share:.0f} %" if share >= 0.0095 else "below 1 %"
+
+
+def _sorted(weights: dict[str, float], exponents: dict[str, float]) -> SideWeights:
+    order = sorted(weights, key=lambda name: (name == CONSTANT, -weights[name]))
+    return SideWeights(
+        {name: weights[name] for name in order}, {name: exponents[name] for name in order if name in exponents}
+    )
+
 
 # How many pairs that are not observed a page names, and how many of them it explains.
 _PAIRS, _EXPLAINED = 50, 5

@@ -1,0 +1,193 @@
+"""Powers of ten, and names in a row, as a reader wants them."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def power(value: float) -> str:
+    """Return a regularisation: a power of ten where it is one beyond everyday size.
+
+    Examples
+    --------
+    >>> from dyadlearn._text import power
+    >>> power(1e-7), power(0.01), power(2.5e5)
+    ('10⁻⁷', '0.01', '2.5·10⁵')
+    """
+    if value > 0 and not 1e-3 <= value <= 1e4:
+        exponent = math.floor(math.log10(value) + 1e-12)
+        mantissa = f"{value / 10.0**exponent:.3g}"
+        return f"10{superscript(exponent)}" if mantissa == "1" else f"{mantissa}·10{superscript(exponent)}"
+    return f"{value:.3g}" if value < 1000 else f"{value:.5g}"
+
+
+def superscript(exponent: int) -> str:
+    """Return a whole number in raised digits.
+
+    Examples
+    --------
+    >>> from dyadlearn._text import superscript
+    >>> superscript(-12)
+    '⁻¹²'
+    """
+    return str(exponent).translate(_RAISED)
+
+
+def joined(names: Sequence[str]) -> str:
+    """Return names in a row.
+
+    Examples
+    --------
+    >>> from dyadlearn._text import joined
+    >>> joined(["A", "C", "D"])
+    'A, C and D'
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# Controls of C0 (but for ends of lines and tabs), C1 and Unicode: they move the cursor, hide text or turn it around.
+_CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+# Headings of figures that are longer are broken between their words, and still longer words anywhere.
+_LONGEST, _LONGEST_WORD = 18, 24
+
+
+def printable(text: str) -> str:
+    r"""Return a text with the codes that a terminal obeys written out, such as the escape as ``\x1b``."""
+    return _CODES.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """Return a number in a few digits, a dash for NaN and None, and any other value as text.
+
+    Examples
+    --------
+    >>> from dyadlearn._text import number
+    >>> number(-0.123456), number(float("nan")), number(None), number(7), number("D")
+    ('-0.1235', '–', '–', '7', 'D')
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, str | bool):
+        return str(value)
+    return f"{value:.{digits}g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """Return a table that fits its place: long ids are folded, figures stay whole.
+
+    Parameters
+    ----------
+    headings : sequence of str
+    rows : iterable of sequences of str
+    left : int, default=1
+        How many columns, from the first, hold text; the others hold figures.
+
+    Returns
+    -------
+    rich.table.Table
+    """
+    # rich is loaded by those who look only.
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for place, heading in enumerate(headings):
+        is_text = place < left
+        lines = [heading] if is_text else _short_lines(heading)
+        table.add_column(
+            "\n".join(map(_cell, lines)), justify="left" if is_text else "right", overflow="fold", no_wrap=not is_text
+        )
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _short_lines(heading: str) -> list[str]:
+    """Return the lines of a heading: more than one where it is long, broken after an underscore near the middle."""
+    breaks = [place + 1 for place, sign in enumerate(heading[:-1]) if sign == "_"]
+    if len(heading) <= (_LONGEST if breaks else _LONGEST_WORD):
+        return [heading]
+    breaks = breaks or [(len(heading) + 1) // 2]
+    middle = min(breaks, key=lambda place: abs(2 * place - len(heading)))
+    return [*_short_lines(heading[:middle]), *_short_lines(heading[middle:])]
+
+
+def make_list(rows: Iterable[tuple[str, str]]) -> Table:
+    """Return names and what they stand for, side by side."""
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*map(_cell, row))
+    return table
+
+
+def _cell(text: str) -> str:
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def as_text(*things: Table | str, width: int = 80) -> str:
+    """Return tables and sentences as text, each line no wider than `width` and without blanks at its end.
+
+    Examples
+    --------
+    >>> from dyadlearn._text import as_text, make_table
+    >>> print(as_text(make_table(["drug", "score"], [["aspirin", "0.91"]]), "One of one."))
+     drug     score
+     ──────────────
+     aspirin   0.91
+    One of one.
+    """
+    from rich.console import Console
+
+    # Whoever reads it, a terminal, a notebook or a file, it is the same text.
+    buffer = io.StringIO()
+    console = Console(
+        file=buffer,
+        width=width,
+        force_terminal=False,
+        force_jupyter=False,
+        color_system=None,
+        legacy_windows=False,
+        # Ids are full of colons and brackets, which must not be read as codes of emoji or colours.
+        emoji=False,
+        markup=False,
+        highlight=False,
+    )
+    for thing in things:
+        console.print(printable(thing) if isinstance(thing, str) else thing)
+    lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
+    return "\n".join(line for line in lines if line)
+
+
+def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Return the table that `make_table` describes as markup, in which every text is text.
+
+    Colours and lines are those of the page that it stands on, be it light or dark.
+    """
+    sides = ["left" if place < left else "right" for place in range(len(headings))]
+    lines = [_html_row("td", row, sides) for row in rows]
+    return f"<table><thead>{_html_row('th', headings, sides)}</thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _html_row(tag: str, texts: Sequence[str], sides: Sequence[str]) -> str:
+    cells = (
+        f'<{tag} style="text-align:{side}">{escape(_cell(text))}</{tag}>'
+        for text, side in zip(texts, sides, strict=True)
+    )
+    return f"<tr>{''.join(cells)}</tr>"

@@ -1,1 +1,0 @@
-"""Labels with holes or weights, for any model that says what it does to grids."""

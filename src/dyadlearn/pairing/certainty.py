@@ -1,0 +1,707 @@
+r"""What models that never saw one of the rows of training would predict for new rows, without fitting any.
+
+Fitted with the labels that the others predict for it, a row changes nothing: that is what held out means. So a model
+without row i is the model itself with the labels :math:`\hat{\mathbf{y}}_i` in its place, and as predictions are
+linear in the labels, that for a new row x is
+
+.. math:: f_{-i}(x) = f(x) - \text{the prediction for } x \text{ from } \mathbf{e}_i\mathbf{r}_i^\top,
+          \qquad \mathbf{r}_i = \mathbf{y}_i - \hat{\mathbf{y}}_i .
+
+Where a side is smoothed by itself, that is :math:`h_i(x)\,\mathbf{r}_i`, with the weight :math:`h_i(x)` of row i at x
+and the residual of *what the side regresses on*: labels that the tasks have smoothed already, in two-step ridge
+regression. With a pair kernel the weights differ from one rotated task to the next, and rows are turned back.
+
+Rows that left together, in groups or folds, are one unit: their changes are summed.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    dense,
+    epsilon,
+    is_sparse,
+    itemsize,
+    largest,
+    matmul,
+    namespace,
+    row_major,
+    take_rows,
+    to_numpy,
+    zeros,
+)
+from dyadlearn._memory import check_memory
+from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.filters import Tikhonov
+from dyadlearn.pairing.constant import ones_of
+from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.pairing.leaving import Members, gather_groups
+from dyadlearn.spectrum import Smoother, Spectrum
+from dyadlearn.vectrick import sandwich
+
+
+@dataclass(frozen=True, eq=False)
+class Jackknife(ABC):
+    """Models that each did without some rows of training.
+
+    Attributes
+    ----------
+    held_out : array of shape (m, q)
+        What they predict for the rows that they did without.
+    members : list of integer arrays, or None
+        Rows that left together; None is each by itself.
+    """
+
+    held_out: Array
+    members: Members
+
+    @property
+    def n_units(self) -> int:
+        """How many models there are."""
+        return int(self.held_out.shape[0]) if self.members is None else len(self.members)
+
+    def unit_of_rows(self) -> np.ndarray:
+        """Return which model did without each row, shape (m,)."""
+        units = np.empty(self.held_out.shape[0], dtype=np.intp)
+        for number, rows in enumerate(gather_groups(self.members, units.size)):
+            units[rows] = number
+        return units
+
+    @property
+    @abstractmethod
+    def numbers(self) -> int:
+        """How many numbers are formed on the way for each new row."""
+
+    @abstractmethod
+    def predictions(self, rows: NewRows) -> Array:
+        """Return what each of the u models predicts for a new rows, shape (a, q, u)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SideJackknife(Jackknife):
+    """Where the side of the rows is smoothed by itself.
+
+    Attributes
+    ----------
+    side : Smoother
+    targets : array of shape (m, q)
+        What it regresses on; `held_out` are predictions of these.
+    """
+
+    side: Smoother
+    targets: Array
+
+    @property
+    def numbers(self) -> int:
+        """Weights of the rows, and changes of all tasks."""
+        return int(self.held_out.shape[0]) + 2 * self.n_units * int(self.held_out.shape[1])
+
+    def predictions(self, rows: NewRows) -> Array:
+        """Return f less what each unit adds to it."""
+        spectrum = self.side.spectrum
+        weights = spectrum.expand(spectrum.project(rows.block(rows.values)) * self.side.phi)
+        left = self.targets - self.held_out
+        whole = weights @ self.targets
+        if self.members is None:
+            changes = weights[:, None, :] * -row_major(left.T)[None, :, :]
+        else:
+            pieces = [-(take_rows(weights.T, each).T @ take_rows(left, each)) for each in self.members]
+            changes = namespace(left).stack(pieces, axis=2)
+        changes += whole[:, :, None]
+        return changes
+
+
+@dataclass(frozen=True, eq=False)
+class PairJackknife(Jackknife):
+    r"""Where tasks are rotated, and each is a problem of its own.
+
+    Attributes
+    ----------
+    model : Expansion
+        Predictions of the model that saw all rows.
+    spectra : (Spectrum, Spectrum)
+        Of instances and tasks.
+    weights : array of shape (k, l)
+        What a rotated label counts for a new row, :math:`(as_l+b)/(S_{kl}+\lambda)`.
+    residuals : array of shape (m, l)
+        Of the labels, with the tasks rotated.
+    means : array of shape (m,) or None
+        What the residuals of each row are of a mean that is free.
+    ones : array of shape (k, l) or None
+        Weighed and rotated, a grid of ones: as much of the mean is in the kernel already.
+    """
+
+    model: Expansion
+    spectra: tuple[Spectrum, Spectrum]
+    weights: Array
+    residuals: Array
+    means: Array | None = None
+    ones: Array | None = None
+
+    @property
+    def numbers(self) -> int:
+        """Products of new rows with rows of training in all directions, and changes of all tasks."""
+        (m, q), (k, turned) = self.held_out.shape, self.weights.shape
+        return int(m * (k + 2 * turned) + 2 * self.n_units * q)
+
+    def predictions(self, rows: NewRows) -> Array:
+        """Return f less what each unit adds to it, turned back."""
+        spectrum, tasks = self.spectra
+        xp, V = namespace(self.weights), tasks.vectors
+        along = spectrum.project(rows.block(rows.values))
+        (a, k), (m, turned) = along.shape, self.residuals.shape
+        products = xp.reshape(along[:, None, :] * spectrum.vectors[None, :, :], (a * m, k)) @ self.weights
+        products = xp.reshape(products, (a, m, turned)) * self.residuals[None, :, :]
+        means = self.means
+        if self.members is not None:
+            pieces = [xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in self.members]
+            products = xp.stack(pieces, axis=1)
+            if means is not None:
+                means = xp.stack([xp.sum(take_rows(means, each)) for each in self.members])
+        # Tasks before units: of each task by itself the bounds are order statistics over units.
+        changes = -V @ xp.permute_dims(products, (0, 2, 1))
+        if means is not None:
+            assert self.ones is not None
+            rest = 1.0 - along @ self.ones @ V.T
+            changes -= means[None, None, :] * rest[:, :, None]
+        changes += self.model.grid(rows, None)[:, :, None]
+        return changes
+
+
+@dataclass(frozen=True, eq=False)
+class FoldJackknife(Jackknife):
+    """Where labels are missing, and every fold was solved for again.
+
+    Attributes
+    ----------
+    models : sequence of Expansion
+        One for each fold.
+    """
+
+    models: Sequence[Expansion]
+
+    @property
+    def numbers(self) -> int:
+        """Predictions of all folds."""
+        return 2 * self.n_units * int(self.held_out.shape[1])
+
+    def predictions(self, rows: NewRows) -> Array:
+        """Return what each model predicts."""
+        found = [model.grid(rows, None) for model in self.models]
+        return namespace(found[0]).stack(found, axis=2)
+
+
+# A ridge far below the kernel would call every row that has no twin infinitely far; one far above calls all alike.
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Novelty:
+    """One side under a ridge that says which distances count.
+
+    Attributes
+    ----------
+    side : Smoother
+    """
+
+    side: Smoother
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, ridge: float) -> Self:
+        """Return the novelty of rows beside those of a spectrum."""
+        total = float(namespace(spectrum.values).sum(spectrum.values)) / max(spectrum.n_rows, 1)
+        if total > 0:
+            ridge = min(max(ridge, _LEAST * total), total / _LEAST)
+        return cls(Smoother(spectrum, Tikhonov(), ridge if 0 < ridge < math.inf else 1.0))
+
+    @cached_property
+    def left_out(self) -> Array:
+        """Novelty of each row of training beside the others, shape (n,)."""
+        slack = self.side.slack
+        return 1.0 / namespace(slack).clip(slack, _LEAST, 1.0)
+
+    @cached_property
+    def typical(self) -> float:
+        """The median of that."""
+        return float(np.median(to_numpy(self.left_out)))
+
+    def weights(self, along: Array) -> Array:
+        """Return what each row of training counts, shape (a, n), for rows (a, k) in the directions of the spectrum."""
+        return self.side.spectrum.expand(along * self.side.phi)
+
+    def of_rows(self, rows: NewRows) -> tuple[Array | None, Array | None]:
+        """Tell how far new rows lie, each in units of what is typical.
+
+        Parameters
+        ----------
+        rows : NewRows
+            Of a.
+
+        Returns
+        -------
+        novelty : array of shape (a,) or None
+            Beside all rows of training; None where the kernel of a row with itself is not known.
+        increase : array of shape (a, n) or None
+            What is added to it where one of them is left out.
+        """
+        spectrum, ridge = self.side.spectrum, self.side.alpha
+        block, prior = rows.block(rows.values), rows.prior
+        along = spectrum.project(block)
+        xp, values = namespace(along), spectrum.penalised
+        own = along[:, :-1] if spectrum.has_free_constant else along
+        found = xp.full_like(along[:, 0], 1.0 + (1.0 / spectrum.n_rows if spectrum.has_free_constant else 0.0))
+        if spectrum.components is not None:
+            # Features tell what is inside of the directions of training, and what is outside of them.
+            safe = xp.where(values > 0, values, xp.ones_like(values))
+            inside = xp.where(values > 0, own**2 / safe, xp.zeros_like(own))
+            found = found + xp.sum(inside / (values + ridge), axis=1)
+            squares, size = _squared_lengths(spectrum, block)
+            outside = squares - xp.sum(inside, axis=1)
+            found = found + xp.where(outside > 1e-9 * size, outside, xp.zeros_like(outside)) / ridge
+        elif prior is None:
+            return None, None
+        else:
+            left = prior(rows.values) - xp.sum(own**2 / (values + ridge), axis=1)
+            found = found + xp.clip(left, 0.0, largest(xp.abs(left))) / ridge
+        increase = self.weights(along) ** 2 * self.left_out[None, :]
+        return found / self.typical, increase / self.typical
+
+
+def _squared_lengths(spectrum: Spectrum, rows: Array) -> tuple[Array, Array]:
+    """Return those of feature rows (a, d) as they are projected, a free constant apart, and what rounding is beside."""
+    own = rows[:, :-1] if spectrum.has_free_constant else rows
+    if is_sparse(own):
+        size = np.asarray(own.multiply(own).sum(axis=1)).reshape(-1)
+    else:
+        size = namespace(own).sum(own**2, axis=1)
+    means = spectrum.means
+    if means is None:
+        return size, size
+    beside = means @ means
+    return size - 2.0 * matmul(own, means[:, None])[:, 0] + beside, size + beside
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """A Gaussian process of labels: two spectra, what of each kernel between pairs, the noise, and a mean.
+
+    Attributes
+    ----------
+    spectrum, task_spectrum : Spectrum
+        Of the instances and of the tasks, constants included where the mean is free. A side may be truncated only
+        where what stands on its null space has no share: c for the instances, b for the tasks.
+    alpha : float
+        The variance of the noise, λ, beside kernels as they are.
+    shares : (float, float, float)
+        a, b and c: of the product of both kernels, of a function for each task, and of one for each instance.
+    free_mean : bool
+        Whether the labels have a mean of any size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.pairing.certainty import Process
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> sides = (Spectrum.from_gram(K) for K in (np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(2)))
+    >>> process = Process(*sides, alpha=1.0)
+    >>> process.variance()
+    array([[0.625, 0.625],
+           [0.625, 0.625]])
+    >>> round(process.scale(np.array([[1.0, 0.0], [0.0, 1.0]])), 4)
+    0.433
+    """
+
+    spectrum: Spectrum
+    task_spectrum: Spectrum
+    alpha: float
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    free_mean: bool = False
+
+    @property
+    def transposed(self) -> Process:
+        """The same with tasks for instances, and instances for tasks."""
+        a, b, c = self.shares
+        return Process(self.task_spectrum, self.spectrum, self.alpha, (a, c, b), self.free_mean)
+
+    @property
+    def n_cells(self) -> int:
+        """How many labels there are."""
+        return self.spectrum.n_rows * self.task_spectrum.n_rows
+
+    # --- the spectrum of the pairs ------------------------------------------------------------------
+
+    @cached_property
+    def kernel_values(self) -> Array:
+        """Eigenvalues S of the kernel between pairs, shape (k, l)."""
+        (a, b, c), (values, task_values) = self.shares, self._values
+        return values * (a * task_values + b) + c * task_values
+
+    @property
+    def _values(self) -> tuple[Array, Array]:
+        return self.spectrum.values[:, None], self.task_spectrum.values[None, :]
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """1/L of shape (k, l); without noise, zero where there is nothing to divide by."""
+        noisy = self.kernel_values + self.alpha
+        if self.alpha > 0:
+            return 1.0 / noisy
+        xp = namespace(noisy)
+        ones = xp.ones_like(noisy)
+        return xp.where(noisy > 0, ones / xp.where(noisy > 0, noisy, ones), xp.zeros_like(noisy))
+
+    @cached_property
+    def _constant(self) -> tuple[Array, Array]:
+        """A grid of ones in the rotated labels, Uᵀ1 (k,) and Vᵀ1 (l,)."""
+        own, other = ones_of(self.spectrum), ones_of(self.task_spectrum)
+        # By a root of the precision: of sparse features eigenvectors are known no better.
+        if max(own.outside_square, other.outside_square) > epsilon(own.inside):
+            raise ValueError("A process with a free mean needs sides that have a constant among their features.")
+        return own.inside, other.inside
+
+    @cached_property
+    def _known_mean(self) -> tuple[Array, float]:
+        """The weights (Uᵀ1)(Vᵀ1)ᵀ/L of shape (k, l), and s₀, how well the labels know a free mean."""
+        own, other = self._constant
+        weights = own[:, None] * other[None, :] * self._inverse
+        return weights, float(namespace(weights).sum(weights * own[:, None] * other[None, :]))
+
+    # --- variances ----------------------------------------------------------------------------------
+
+    def variance(
+        self,
+        rows: NewRows | None = None,
+        tasks: NewRows | None = None,
+        diagonal: Array | None = None,
+        task_diagonal: Array | None = None,
+    ) -> Array:
+        """Return the posterior variance of the latent function, in units of the squared `scale`.
+
+        Parameters
+        ----------
+        rows, tasks : NewRows or None
+            The a instances and b tasks, as rows of what was decomposed; None stands for those of training.
+        diagonal, task_diagonal : array of shape (a,) and (b,), or None
+            Their kernel with themselves, of what was decomposed. In the primal it is not asked for.
+
+        Returns
+        -------
+        array of shape (a, b)
+
+        Warns
+        -----
+        PrecisionWarning
+            If more than rounding is below zero: a kernel is not positive semi-definite, or the diagonals are not its.
+        """
+        if rows is None and tasks is None:
+            return self._of_known()
+        if rows is None:
+            return self.transposed.variance(tasks, None, task_diagonal).T
+        if tasks is None:
+            return self._of_new_rows(_Asked(self.spectrum, rows, diagonal))
+        asked, asked_tasks = _Asked(self.spectrum, rows, diagonal), _Asked(self.task_spectrum, tasks, task_diagonal)
+        if asked.size < asked_tasks.size:  # of one side, everything is there at once
+            return self.transposed._of_new_pairs(asked_tasks, asked).T
+        return self._of_new_pairs(asked, asked_tasks)
+
+    def _of_known(self) -> Array:
+        rows, columns = self.spectrum, self.task_spectrum
+        squares = max(min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns))
+        self._check_room("Deviations of the labels of training", squares)
+        found = columns.diagonal(rows.diagonal(self.alpha * self.kernel_values * self._inverse).T).T
+        if self.free_mean:
+            weights, known = self._known_mean
+            found += sandwich(rows.vectors, self.alpha * weights, columns.vectors) ** 2 / known
+        return found
+
+    def _of_new_rows(self, asked: _Asked) -> Array:
+        """Return the variances (a, q) of new instances with the tasks of training."""
+        (a, b, c), (values, task_values), tasks = self.shares, self._values, self.task_spectrum
+        gain, inverse = a * task_values + b, self._inverse
+        own = tasks.diagonal(tasks.values)
+        if asked.is_sum:
+            weights = gain * (c * task_values + self.alpha) * inverse / values
+        else:
+            weights = gain**2 * inverse
+        (result, blocks), wrong = _room(asked, int(own.shape[0]), 0), 0
+        for here, turned, prior, rest in blocks:
+            part = tasks.diagonal((turned**2 @ weights).T).T
+            kept = rest if asked.is_sum else prior
+            given = kept[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
+            if asked.is_sum:
+                part += given
+            else:
+                part, below = _difference(given, part)
+                wrong += below
+            if self.free_mean:
+                mean_weights, known = self._known_mean
+                part += (1.0 - tasks.expand(turned @ (gain * mean_weights))) ** 2 / known
+            result[here, :] = part
+        _warn_of_negative(wrong, result)
+        return result
+
+    def _of_new_pairs(self, asked: _Asked, asked_tasks: _Asked) -> Array:
+        """Return the variances (a, b) where both are new."""
+        (a, b, c), (values, task_values), inverse = self.shares, self._values, self._inverse
+        is_sum = asked.is_sum and asked_tasks.is_sum
+        if is_sum:
+            weights = a * (b * values + c * task_values + self.alpha) * inverse / (values * task_values)
+        else:
+            weights = a**2 * inverse
+        right, own, own_rest = asked_tasks.whole()
+        squares = right**2
+        (result, blocks), wrong = _room(asked, int(own.shape[0]), 2 * right.shape[0] * right.shape[1]), 0
+        for here, turned, prior, rest in blocks:
+            part = turned**2 @ weights @ squares.T
+            if is_sum:
+                part += rest[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
+                part += (prior - rest)[:, None] * (a * own_rest + b)[None, :]
+            else:
+                part, below = _difference(prior[:, None] * (a * own + b)[None, :] + (c * own)[None, :], part)
+                wrong += below
+            if self.free_mean:
+                mean_weights, known = self._known_mean
+                part += (1.0 - turned @ (a * mean_weights) @ right.T) ** 2 / known
+            result[here, :] = part
+        _warn_of_negative(wrong, result)
+        return result
+
+    def _check_room(self, purpose: str, beside: float = 0.0) -> None:
+        """Refuse what goes over all pairs of eigenvectors, and over all cells, where there is no memory for it."""
+        like, n_pairs = self.spectrum.values, int(self.spectrum.values.shape[0] * self.task_spectrum.values.shape[0])
+        cells = 3 * self.n_cells if n_pairs < self.n_cells else 0
+        check_memory((7 * n_pairs + cells + beside) * itemsize(like), like, purpose)
+
+    # --- labels ---------------------------------------------------------------------------------------
+
+    def scale(self, Y: Array) -> float:
+        r"""Return the noise scale :math:`\hat\tau`, in the units of labels (m, q).
+
+        .. math:: \hat\tau^2 = \frac{(\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})}
+                  {n}
+
+        With a free mean it is divided by n − 1, for :math:`\hat\mu` is the one that makes it smallest.
+
+        Raises
+        ------
+        ValueError
+            If there is no noise and the kernel is singular, or a free mean leaves nothing to tell a scale from.
+        """
+        found = self._misfit(Y)
+        return found.size * math.sqrt(found.total / self._degrees(True))
+
+    def log_likelihood(
+        self, Y: Array, *, restricted: bool = True, scale: float | None = None
+    ) -> tuple[float, dict[str, float]]:
+        r"""Return the log marginal likelihood of labels, and its gradient.
+
+        .. math:: -\frac12\left[\frac{Q}{\tau^2} + \nu\log 2\pi\tau^2 + \sum\log\mathbf{L} + \log s_0\right], \qquad
+                  Q = (\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})
+
+        Restricted, a free mean is integrated out: :math:`\nu = n - 1`. Otherwise it is set to its most likely value:
+        :math:`\nu = n`, and there is no :math:`\log s_0`. Without a free mean both are the same, with :math:`\nu = n`
+        and no :math:`s_0`. Where no scale is given, it is the most likely one, :math:`\hat\tau^2 = Q/\nu`.
+        (The density of contrasts, by which restricted likelihoods are often defined, is larger by the constant
+        :math:`\frac12\log n`.)
+
+        Parameters
+        ----------
+        Y : array of shape (m, q)
+            Complete.
+        restricted : bool, default=True
+        scale : float, default=None
+            The noise scale τ, in the units of the labels.
+
+        Returns
+        -------
+        value : float
+        gradient : dict
+            With respect to the logarithms of ``alpha`` (λ), ``product`` (a), ``per_task`` (b) and ``per_instance``
+            (c), and of ``scale`` where it is given. A share of zero stays zero, and so does its entry. A factor of all
+            kernels moves the logarithms of the shares together: its derivative is their sum.
+
+        Raises
+        ------
+        ValueError
+            As `scale`; or if labels that are constant leave no scale to choose.
+        """
+        found, inverse = self._misfit(Y), self._inverse
+        xp, degrees = namespace(inverse), self._degrees(restricted)
+        if scale is None and found.total == 0:
+            raise ValueError(
+                "The labels are zero or, with a free mean, constant: any smaller scale makes them more likely. Give "
+                "scale=, in the units of the labels."
+            )
+        noise = found.size * math.sqrt(found.total / degrees) if scale is None else scale
+        fit = degrees if scale is None else found.total * (found.size / noise) ** 2
+        left_out = self.n_cells - int(inverse.shape[0] * inverse.shape[1])
+        value = fit + degrees * math.log(2 * math.pi) + 2 * degrees * math.log(noise)
+        value -= float(xp.sum(xp.log(inverse)))
+        value += left_out * math.log(self.alpha) if left_out else 0.0
+        # How the bracket grows with each eigenvalue of C.
+        share = fit / found.total if found.total else 0.0
+        growth = inverse - share * (found.rotated * inverse) ** 2
+        if self.free_mean and restricted:
+            weights, known = self._known_mean
+            value += math.log(known)
+            growth -= weights**2 / known
+        by_row, by_task, everywhere = (float(xp.sum(growth * side)) for side in (*self._values, 1.0))
+        by_both = float(xp.sum(self._values[0] * growth * self._values[1]))
+        a, b, c = self.shares
+        outside = left_out - share * found.outside / self.alpha if left_out else 0.0
+        bracket = {
+            "alpha": self.alpha * everywhere + outside,
+            "product": a * by_both,
+            "per_task": b * by_row,
+            "per_instance": c * by_task,
+        }
+        if scale is not None:
+            bracket["scale"] = 2 * (degrees - fit)
+        return -0.5 * value, {name: -0.5 * slope for name, slope in bracket.items()}
+
+    def _degrees(self, restricted: bool) -> int:
+        """Return what squares are divided by, to be a variance."""
+        degrees = self.n_cells - int(self.free_mean and restricted)
+        if degrees == 0:
+            raise ValueError("One label and a free mean leave nothing to tell a scale from: give more labels.")
+        return degrees
+
+    def _misfit(self, Y: Array) -> _Misfit:
+        """Return the labels in units of the largest, without the most likely mean, and how far from it they are."""
+        self._check_room("The likelihood of the labels of training")
+        xp, inverse = namespace(Y), self._inverse
+        is_truncated = inverse.shape[0] * inverse.shape[1] < self.n_cells
+        if self.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
+            raise ValueError(
+                "Without noise (alpha = 0) a singular kernel rules out most labels, and what it rules out has neither "
+                "likelihood nor scale: use alpha > 0."
+            )
+        if self.free_mean:
+            Y = Y - xp.mean(Y)  # which changes nothing but rounding
+        size = max(largest(Y), -float(xp.min(Y)))
+        if size == 0:
+            return _Misfit(zeros(tuple(inverse.shape), Y), 0.0, 0.0, 1.0)
+        Y = Y / size
+        rotated = self.task_spectrum.rotate(self.spectrum.rotate(Y).T).T
+        outside = 0.0
+        if is_truncated:
+            beyond = Y - sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
+            outside = float(xp.sum(beyond**2))
+        if self.free_mean:
+            (own, other), (weights, known) = self._constant, self._known_mean
+            mean = float(xp.sum(weights * rotated)) / known
+            rotated = rotated - mean * own[:, None] * other[None, :]
+        total = float(xp.sum(rotated**2 * inverse)) + (outside / self.alpha if outside else 0.0)
+        return _Misfit(rotated, outside, total, size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Misfit:
+    """Labels less their mean, divided by their size, in the rotated grid (k, l); squares outside of it; Q of both."""
+
+    rotated: Array
+    outside: float
+    total: float
+    size: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """New rows of one side, and what their prior variance is."""
+
+    spectrum: Spectrum
+    rows: NewRows
+    diagonal: Array | None
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether variances are sums of terms that are not negative."""
+        return self.spectrum.components is not None
+
+    @property
+    def size(self) -> int:
+        """How many numbers all rows come to."""
+        return self.rows.size * int(self.spectrum.values.shape[0])
+
+    def cut(self, numbers: int) -> tuple[list[slice], int]:
+        """Return slices of rows, `numbers` more of which are made of each row, and how many a slice comes to."""
+        numbers += 3 * int(self.spectrum.values.shape[0])
+        slices = self.rows.cut(numbers, self.spectrum.values)
+        return slices, slices[0].stop * (numbers + self.rows.width)
+
+    def blocks(self, slices: list[slice]) -> Iterator[tuple[slice, Array, Array, Array]]:
+        """Yield slices of rows with what is known of each."""
+        for here in slices:
+            yield here, *self._turned(here)
+
+    def whole(self) -> tuple[Array, Array, Array]:
+        """Return everything of all rows."""
+        found = [others for _, *others in self.blocks(self.cut(0)[0])]
+        turned, prior, rest = (namespace(parts[0]).concat(list(parts)) for parts in zip(*found, strict=True))
+        return turned, prior, rest
+
+    def _turned(self, here: slice) -> tuple[Array, Array, Array]:
+        """Return K*U (a, k), prior variances (a,), and how much of these no direction of training holds (a,).
+
+        The last is known in the primal only, and zero elsewhere.
+        """
+        xp, values = namespace(self.spectrum.values), self.spectrum.values
+        block = self.rows.at(here)
+        turned = self.spectrum.project(block)
+        # Kernel rows have nothing along null directions but rounding.
+        turned *= xp.astype(values > 0, turned.dtype)
+        components = self.spectrum.components
+        if components is None:
+            if self.diagonal is None:
+                raise ValueError("The prior variance of new rows is missing: give their kernel with themselves.")
+            prior = self.diagonal[here]
+            return turned, prior, xp.zeros_like(prior)
+        safe = xp.where(values > 0, values, xp.ones_like(values))
+        prior = xp.sum(turned**2 / safe, axis=1)
+        rest = xp.zeros_like(prior)
+        if components.shape[1] < components.shape[0]:
+            rest = xp.sum((dense(block) - (turned / safe**0.5) @ components.T) ** 2, axis=1)
+        return turned, prior + rest, rest
+
+
+def _room(asked: _Asked, n_columns: int, beside: int) -> tuple[Array, Iterator[tuple[slice, Array, Array, Array]]]:
+    """Return zeros for variances (a, n_columns), and blocks of rows to fill them from.
+
+    Refused where there is no memory for them and what stands beside.
+    """
+    a, like = asked.rows.size, asked.spectrum.values
+    slices, in_block = asked.cut(5 * n_columns)
+    need = (a * n_columns + beside + in_block) * itemsize(like)
+    check_memory(need, like, f"Deviations of {a} × {n_columns} labels", "ask for fewer at a time")
+    return zeros((a, n_columns), like), asked.blocks(slices)
+
+
+def _difference(prior: Array, explained: Array) -> tuple[Array, int]:
+    """Return what is left of prior variances, zero at least, and how many were below zero by more than rounding."""
+    xp = namespace(prior)
+    left = prior - explained
+    # Eigenvalues are kept down to the precision, and what is divided by them has half its digits.
+    wrong = int(xp.sum(xp.astype(left < -10 * epsilon(prior) ** 0.5 * prior, xp.int64)))
+    return xp.where(left < 0, xp.zeros_like(left), left), wrong
+
+
+def _warn_of_negative(wrong: int, grid: Array) -> None:
+    if wrong:
+        warnings.warn(
+            f"The variance of {wrong} of {grid.shape[0] * grid.shape[1]} pairs is negative by more than rounding, and "
+            "taken for zero: the kernel is not positive semi-definite, alpha is too small for the precision, or the "
+            "values k(x, x) belong to other rows than the kernel.",
+            PrecisionWarning,
+            stacklevel=2,
+        )

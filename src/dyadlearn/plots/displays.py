@@ -1,0 +1,862 @@
+"""What all Displays share: matplotlib where it is there, axes, colours, words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any, Self
+
+import numpy as np
+
+from dyadlearn._tables import Ids
+from dyadlearn.diagnostics.fitted import is_network, labelled_model
+from dyadlearn.filters import SpectralFilter
+from dyadlearn.labels import read_labels
+from dyadlearn.settings import Setting
+from dyadlearn.sides import SideNames, side_names
+from dyadlearn.views.grid import (
+    GridView,
+    HoldoutView,
+    Pixels,
+    grid_of_labels,
+    grid_of_model,
+    holdout_of_model,
+    holdout_of_predictions,
+    some_of,
+)
+from dyadlearn.views.landscape import (
+    DrawnLandscape,
+    LandscapeView,
+    landscape_of_scores,
+    landscape_of_search,
+    loss_levels,
+    power_of,
+)
+from dyadlearn.views.summary import SideSpectrum, spectra_of_model, spectrum_of_kernel
+
+# The colours of Okabe and Ito, which most colour-blind people can tell apart; line styles tell the same.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+STYLES = ("-", "--", "-.", ":")
+# Of what is there to compare with: an identity line, chance.
+FAINT = "0.6"
+
+
+class Display:
+    """A picture of a view, whose numbers are its own: ``display.scores`` are those of ``display.view``.
+
+    `names` say what the sides are called, where somebody has said so.
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def __init__(self, view: Any, names: SideNames | None = None) -> None:
+        self.view, self.names = view, names
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what the picture itself does not have is looked for here.
+        if name in ("view", "names") or name.endswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no {name}: it comes with plot().")
+        return getattr(self.view, name)
+
+    def _setting(self, setting: Setting) -> str:
+        """Return a setting as titles and legends call it."""
+        return setting.in_words if self.names is None else self.names.in_words(setting)
+
+    def _open(self, ax: Any) -> None:
+        """Draw on the axes given, else on those of a new figure."""
+        self.ax_ = new_axes(ax)
+        self.figure_ = self.ax_.figure
+
+
+def names_of(sides: Any, model: Any = None) -> SideNames | None:
+    """Return what the sides are called, None where nobody has said so; those of a network may have one name."""
+    if sides is None:
+        return None
+    network = model is not None and is_network(labelled_model(model))
+    return side_names(sides, network=network)
+
+
+def matplotlib(module: str = "pyplot") -> Any:
+    """Return a module of matplotlib, which is loaded here and nowhere else."""
+    try:
+        return import_module(f"matplotlib.{module}")
+    except ModuleNotFoundError as error:
+        raise ImportError("Drawing needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'") from error
+
+
+def new_axes(ax: Any) -> Any:
+    """Return the axes to draw on: those given, else those of a new figure."""
+    if ax is None:
+        return matplotlib().subplots(figsize=(6.0, 4.5), layout="constrained")[1]
+    if not isinstance(ax, matplotlib("axes").Axes):
+        raise TypeError(f"ax must be the axes of a matplotlib figure, found {type(ax).__name__}.")
+    return ax
+
+
+def axes_of(ax: Any, n_panels: int) -> list[Any]:
+    """Return axes for some panels beside each other: those given, else those of a new figure."""
+    if ax is None:
+        size = (3.1 * n_panels, 3.6) if n_panels > 1 else (4.6, 4.6)
+        grid = matplotlib().subplots(
+            1, n_panels, figsize=size, layout="compressed", squeeze=False, sharex=True, sharey=True
+        )[1]
+        return list(grid[0])
+    given = np.ravel(np.array(ax, dtype=object)).tolist()
+    if len(given) != n_panels:
+        raise ValueError(f"ax must be {n_panels} axes, one for each panel, found {len(given)}.")
+    return [new_axes(each) for each in given]
+
+
+def tidy(ax: Any) -> None:
+    """Take away what tells nothing, and draw faint lines to read values by."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(alpha=0.3, linewidth=0.6)
+
+
+# So many ids can be read beside the picture.
+_MAX_IDS = 40
+_NEGATIVE, _POSITIVE, _MISSING = "#F0F0F0", "#08306B", "#E69F00"
+# Beside all colours of a scale only grey is another one.
+_MISSING_AMONG_COLOURS = "0.8"
+
+
+class GridDisplay(Display):
+    r"""The labels of instances × tasks, those that are not observed in a colour of their own.
+
+    A grid larger than `max_pixels` on a side is drawn in blocks, each with the mean of its observed labels, and the
+    title says so. Where labels are of more than two values, the colours span all but 1 % of them at each end. The
+    degree of an instance or task is the number of its positive labels if all labels are of two values, else the number
+    of its observed ones. Make a Display with `from_estimator` or `from_labels`.
+
+    Attributes
+    ----------
+    values : array of shape (m, q)
+        Labels in the order they are drawn; NaN where not observed.
+    instance_order, task_order : arrays of shape (m,) and (q,)
+        Where these rows and columns stood before.
+    instance_ids, task_ids : Ids or None
+        In the order they are drawn.
+    ax_, figure_ : matplotlib axes and figure
+        After `plot`, as are those below.
+    image_ : AxesImage
+    block_ : (int, int) or None
+        How many instances and tasks make one pixel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.plots import GridDisplay
+    >>> from matplotlib.figure import Figure
+    >>> Y = np.array([[0, 0, 1], [1, np.nan, 1]])
+    >>> display = GridDisplay.from_labels(Y, order="degree", ax=Figure().subplots())
+    >>> display.values
+    array([[ 1.,  1., nan],
+           [ 1.,  0.,  0.]])
+    >>> display.degrees()
+    (array([2, 1]), array([2, 1, 0]))
+    """
+
+    view: GridView
+    image_: Any
+    block_: tuple[int, int] | None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        *,
+        order: str = "given",
+        max_pixels: int = 1000,
+        sides: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the labels that a model was fitted on.
+
+        Parameters
+        ----------
+        model : fitted estimator
+        order, max_pixels, sides, ax
+            As in `from_labels`.
+
+        Returns
+        -------
+        GridDisplay
+        """
+        grid = grid_of_model(model, order, "use GridDisplay.from_labels", sides=sides)
+        return cls(grid, grid.names).plot(ax, max_pixels=max_pixels)
+
+    @classmethod
+    def from_labels(
+        cls,
+        Y: Any,
+        *,
+        order: str = "given",
+        max_pixels: int = 1000,
+        sides: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw a grid of labels or of predictions.
+
+        Parameters
+        ----------
+        Y : array or frame of shape (m, q)
+            NaN where not observed.
+        order : {"given", "degree", "clustered"}, default="given"
+            Whether to draw instances and tasks as they come, those of the highest degree first, or similar ones beside
+            each other (by Ward's method).
+        max_pixels : int, default=1000
+            The largest number of pixels on a side.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        GridDisplay
+        """
+        grid = grid_of_labels(read_labels(Y), order, sides=sides)
+        return cls(grid, grid.names).plot(ax, max_pixels=max_pixels)
+
+    def plot(self, ax: Any = None, *, max_pixels: int = 1000, cmap: str = "viridis") -> Self:
+        """Draw the grid.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+        max_pixels : int, default=1000
+            The largest number of pixels on a side.
+        cmap : str, default="viridis"
+            Colours of labels of more than two values.
+
+        Returns
+        -------
+        self
+        """
+        if max_pixels < 1:
+            raise ValueError(f"max_pixels must be at least 1, found {max_pixels}.")
+        self._open(ax)
+        grid, pixels = self.view, self.view.pixels(max_pixels)
+        m, q = grid.values.shape
+        self.block_ = pixels.block if pixels.note else None
+        patches = self._draw_pixels(pixels, cmap)
+        if patches:
+            look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False, "fontsize": "small"}
+            self.ax_.legend(handles=patches, ncols=len(patches), **look)
+        # The legend stands between the grid and its title: ids may take all the room below.
+        title = "\n".join(filter(None, [grid.size, pixels.note]))
+        self.ax_.set_title(title, fontsize="medium", pad=24 if patches else 6)
+        rows, columns = map(_with_name, grid.names.both, (grid.instance_ids, grid.task_ids))
+        self.ax_.set(xlabel=columns, ylabel=rows)
+        self.ax_.set(xlim=(-0.5, q - 0.5), ylim=(m - 0.5, -0.5))
+        _show_ids(self.ax_.yaxis, grid.instance_ids)
+        _show_ids(self.ax_.xaxis, grid.task_ids)
+        return self
+
+    def _draw_pixels(self, pixels: Pixels, cmap: str) -> list[Any]:
+        """Draw blocks of labels with a scale, and return what stands in the legend."""
+        colours, patch = matplotlib("colors"), matplotlib("patches").Patch
+        grid, (rows, columns), (height, width) = self.view, pixels.values.shape, pixels.block
+        distinct, label, patches, missing = grid.distinct, "label", [], _MISSING
+        if distinct.size <= 2 and self.block_ is None:
+            chosen = [_NEGATIVE, _POSITIVE][: max(1, distinct.size)]
+            colour_map = colours.ListedColormap(chosen)
+            patches = [
+                patch(facecolor=colour, edgecolor=FAINT, label=f"label {value:.4g}")
+                for colour, value in zip(chosen, distinct, strict=False)
+            ]
+        elif grid.is_binary:
+            colour_map = colours.LinearSegmentedColormap.from_list("share", [_NEGATIVE, _POSITIVE])
+            label = f"share of label {distinct[1]:.4g}"
+        else:
+            colour_map, missing = matplotlib().get_cmap(cmap), _MISSING_AMONG_COLOURS
+        self.image_ = self.ax_.imshow(
+            np.ma.masked_invalid(pixels.values),
+            cmap=colour_map.with_extremes(bad=missing),
+            vmin=pixels.ends[0],
+            vmax=pixels.ends[1],
+            aspect="auto",
+            extent=(-0.5, columns * width - 0.5, rows * height - 0.5, -0.5),
+        )
+        if not patches and distinct.size:
+            self.figure_.colorbar(self.image_, ax=self.ax_, label=label, extend="neither" if grid.is_binary else "both")
+        if not grid.is_complete:
+            share = 100 * (1 - grid.n_observed / grid.values.size)
+            patches.append(patch(facecolor=missing, edgecolor=FAINT, label=f"not observed ({share:.3g} %)"))
+        return patches
+
+
+def _with_name(side: str, ids: Ids | None) -> str:
+    """Return what one side is called, with the name that its ids have in a frame."""
+    return side if ids is None or ids.name is None else f"{side} ({ids.name})"
+
+
+def _show_ids(axis: Any, ids: Ids | None) -> None:
+    """Write the ids beside the picture where they can be read, else where whole positions are."""
+    if ids is None or len(ids) > _MAX_IDS:
+        axis.set_major_locator(matplotlib("ticker").MaxNLocator(nbins=6, integer=True))
+        return
+    axis.set_ticks(range(len(ids)), [str(label) for label in ids.labels])
+    axis.set_tick_params(labelsize="small" if len(ids) <= 20 else "xx-small")
+    if axis.axis_name == "x" and max(len(str(label)) for label in ids.labels) > 2:
+        axis.set_tick_params(rotation=90)
+
+
+# A setting keeps its colour, whichever others are beside it.
+_LOOKS = {setting.in_words: index for index, setting in enumerate(Setting)}
+
+
+class HoldoutDisplay(Display):
+    r"""Predictions of labels that a model has not seen, beside the labels themselves.
+
+    Labels of two values make a ROC curve or a precision–recall curve for each setting, all others points around the
+    line on which prediction and label are equal. Curves are averaged as the metrics are: over all cells together in
+    settings A and D, over the instances in B and over the tasks in C,
+
+    .. math:: \mathrm{TPR}_B(x) = \frac{1}{m} \sum_{i=1}^m \mathrm{TPR}_i(x),
+
+    so that the area in the legend is the one that `dyadlearn.evaluate` tells. Grey is what a constant prediction would
+    give: the diagonal, or a precision as large as the share of positive labels. Cells that are not observed are not
+    drawn. Make a Display with `from_estimator` or `from_predictions`.
+
+    Attributes
+    ----------
+    kind : {"roc", "precision_recall", "scatter"}
+    points : dict of str to (x, y)
+        For each setting, or whatever is compared, arrays of shape (n,): false and true positive rates, recalls and
+        precisions, or labels and predictions.
+    scores : dict of str to float
+        The area under each curve, its average precision, or R² over all points.
+    averages : dict of str to str
+        What was averaged over: ``"micro"``, ``"instance"`` or ``"task"``.
+    positive_share : float
+        Share of positive labels; NaN for points.
+    note : str
+        What is to be said about the predictions, in the title.
+    ax_ : matplotlib axes, or array of them
+        After `plot`, as are those below. One for curves, one for each cloud of points.
+    figure_ : matplotlib figure
+    lines_ : list of lines
+        The curves.
+    scatters_ : list of PathCollection
+        The points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.plots import HoldoutDisplay
+    >>> Y, F = np.array([[1, 0], [1, 0]]), np.array([[0.9, 0.1], [0.2, 0.4]])
+    >>> from matplotlib.figure import Figure
+    >>> display = HoldoutDisplay.from_predictions(Y, {"first": F, "second": F.T}, ax=Figure().subplots())
+    >>> display.scores
+    {'first': 0.75, 'second': 0.5}
+    """
+
+    view: HoldoutView
+    lines_: list[Any]
+    scatters_: list[Any]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        settings: Iterable[str | Setting] = "ABCD",
+        *,
+        kind: str = "auto",
+        cv: int | None = None,
+        max_points: int = 5000,
+        sides: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the hold-out predictions of a fitted model.
+
+        Parameters
+        ----------
+        model : fitted estimator
+        settings : iterable of settings, default="ABCD"
+            Letters or aliases. For a model without tasks, those of A and B that are asked for.
+        kind : {"auto", "roc", "precision_recall", "scatter"}, default="auto"
+            ``"auto"`` is ``"roc"`` for labels of two values, ``"precision_recall"`` if the model was chosen by
+            ``"average_precision"``, and ``"scatter"`` for all others.
+        cv : int, default=None
+            Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists,
+            and five folds elsewhere.
+        max_points : int, default=5000
+            Of more points than this a random part is drawn, and the title says so.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure. For points in several settings, as many axes.
+
+        Returns
+        -------
+        HoldoutDisplay
+        """
+        matplotlib()  # before the hold-out, which may take its time
+        remedy = "use HoldoutDisplay.from_predictions"
+        names = names_of(sides, model)
+        view = holdout_of_model(model, settings, kind=kind, cv=cv, remedy=remedy)
+        return cls(view, names).plot(ax, max_points=max_points)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        Y: Any,
+        F: Any,
+        *,
+        setting: str | Setting | None = None,
+        kind: str = "auto",
+        max_points: int = 5000,
+        sides: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw predictions of any model.
+
+        Parameters
+        ----------
+        Y : array or frame of shape (m, q)
+            Labels; NaN where not observed.
+        F : array or frame of shape (m, q), or dict of str to such
+            Predictions, or several with their names. Frames are aligned with the ids of `Y`.
+        setting : str or Setting, default=None
+            How curves are averaged: over the instances in B, over the tasks in C, else over all cells together.
+        kind, max_points, sides, ax
+            As in `from_estimator`.
+
+        Returns
+        -------
+        HoldoutDisplay
+        """
+        view = holdout_of_predictions(Y, F, setting=setting, kind=kind)
+        return cls(view, names_of(sides)).plot(ax, max_points=max_points)
+
+    def plot(self, ax: Any = None, *, max_points: int = 5000, random_state: int = 0) -> Self:
+        """Draw the curves or the points.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure. For several clouds of points, as many axes.
+        max_points : int, default=5000
+            Of more points than this a random part is drawn, and the title says so.
+        random_state : int, default=0
+            Seed of that part.
+
+        Returns
+        -------
+        self
+        """
+        view = self.view
+        panels = axes_of(ax, len(view.curves) if view.kind == "scatter" else 1)
+        self.lines_, self.scatters_ = [], []
+        if view.kind == "scatter":
+            self._draw_points(panels, max_points, random_state)
+        else:
+            self._draw_curves(panels[0])
+        self.ax_ = panels[0] if len(panels) == 1 else np.array(panels, dtype=object)
+        self.figure_ = panels[0].figure
+        return self
+
+    def _draw_curves(self, ax: Any) -> None:
+        is_roc = self.view.kind == "roc"
+        short, sides = "AUC" if is_roc else "AP", self.names or SideNames()
+        means = {"micro": "", "instance": f", mean per {sides.instance}", "task": f", mean per {sides.task}"}
+        for index, (name, curve) in enumerate(self.view.curves.items()):
+            look = _LOOKS.get(name, index)
+            self.lines_ += ax.plot(
+                curve.x,
+                curve.y,
+                color=COLOURS[look % len(COLOURS)],
+                linestyle=STYLES[look % len(STYLES)],
+                linewidth=1.8,
+                drawstyle="default" if is_roc else "steps-pre",
+                label=f"{self._words(name)}, {short} {curve.score:.3f}{means[curve.average]}",
+                clip_on=False,
+            )
+        if is_roc:
+            ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1, zorder=1)
+            ax.set(xlabel="False positive rate", ylabel="True positive rate")
+        else:
+            ax.axhline(self.view.positive_share, color=FAINT, linewidth=1, zorder=1)
+            ax.set(xlabel="Recall", ylabel="Precision")
+        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        title = f"Hold-out {'ROC' if is_roc else 'precision–recall'} curves"
+        ax.set_title("\n".join(filter(None, [title, self.view.note])), fontsize="medium")
+        tidy(ax)
+        # A precision–recall curve leaves room above itself, a ROC curve below.
+        ax.legend(loc="lower right" if is_roc else "upper right", fontsize="small")
+
+    def _words(self, name: str) -> str:
+        """Return what is compared as a legend calls it: a setting with the names of the sides."""
+        return next((self._setting(setting) for setting in Setting if setting.in_words == name), name)
+
+    def _draw_points(self, panels: list[Any], max_points: int, seed: int) -> None:
+        clouds = self.view.curves
+        everything = np.concatenate([np.append(cloud.x, cloud.y) for cloud in clouds.values()])
+        low, high = float(everything.min()), float(everything.max())
+        margin = 0.04 * (high - low) or 0.5
+        ends = (low - margin, high + margin)
+        n_cells = next(iter(clouds.values())).x.size
+        drawn = some_of(n_cells, max_points, seed)
+        notes = [self.view.note, f"{max_points:,} of {n_cells:,} labels drawn" if n_cells > max_points else ""]
+        note = "".join(f"\n{text}" for text in notes if text)
+        # Many points on top of each other should still show where most of them lie.
+        opacity = float(np.clip(600 / len(drawn), 0.25, 0.9))
+        for index, (panel, (name, cloud)) in enumerate(zip(panels, clouds.items(), strict=True)):
+            colour = COLOURS[_LOOKS.get(name, index) % len(COLOURS)]
+            look = {"s": 12, "color": colour, "alpha": opacity, "linewidths": 0, "rasterized": True}
+            panel.plot(ends, ends, color=FAINT, linewidth=1, zorder=1)
+            self.scatters_.append(panel.scatter(cloud.x[drawn], cloud.y[drawn], **look))
+            panel.set(xlim=ends, ylim=ends, aspect="equal", xlabel="Observed label")
+            panel.set_title(f"{self._words(name)}, R² {cloud.score:.3f}{note}", fontsize="medium")
+            tidy(panel)
+        panels[0].set_ylabel("Held-out prediction")
+
+
+class LandscapeDisplay(Display):
+    r"""Scores at every regularisation, with the best one marked.
+
+    Two regularisations make a map of what is lost against the best score :math:`s(\hat\lambda_d, \hat\lambda_t)`,
+
+    .. math:: s(\hat\lambda_d, \hat\lambda_t) - s(\lambda_d, \lambda_t),
+
+    in steps that grow: near the best a few thousandths matter, far from it nothing does. One regularisation makes a
+    line of scores, regularisations of each task make a line for each. Make a Display with `from_estimator` or
+    `from_landscape`.
+
+    Attributes
+    ----------
+    scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
+        Greater is better. With a regularisation for each task of shape (n_alphas, q).
+    alphas : array of shape (n_alphas,)
+    task_alphas : array of shape (n_task_alphas,) or None
+    alpha : float, or array of shape (q,)
+        The best value, or that of each task.
+    task_alpha : float or None
+    best_score : float
+    setting : Setting or None
+    scoring : str
+        Name of the score.
+    ax_, figure_ : matplotlib axes and figure
+        After `plot`, as are those below.
+    map_ : QuadMesh or None
+        The map, a cell for each point.
+    lines_ : list of lines
+        Of one regularisation.
+    best_ : line
+        The marker of the best point, in powers of ten.
+    colorbar_ : Colorbar or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidge, landscape
+    >>> from dyadlearn.plots import LandscapeDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
+    >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
+    >>> scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), settings="D")["D"]
+    >>> from matplotlib.figure import Figure
+    >>> display = LandscapeDisplay.from_landscape(scores, setting="D", ax=Figure().subplots())
+    >>> display.alpha, display.task_alpha
+    (1.0, 1.0)
+    """
+
+    view: LandscapeView
+    map_: Any
+    lines_: list[Any]
+    best_: Any
+    colorbar_: Any
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, sides: Sequence[str] | None = None, ax: Any = None) -> Self:
+        """Draw the landscape that a model has searched.
+
+        Parameters
+        ----------
+        model : fitted TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV
+            If it searched kernel parameters too, the landscape is that of the best ones.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        LandscapeDisplay
+        """
+        view = landscape_of_search(model)
+        return cls(view, names_of(sides, model)).plot(ax)
+
+    @classmethod
+    def from_landscape(
+        cls,
+        scores: Any,
+        alphas: Iterable[float] | None = None,
+        task_alphas: Iterable[float] | None = None,
+        *,
+        setting: str | Setting | None = None,
+        scoring: str | Callable[[Any, Any], float] | None = None,
+        sides: Sequence[str] | None = None,
+        ax: Any = None,
+    ) -> Self:
+        """Draw scores, such as those of one setting that `dyadlearn.landscape` gives.
+
+        Parameters
+        ----------
+        scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
+            NaN where there is none.
+        alphas, task_alphas : iterables of float, default=None
+            What was searched; None is 10⁻⁷ … 10⁶, as it is there.
+        setting : str or Setting, default=None
+            For the title.
+        scoring : str or callable, default=None
+            The same.
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        LandscapeDisplay
+        """
+        view = landscape_of_scores(scores, alphas, task_alphas, setting=setting, scoring=scoring)
+        return cls(view, names_of(sides)).plot(ax)
+
+    def plot(self, ax: Any = None, *, levels: Iterable[float] | None = None, cmap: str = "viridis_r") -> Self:
+        """Draw the landscape.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+        levels : iterable of float, default=None
+            Steps of the map, in terms of what is lost against the best; None chooses them.
+        cmap : str, default="viridis_r"
+            Colours of the map, from nothing to all that is lost.
+
+        Returns
+        -------
+        self
+        """
+        # Zero has no logarithm: what stands there is left out, and the title says so.
+        drawn = self.view.drawn
+        if drawn is None:
+            raise ValueError("A landscape needs at least two regularisations above 0 to be drawn: search more values.")
+        self._open(ax)
+        self.map_ = self.colorbar_ = None
+        self.lines_ = []
+        if len(drawn.names) == 2:
+            self._draw_map(drawn, levels, cmap)
+        else:
+            self._draw_lines(drawn)
+        _power_ticks(self.ax_.xaxis)
+        self.ax_.set_title(self._title(), fontsize="medium")
+        return self
+
+    def _draw_map(self, drawn: DrawnLandscape, levels: Iterable[float] | None, cmap: str) -> None:
+        loss = np.ma.masked_invalid(drawn.loss)
+        steps = loss_levels(drawn.loss) if levels is None else sorted(levels)
+        norm = matplotlib("colors").BoundaryNorm(steps, 256)
+        up, across = drawn.edges
+        self.map_ = self.ax_.pcolormesh(across, up, loss, cmap=cmap, norm=norm)
+        self.best_ = self._star(power_of(self.view.task_alpha), power_of(self.view.alpha), "white")
+        self.ax_.set(xlabel="task_alpha", ylabel="alpha")
+        _power_ticks(self.ax_.yaxis)
+        self.colorbar_ = self.figure_.colorbar(
+            self.map_, ax=self.ax_, label="lost against the best", ticks=steps, format="%g"
+        )
+        self.colorbar_.ax.invert_yaxis()
+
+    def _draw_lines(self, drawn: DrawnLandscape) -> None:
+        ((name,), (powers,), scores) = drawn.names, drawn.powers, drawn.scores
+        best = power_of(getattr(self.view, name))
+        tidy(self.ax_)
+        self.ax_.set(xlabel=name, ylabel=self.view.scoring)
+        if scores.ndim == 1:
+            known = ~np.isnan(scores)
+            self.lines_ = self.ax_.plot(powers[known], scores[known], color=COLOURS[0], marker="o", markersize=3.5)
+            self.best_ = self._star(best, self.view.best_score, COLOURS[1])
+            return
+        names = self.names or SideNames()
+        opacity = min(1.0, max(0.25, 10 / scores.shape[1]))
+        self.lines_ = self.ax_.plot(powers, scores, color=FAINT, linewidth=0.8, alpha=opacity)
+        self.lines_ += self.ax_.plot(
+            powers, scores.mean(axis=1), color=COLOURS[0], linewidth=2, label=f"mean of {names.tasks}"
+        )
+        dots = {
+            "linestyle": "",
+            "marker": "o",
+            "markersize": 4,
+            "color": COLOURS[1],
+            "label": f"best of each {names.task}",
+        }
+        (self.best_,) = self.ax_.plot(best, self.view.scores.max(axis=0), **dots)
+        self.ax_.legend(frameon=False)
+
+    def _star(self, x: Any, y: Any, colour: str) -> Any:
+        # The best point lies on the edge of the map often enough, so that it is not clipped there.
+        look = {"linestyle": "", "marker": "*", "markersize": 15, "color": colour, "markeredgecolor": "black"}
+        return self.ax_.plot([x], [y], clip_on=False, zorder=5, **look)[0]
+
+    def _title(self) -> str:
+        view = self.view
+        first = "" if view.setting is None else f"{self._setting(view.setting)}, "
+        if np.ndim(view.alpha) == 1:
+            return f"{first}{view.scoring} {view.best_score:.4g}\nan alpha for each {(self.names or SideNames()).task}"
+        at = f"alpha {view.alpha:.3g}" + ("" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}")
+        note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
+        note += f"\n{view.evaluated}" if view.evaluated else ""
+        return f"{first}best {view.scoring} {view.best_score:.4g}\nat {at}{note}"
+
+
+def _power_ticks(axis: Any) -> None:
+    """Label an axis that holds powers of ten by the numbers they stand for."""
+    ticker = matplotlib("ticker")
+    axis.set_major_locator(ticker.MaxNLocator(nbins=7, integer=True))
+    axis.set_major_formatter(ticker.FuncFormatter(lambda power, _: f"$10^{{{power:g}}}$"))
+
+
+class SpectrumDisplay(Display):
+    r"""Eigenvalues of instances and tasks, with the filter and the effective dimension that it leaves.
+
+    The effective dimension counts the directions that a model uses, each as far as the filter lets it through,
+
+    .. math:: \sum_i f(\sigma_i), \qquad \text{for ridge regression} \quad f(\sigma) = \frac{\sigma}{\sigma+\lambda}.
+
+    A side with an intercept has the eigenvalues of its centred kernel drawn; beside them is one more direction, that of
+    the constant, which is kept whole. A model that filters the kernel between pairs as a whole has the eigenvalues of
+    that one drawn too, as those of the pairs: in Kronecker ridge regression the products :math:`\sigma_i s_j` of those
+    of both sides. Both axes are logarithmic; eigenvalues of zero are not drawn. Make a Display with `from_estimator` or
+    `from_kernel`.
+
+    Attributes
+    ----------
+    sides : dict of str to SideSpectrum
+        ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
+        Kronecker ridge regression does, ``"pairs"`` as well.
+    ax_, filter_ax_ : matplotlib axes
+        Of the eigenvalues, and of the filter on the right; after `plot`, as are those below.
+    figure_ : matplotlib figure
+    lines_, filter_lines_ : dict of str to line
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.plots import SpectrumDisplay
+    >>> from matplotlib.figure import Figure
+    >>> K = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> display = SpectrumDisplay.from_kernel(K, alpha=1.0, ax=Figure().subplots())
+    >>> display.sides["kernel"].values, display.sides["kernel"].effective_dimension
+    (array([3., 1.]), 1.25)
+    """
+
+    filter_ax_: Any
+    lines_: dict[str, Any]
+    filter_lines_: dict[str, Any]
+
+    @property
+    def sides(self) -> dict[str, SideSpectrum]:
+        """The spectra that are drawn, by their names."""
+        return self.view  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_estimator(cls, model: Any, *, sides: Sequence[str] | None = None, ax: Any = None) -> Self:
+        """Draw the spectra of a fitted model under its own regularisation.
+
+        Parameters
+        ----------
+        model : fitted estimator
+        sides : (str, str), default=None
+            What an instance and a task are called, such as ``("host", "parasite")``.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        SpectrumDisplay
+        """
+        view = spectra_of_model(model, "use SpectrumDisplay.from_kernel")
+        return cls(view, names_of(sides, model)).plot(ax)
+
+    @classmethod
+    def from_kernel(
+        cls, K: Any, alpha: float, *, filter: SpectralFilter | None = None, name: str = "kernel", ax: Any = None
+    ) -> Self:
+        """Draw the spectrum of one kernel.
+
+        Parameters
+        ----------
+        K : array or frame of shape (n, n)
+            A kernel. If it is asymmetric or indefinite it is repaired as the models do it, with a warning.
+        alpha : float
+            The regularisation.
+        filter : SpectralFilter, default=None
+            None is `Tikhonov`, ridge regression.
+        name : str, default="kernel"
+            What the legend calls it.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        SpectrumDisplay
+        """
+        return cls({name: spectrum_of_kernel(K, alpha, filter)}).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw eigenvalues (left scale) and filter (right scale) over the rank of the eigenvalue.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a new figure.
+
+        Returns
+        -------
+        self
+        """
+        empty = [name for name, side in self.sides.items() if side.rank == 0]
+        if empty:
+            raise ValueError(f"All eigenvalues of {empty[0]} are zero: there is nothing to draw.")
+        self._open(ax)
+        self.filter_ax_ = self.ax_.twinx()
+        self.lines_, self.filter_lines_ = {}, {}
+        for index, (name, side) in enumerate(self.sides.items()):
+            ranks = np.arange(1, side.rank + 1)
+            colour = COLOURS[index % len(COLOURS)]
+            (self.lines_[name],) = self.ax_.plot(
+                ranks, side.values[: side.rank], color=colour, linewidth=2, label=_label(self._words(name), side)
+            )
+            if side.shrinkage is not None:
+                (self.filter_lines_[name],) = self.filter_ax_.plot(
+                    ranks, side.shrinkage[: side.rank], color=colour, linestyle="--", linewidth=1.3
+                )
+        self.ax_.set(xscale="log", yscale="log", xlabel="Rank of the eigenvalue", ylabel="Eigenvalue σ (solid)")
+        self.ax_.xaxis.set_major_formatter("{x:,g}")
+        self.filter_ax_.set(ylim=(-0.02, 1.02), ylabel="Filter f(σ) (dashed)")
+        tidy(self.ax_)
+        self.filter_ax_.spines["top"].set_visible(False)
+        # Above the axes, for on them no corner is surely free.
+        self.ax_.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize="small")
+        return self
+
+    def _words(self, name: str) -> str:
+        """Return what a side is called in the legend."""
+        if self.names is None:
+            return name
+        own = {"instances": self.names.instances, "tasks": self.names.tasks, "nodes": self.names.instances}
+        return own.get(name, name)
+
+
+def _label(name: str, side: SideSpectrum) -> str:
+    size = f"{side.n_rows:,}"
+    if side.rank < side.n_rows - side.has_constant:
+        size += f", rank {side.rank:,}"
+    if side.has_constant:
+        size += ", a constant"
+    kept = "" if side.shrinkage is None else f", effective dimension {side.effective_dimension:,.1f}"
+    return f"{name}: {size}{kept}"

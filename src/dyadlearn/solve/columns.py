@@ -1,0 +1,652 @@
+r"""Closed form of two-step ridge regression where the missing labels form a block.
+
+The labels of rows M are missing for columns T, as where a task is new but for a few instances (almost zero-shot). O are
+the rows that have all labels, :math:`\mathbf{H}_k` and :math:`\mathbf{H}_g` the hat matrices of the sides,
+:math:`\mathbf{Y}_0` the labels with zeros where they are missing, and
+:math:`\mathbf{S} = \mathbf{Y}_0[\mathbf{H}_g]_{:T}` is what the step over the tasks makes of them. The model fills the
+block with the one :math:`\mathbf{F}` that it returns when it is fitted to it,
+
+.. math:: [\mathbf{R}_k]_{MM}\mathbf{F} + [\mathbf{H}_k]_{MM}\mathbf{F}[\mathbf{R}_g]_{TT}
+          = [\mathbf{H}_k]_{MO}\mathbf{S}_O + [\mathbf{H}_k]_{MM}\mathbf{S}_M .
+
+Since :math:`[\mathbf{H}_k]_{MM} = \mathbf{I} - [\mathbf{R}_k]_{MM}`, both have the same eigenvectors
+:math:`\mathbf{W}`, with eigenvalues :math:`\mathbf{h}` and :math:`\mathbf{p} = 1 - \mathbf{h}`. With
+:math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(\mathbf{e})\mathbf{Z}^\top` there is nothing left to solve:
+
+.. math:: \mathbf{F} = \mathbf{W}\left[\frac{\mathbf{W}^\top[\mathbf{H}_k]_{MO}\mathbf{S}_O\mathbf{Z}
+          + \mathbf{h}\circ\mathbf{W}^\top\mathbf{S}_M\mathbf{Z}}
+          {\mathbf{p}\mathbf{1}^\top + \mathbf{h}\mathbf{e}^\top}\right]\mathbf{Z}^\top ,
+
+for a block of one cell the leave-one-out formula of setting A. Neither :math:`\mathbf{p}` nor :math:`\mathbf{h}` is
+had from the other, and what lies off the diagonal blocks comes from the smaller of :math:`\mathbf{H}` and
+:math:`\mathbf{R}`, so that neither end of the regularisation loses digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    eigh,
+    epsilon,
+    itemsize,
+    largest,
+    namespace,
+    positive_solver,
+    take_block,
+    take_rows,
+    to_numpy,
+    with_diagonal,
+    zeros,
+)
+from dyadlearn._memory import check_memory
+from dyadlearn._rounding import digits_left, solve_block
+from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, inverse_with_border, reduced, without
+from dyadlearn.spectrum import Smoother, check_cells, leverage_error
+
+
+def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any) -> Array:
+    r"""Fill a block of missing labels with what two-step ridge regression puts there.
+
+    It costs an eigendecomposition for each side of the block and some matrix products. The block may
+    cover whole rows or columns, which are then predicted from the kernel of their side alone.
+
+    Parameters
+    ----------
+    rows, columns : Smoother
+        Of the m instances and of the q tasks.
+    Y : array of shape (m, q)
+        Whatever stands in the block, NaN too, is not looked at.
+    missing_rows, missing_columns : integer arrays of shape (a,) and (b,)
+        Positions of the block.
+
+    Returns
+    -------
+    array of shape (m, q)
+        A copy of the labels with the block filled.
+
+    Raises
+    ------
+    LeverageError
+        If the model would fit any labels in the block exactly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> from dyadlearn.solve.columns import complete_block
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+    >>> Y = np.array([[1.0, 2.0], [3.0, np.nan]])
+    >>> full = complete_block(side, side, Y, [1], [1])
+    >>> full.round(4)
+    array([[1.    , 2.    ],
+           [3.    , 0.6667]])
+
+    A model fitted to the completed grid returns what was filled in:
+
+    >>> round(float((side.hat() @ full @ side.hat())[1, 1]), 4)
+    0.6667
+    """
+    rows, columns = _in_the_limit(rows, columns)
+    inside, own, xp = np.asarray(missing_rows), np.asarray(missing_columns), namespace(Y)
+    if not inside.size or not own.size:
+        return xp.asarray(Y, copy=True)
+    others = without(own, Y.shape[1])
+    basis, slack, _, cross = _decompose(columns, own, others)
+    vectors = columns.spectrum.vectors
+    hat = (vectors * columns.shrinkage) @ take_rows(vectors, own).T
+    S_observed = take_rows(Y, without(inside, Y.shape[0])) @ hat
+    S_missing = take_block(Y, inside, others) @ cross.T
+    floor = common_floor(rows, columns)
+    filled = step_over_instances(rows, inside, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
+    # Other cells of the grid are given some cell of the block, which is then not taken.
+    place, task_place = np.zeros(Y.shape[0], dtype=np.intp), np.zeros(Y.shape[1], dtype=np.intp)
+    place[inside], task_place[own] = np.arange(inside.size), np.arange(own.size)
+    is_missing = np.zeros(tuple(Y.shape), dtype=bool)
+    is_missing[np.ix_(inside, own)] = True
+    return xp.where(as_array_of(is_missing, Y), take_block(filled, place, task_place), Y)
+
+
+def step_over_instances(
+    rows: Smoother, missing_rows: np.ndarray, S_observed: Array, S_missing: Array, slack: Array, *, floor: float = 0.0
+) -> Array:
+    r"""Take the step over the instances for columns whose step over the tasks was taken.
+
+    .. math:: \mathbf{F} = \mathbf{W}\left[\frac{\mathbf{W}^\top[\mathbf{H}_k]_{MO}\mathbf{S}_O
+              + \mathbf{h}\circ\mathbf{W}^\top\mathbf{S}_M}
+              {\mathbf{p}\mathbf{1}^\top + \mathbf{h}\mathbf{e}^\top}\right]
+
+    Parameters
+    ----------
+    rows : Smoother
+        Of the m instances.
+    missing_rows : integer array of shape (a,)
+        Instances M whose labels are missing; the others O are in ascending order.
+    S_observed : array of shape (m - a, c)
+        :math:`\mathbf{S}_O`.
+    S_missing : array of shape (a, c)
+        :math:`\mathbf{S}_M`, to which the missing labels themselves contribute nothing.
+    slack : array of shape (c,)
+        :math:`\mathbf{e}`, the part of each column that the step over the tasks takes from the others.
+    floor : float, default=0.0
+        What the denominator must exceed.
+
+    Returns
+    -------
+    array of shape (a, c)
+
+    Examples
+    --------
+    Without tasks, nothing is taken from them: missing rows are predicted by ridge regression on the others.
+
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> from dyadlearn.solve.columns import step_over_instances
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+    >>> step_over_instances(side, np.array([1]), np.array([[3.0]]), np.zeros((1, 1)), np.zeros(1))
+    array([[1.]])
+    """
+    n_rows = rows.spectrum.n_rows
+    if not missing_rows.size:
+        return zeros((0, S_observed.shape[1]), S_observed)
+    basis, own_slack, leverage, cross = _decompose(rows, missing_rows, without(missing_rows, n_rows))
+    denominator = own_slack[:, None] + leverage[:, None] * slack[None, :]
+    if float(namespace(denominator).min(denominator)) <= floor:
+        raise leverage_error(missing_rows, n_rows, "rows with missing labels")
+    numerator = (basis.T @ cross) @ S_observed
+    numerator += leverage[:, None] * (basis.T @ S_missing)
+    return basis @ (numerator / denominator)
+
+
+def _decompose(side: Smoother, inside: np.ndarray, outside: np.ndarray) -> tuple[Array, Array, Array, Array]:
+    """Return the eigenvectors (a, a) of the block of a side, its slack and leverage (a,), and the hat beside it.
+
+    The last, of shape (a, n - a), is the hat matrix between the rows of the block and the others.
+    """
+    xp, spectrum = namespace(side.shrinkage), side.spectrum
+    vectors = take_rows(spectrum.vectors, inside)
+    weights = side.remainder if side.prefers_residual else side.shrinkage
+    _, basis = eigh((vectors * weights) @ vectors.T)
+    squares = (vectors.T @ basis) ** 2
+    leverage, slack = side.shrinkage @ squares, side.remainder @ squares
+    if spectrum.is_truncated:
+        slack = slack + xp.clip(1.0 - xp.sum(squares, axis=0), 0.0, 1.0)
+    sign = -1.0 if side.prefers_residual else 1.0
+    return basis, slack, leverage, (vectors * (sign * weights)) @ take_rows(spectrum.vectors, outside).T
+
+
+def _in_the_limit(rows: Smoother, columns: Smoother) -> tuple[Smoother, Smoother]:
+    """Return both sides with residuals that do not vanish where both are unregularised and of full rank."""
+    if rows.contrast is None or columns.contrast is None:
+        return rows, columns
+    return rows.scaled(), columns.scaled()
+
+
+def leave_one_out_beside_block(
+    operators: GridOperators,
+    rows: Smoother,
+    columns: Smoother,
+    completed: Array,
+    missing_rows: np.ndarray,
+    missing_columns: np.ndarray,
+) -> Array:
+    r"""Return what the model predicts for each observed cell once it is missing too.
+
+    Let the rows M and columns T of the block have the residual operators
+    :math:`[\mathbf{R}_k]_{MM} = \mathbf{W}\,\mathrm{diag}(p)\,\mathbf{W}^\top` and
+    :math:`[\mathbf{R}_g]_{TT} = \mathbf{Z}\,\mathrm{diag}(e)\,\mathbf{Z}^\top`, so that of the block itself is diagonal
+    with entries :math:`d_{uv} = p_u + (1-p_u)e_v`. An observed cell c that leaves together with the block has
+
+    .. math:: f_c = y_c - \frac{(\mathbf{R}[\mathbf{C}])_c}
+              {R_{cc} - \mathbf{R}_{cm}\mathbf{R}_{mm}^{-1}\mathbf{R}_{mc}},
+
+    with :math:`\mathbf{C}` the completed grid. Between different cells :math:`\mathbf{R}` is
+    :math:`-\mathbf{H}_k\otimes\mathbf{H}_g`, so that the term that is subtracted is, for all cells at once, one product
+
+    .. math:: (\mathbf{A}\circ\mathbf{A})\tfrac1d(\mathbf{B}\circ\mathbf{B})^\top, \qquad
+              \mathbf{A} = [\mathbf{H}_k]_{\cdot M}\mathbf{W}, \quad \mathbf{B} = [\mathbf{H}_g]_{\cdot T}\mathbf{Z} .
+
+    As both regularisations vanish, :math:`\mathbf{R}` becomes :math:`\mathbf{R}_k\otimes\mathbf{I} +
+    \mathbf{I}\otimes\mathbf{R}_g`, of which one part at most links a cell to the block.
+
+    Parameters
+    ----------
+    operators : GridOperators
+        Of the model.
+    rows, columns : Smoother
+        Of the m instances and of the q tasks, with residuals that do not vanish.
+    completed : array of shape (m, q)
+        Labels, with what the model puts in the block.
+    missing_rows, missing_columns : integer arrays
+        The block.
+
+    Returns
+    -------
+    array of shape (m, q)
+        In the block the completed labels themselves: these were never seen.
+    """
+    xp = namespace(completed)
+    residual, task_residual = _residual(rows), _residual(columns)
+    p, W = eigh(take_block(residual, missing_rows, missing_rows))
+    e, Z = eigh(take_block(task_residual, missing_columns, missing_columns))
+    kept = xp.ones_like(p) if operators.vanishing else 1.0 - p
+    weights = 1.0 / (p[:, None] + kept[:, None] * e[None, :])
+    if operators.vanishing:
+        # Of rows and columns outside the block the identity has no part.
+        A, B = _columns(_identity(residual), missing_rows) @ W, _columns(_identity(task_residual), missing_columns) @ Z
+        A_residual, B_residual = _columns(residual, missing_rows) @ W, _columns(task_residual, missing_columns) @ Z
+        shared = A_residual**2 @ weights @ (B**2).T + A**2 @ weights @ (B_residual**2).T
+        own = rows.slack[:, None] + columns.slack[None, :]
+    else:
+        A, B = _columns(_hat(rows), missing_rows) @ W, _columns(_hat(columns), missing_columns) @ Z
+        shared = A**2 @ weights @ (B**2).T
+        own = rows.slack[:, None] + rows.leverage[:, None] * columns.slack[None, :]
+    slack = own - shared
+    inside = np.zeros(tuple(completed.shape), dtype=bool)
+    inside[np.ix_(missing_rows, missing_columns)] = True
+    block = as_array_of(inside, completed)
+    slack = xp.where(block, xp.ones_like(slack), slack)
+    floor = common_floor(rows, columns)
+    check_cells(slack, floor)
+    if floor:
+        # A difference is known up to rounding of what it is made of, less well than a sum of squares: digits must be
+        # left beside that, as in `dyadlearn._rounding.solve_block`.
+        check_cells(slack - digits_left(completed) * sum(completed.shape) * epsilon(completed) * own, 0.0)
+    if operators.prefers_residual or operators.vanishing:
+        held_out = completed - operators.residual(completed) / slack
+    else:  # where little is kept, 1 − slack carries the digits
+        leverage = rows.leverage[:, None] * columns.leverage[None, :]
+        held_out = (operators.hat(completed) - (leverage + shared) * completed) / slack
+    return xp.where(block, completed, held_out)
+
+
+def _residual(side: Smoother) -> Array:
+    """Return the residual operator, off its diagonal from the smaller of hat and residual: squares enter below."""
+    return with_diagonal(-side.off_diagonal(), side.slack)
+
+
+def _hat(side: Smoother) -> Array:
+    """Return the hat matrix, off its diagonal likewise."""
+    return with_diagonal(side.off_diagonal(), side.leverage)
+
+
+def _identity(like: Array) -> Array:
+    return namespace(like).eye(like.shape[0], dtype=like.dtype, device=like.device)
+
+
+def _columns(matrix: Array, index: np.ndarray) -> Array:
+    return take_rows(matrix.T, index).T
+
+
+# Up to this leverage h the difference 1 − h keeps all digits but one.
+_FAR_FROM_ONE = 0.9
+
+
+def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
+    r"""Return a complete grid whose closed form is the model of the observed labels.
+
+    Parameters
+    ----------
+    side : Smoother
+        Of the m instances.
+    Y : array of shape (m, q)
+        NaN where not observed.
+    weights : array of shape (m, q), default=None
+        Of the squared loss, positive where a label is observed.
+
+    Returns
+    -------
+    array of shape (m, q)
+        Without weights the labels where they are observed and the predictions elsewhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.filters import Tikhonov
+    >>> from dyadlearn.solve.columns import complete_columns
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> side = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]])).smoother(Tikhonov(), 1.0)
+    >>> complete_columns(side, np.array([[3.0], [np.nan]])).round(6)
+    array([[3.],
+           [1.]])
+    """
+    # As λ vanishes at full rank the model interpolates: weights no longer matter, nor does the ridge.
+    vanishing, side = side.contrast is not None, side.scaled()
+    weights = None if vanishing else weights
+    matrices = _Matrices(side, 0.0 if vanishing else 1.0)
+
+    def solve(column: _Column) -> Array:
+        sizes = {"observed": column.rows.size, "directions": int(side.spectrum.values.shape[0])}
+        if vanishing:
+            del sizes["directions"]
+        if side.slack_floor > 0:
+            # A direction that is kept whole has no penalty, and the kernel no value for it.
+            del sizes["observed"]
+        if weights is None:
+            sizes["missing"] = column.missing.size
+        form = min(sizes, key=lambda name: sizes[name])
+        if form == "missing":
+            return column.join(column.labels, _missing_rows(side, matrices, column))
+        found = _directions(side, column) if form == "directions" else None
+        if found is not None:
+            fitted = side.spectrum.vectors @ found[0]
+            dual = column.labels - take_rows(fitted, column.rows)
+            dual = dual if column.weights is None else column.weights * dual
+        elif side.is_graded and not vanishing:
+            return _complete_apart(side, matrices, column)
+        else:
+            dual, mean = _solved(matrices, column)
+            fitted = matrices.fitted(column.rows, dual) + mean
+        # The closed form returns F for the labels F + a, and a is zero where nothing is observed.
+        return fitted + matrices.ridge * column.join(dual, zeros((column.missing.size, dual.shape[1]), dual))
+
+    return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
+
+
+def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
+    r"""Return, for each observed label, what a model that never saw it predicts; predictions elsewhere.
+
+    With :math:`\mathbf{P} = (\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))^{-1}` the prediction for row i is
+    :math:`y_i - a_i/P_{ii} = -\sum_{j\ne i}P_{ij}y_j/P_{ii}`, where the sum keeps its digits however small it is. In
+    the form of directions it is :math:`(f_i - h_iy_i)/(1-h_i)` with the leverage :math:`h` of the weighted model, or,
+    where that comes near to 1, the leave-one-out of the observed rows as a side of their own.
+
+    Parameters
+    ----------
+    side, Y, weights : as in `complete_columns`
+
+    Returns
+    -------
+    array of shape (m, q)
+    """
+    vanishing, side = side.contrast is not None, side.scaled()
+    matrices = _Matrices(side, 0.0 if vanishing else 1.0)
+
+    def solve(column: _Column) -> Array:
+        xp = namespace(Y)
+        found = None
+        if matrices.has_constant and column.rows.size == 1:  # without it the column has no label
+            fitted = column.labels * xp.ones_like(side.spectrum.vectors[:, :1])
+            return column.join(xp.full_like(column.labels, float("nan")), take_rows(fitted, column.missing))
+        if side.slack_floor > 0 or side.spectrum.values.shape[0] < column.rows.size:
+            found = _directions(side, column)
+        if found is None and side.is_graded and not vanishing:
+            fitted = _complete_apart(side, matrices, column)
+            held_out = _leave_one_out_apart(side, column)
+        elif found is None:
+            inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
+            if matrices.has_constant:
+                inverse, mean = inverse_with_border(inverse), _constants(inverse, column.labels)
+            own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)[:, None]
+            slack = own if column.weights is None else own / column.weights
+            if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
+                # What a border leaves of an inverse is a difference.
+                fitted, held_out = _complete_apart(side, matrices, column), _leave_one_out_apart(side, column)
+            else:
+                fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
+                held_out = -(with_diagonal(inverse, 0.0) @ column.labels) / own
+        else:
+            coefficients, solver = found
+            fitted = side.spectrum.vectors @ coefficients
+            own = take_rows(side.spectrum.vectors, column.rows)
+            leverage = xp.sum(own * solver(own.T).T, axis=1)[:, None]
+            leverage = leverage if column.weights is None else column.weights * leverage
+            if largest(leverage) > _FAR_FROM_ONE:
+                held_out = _leave_one_out_apart(side, column)
+            else:
+                held_out = (take_rows(fitted, column.rows) - leverage * column.labels) / (1.0 - leverage)
+        return column.join(held_out, take_rows(fitted, column.missing))
+
+    return _each_pattern(Y, weights, solve, float("nan") if matrices.has_constant else 0.0)
+
+
+def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None = None) -> Array:
+    r"""Return how much each label of one column weighs, given what each weighs once the column is completed.
+
+    It is the adjoint of `complete_columns`. In the form of directions a prediction is :math:`\mathbf{v}^\top
+    \mathbf{c}` with the coefficients :math:`\mathbf{c} = f\mathbf{U}^\top\mathbf{y}` of completed labels, which takes
+    no more than one system of them; else unit labels are completed.
+
+    Parameters
+    ----------
+    side : Smoother
+        Of the m instances.
+    asked : array of shape (m,)
+        The weights on completed labels.
+    y : array of shape (m,)
+        NaN where not observed.
+    weights : array of shape (m,), default=None
+        Of the squared loss, positive where a label is observed.
+
+    Returns
+    -------
+    array of shape (m,)
+        Zero where nothing is observed.
+    """
+    xp, observed = namespace(y), ~np.isnan(to_numpy(y))
+    if weights is None and observed.all():
+        return asked
+    rows, missing = np.flatnonzero(observed), np.flatnonzero(~observed)
+    scale, found = None if weights is None else take_rows(weights, rows)[:, None], None
+    column = _Column(take_rows(xp.zeros_like(asked), rows)[:, None], scale, rows, missing)
+    if side.spectrum.is_truncated and rows.size:
+        found = _directions(side, column)
+    if found is not None:
+        kept = side.shrinkage > 0
+        along = side.spectrum.rotate(asked[:, None])[:, 0] / xp.where(kept, side.shrinkage, 1.0)
+        along = found[1](xp.where(kept, along, 0.0)[:, None])
+        own = take_rows(side.spectrum.vectors, rows) @ along
+        own = own if scale is None else scale * own
+    else:
+        check_memory(4.0 * y.shape[0] * rows.size * itemsize(y), y, f"Weighing {rows.size} labels of a column")
+        eye = xp.eye(rows.size, dtype=y.dtype, device=y.device)
+        units = column.join(eye, zeros((missing.size, rows.size), y) + float("nan"))
+        given = None if weights is None else xp.broadcast_to(weights[:, None], units.shape)
+        own = complete_columns(side, units, given).T @ asked[:, None]
+    return column.join(own, take_rows(xp.zeros_like(asked), missing)[:, None])[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """Columns that are observed in the same rows with the same weights.
+
+    Attributes
+    ----------
+    labels : array of shape (n, p)
+    weights : array of shape (n, 1) or None
+    rows, missing : integer arrays of shape (n,) and (m − n,)
+    """
+
+    labels: Array
+    weights: Array | None
+    rows: np.ndarray
+    missing: np.ndarray
+
+    def join(self, observed: Array, missing: Array) -> Array:
+        """Put values of observed and of missing rows in their places, shape (m, p)."""
+        together = namespace(observed).concat([observed, missing], axis=0)
+        return take_rows(together, np.argsort(np.concatenate([self.rows, self.missing])))
+
+
+def _each_pattern(Y: Array, weights: Array | None, solve: Callable[[_Column], Array], without_labels: float) -> Array:
+    """Apply `solve` to the columns of each pattern and put the results (m, p) back in order.
+
+    `without_labels` is predicted where a column has none.
+    """
+    observed = ~np.isnan(to_numpy(Y))
+    keys = observed if weights is None else np.where(observed, to_numpy(weights), 0.0)
+    _, codes = np.unique(keys, axis=1, return_inverse=True)
+    codes = codes.reshape(-1)
+    order = np.argsort(codes, kind="stable")
+    pieces = []
+    for tasks in np.split(order, np.cumsum(np.bincount(codes))[:-1]):
+        rows, missing = np.flatnonzero(observed[:, tasks[0]]), np.flatnonzero(~observed[:, tasks[0]])
+        labels = take_rows(take_rows(Y.T, tasks).T, rows)
+        scale = None if weights is None else take_rows(weights, rows)[:, int(tasks[0])][:, None]
+        if rows.size:
+            pieces.append(solve(_Column(labels, scale, rows, missing)).T)
+        else:
+            # Nothing is known of such a task: ridge regression predicts zero, but a constant it has not.
+            pieces.append(zeros((tasks.size, Y.shape[0]), Y) + without_labels)
+    return take_rows(namespace(Y).concat(pieces, axis=0), np.argsort(order)).T
+
+
+class _Matrices:
+    """Blocks of the kernel, with its ridge, of the hat and of the residual of one side.
+
+    A matrix of all rows is formed, once, only where the eigenvectors are as large.
+    """
+
+    def __init__(self, side: Smoother, ridge: float) -> None:
+        self._side, self.ridge = side, ridge
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether each column has a constant of its own."""
+        return self._side.spectrum.has_free_constant
+
+    @cached_property
+    def _weights(self) -> Array:
+        shrinkage, remainder = self._side.shrinkage, self._side.remainder  # f = 1 where λ vanishes
+        if not self.has_constant:
+            return shrinkage / remainder
+        xp, weights = namespace(shrinkage), shrinkage[:-1] / remainder[:-1]
+        # Any value will do, for dual parameters sum to zero. That of the least direction leaves the system as regular
+        # as it is without a constant.
+        own = 0.0 if self._side.spectrum.is_truncated else -largest(-weights, -1.0)
+        return xp.concat([weights, xp.zeros_like(shrinkage[:1]) + own])
+
+    @cached_property
+    def _kernel(self) -> Array:
+        return self._side.spectrum.matrix(self._weights)
+
+    @cached_property
+    def _residual(self) -> Array:
+        return self._side.residual()
+
+    @cached_property
+    def _hat(self) -> Array:
+        return self._side.hat()
+
+    def kernel(self, rows: np.ndarray) -> Array:
+        """Return the kernel between some rows."""
+        spectrum = self._side.spectrum
+        return spectrum.block(self._weights, rows) if spectrum.is_truncated else take_block(self._kernel, rows, rows)
+
+    def fitted(self, rows: np.ndarray, dual: Array) -> Array:
+        """Return the kernel of all rows with some, times their dual parameters."""
+        spectrum = self._side.spectrum
+        if not spectrum.is_truncated:
+            return take_rows(self._kernel.T, rows).T @ dual
+        return spectrum.vectors @ (self._weights[:, None] * (take_rows(spectrum.vectors, rows).T @ dual))
+
+    def residual(self, rows: np.ndarray) -> Array:
+        """Return the residual operator between some rows."""
+        if self._side.spectrum.is_truncated:
+            return self._side.residual_block(rows)
+        return take_block(self._residual, rows, rows)
+
+    def from_others(self, rows: np.ndarray, others: np.ndarray, labels: Array) -> Array:
+        """Return what the hat puts in some rows from the labels of others."""
+        if self._side.spectrum.is_truncated:
+            return self._side.spectrum.block(self._side.shrinkage, rows, others) @ labels
+        if self._side.prefers_residual:
+            return -take_block(self._residual, rows, others) @ labels
+        return take_block(self._hat, rows, others) @ labels
+
+
+def _system(matrices: _Matrices, column: _Column) -> Array:
+    block = matrices.kernel(column.rows)
+    xp = namespace(block)
+    eye = xp.eye(column.rows.size, dtype=block.dtype, device=block.device)
+    return block + matrices.ridge * (eye if column.weights is None else eye / column.weights)
+
+
+def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]:
+    """Return the dual parameters (n, p) of columns, and their constants (p,), or 0 where there are none."""
+    system, labels = _system(matrices, column), column.labels
+    xp = namespace(labels)
+    if not matrices.has_constant:
+        return xp.linalg.solve(system, labels), 0.0
+    found = xp.linalg.solve(system, xp.concat([labels, xp.ones_like(labels[:, :1])], axis=1))
+    dual, ones = found[:, :-1], found[:, -1:]
+    means = xp.sum(dual, axis=0) / xp.sum(ones)
+    return dual - ones * means, means
+
+
+def _constants(inverse: Array, labels: Array) -> Array:
+    """Return the constants (p,) of columns, given the inverse (n, n) of their system without a border."""
+    ones = namespace(inverse).sum(inverse, axis=1)
+    return (ones @ labels) / namespace(inverse).sum(ones)
+
+
+def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:
+    """Return the coefficients (k, p) of the eigenvectors and a solver of their system.
+
+    None where it is too near to singular to be solved.
+    """
+    check_hidden(side, column.missing)
+    own = take_rows(side.spectrum.vectors, column.rows)
+    weighted = own if column.weights is None else column.weights * own
+    xp = namespace(own)
+    # A direction that the filter drops has no finite penalty: it is left out by one that nothing can pay.
+    kept = side.shrinkage > 0
+    penalty = side.remainder / xp.where(kept, side.shrinkage, xp.ones_like(side.shrinkage))
+    penalty = xp.where(kept, penalty, xp.full_like(penalty, 1.0 / epsilon(penalty) ** 2))
+    system = weighted.T @ own
+    system = with_diagonal(system, xp.linalg.diagonal(system) + penalty)
+    try:
+        solver = positive_solver(system)
+    except np.linalg.LinAlgError:
+        if side.slack_floor == 0:
+            return None
+        raise leverage_error(column.rows, side.spectrum.n_rows, "rows") from None
+    return solver(weighted.T @ column.labels), solver
+
+
+def _leave_one_out_apart(side: Smoother, column: _Column) -> Array:
+    """Leave rows out of the observed ones as a side of their own: 1 − h is no difference there."""
+    own, root = _apart(side, column)
+    tight = to_numpy(own.slack) <= own.slack_floor
+    if tight.any():
+        raise leverage_error(column.rows[tight], side.spectrum.n_rows, "rows")
+    return own.leave_one_out(root * column.labels) / root
+
+
+def _complete_apart(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
+    """Complete columns from the observed rows as a side of their own, where the ridge is lost beside their kernel."""
+    own, root = _apart(side, column)
+    labels = root * column.labels
+    fitted, dual = own.smooth(labels) / root, root * own.spectrum.apply(own.remainder, 1.0, labels)
+    completed = fitted + dual
+    if side.slack_floor > 0 or column.missing.size <= column.rows.size:
+        return column.join(completed, _missing_rows(side, matrices, replace(column, labels=completed)))
+    # Few rows predict many: no system of the many is formed.
+    image = matrices.fitted(column.rows, dual)
+    means = namespace(image).mean(fitted - take_rows(image, column.rows), axis=0) if matrices.has_constant else 0.0
+    return column.join(completed, take_rows(image, column.missing) + means)
+
+
+def _apart(side: Smoother, column: _Column) -> tuple[Smoother, Array | float]:
+    """Return the observed rows as a side of their own, and the roots of their weights, of shape (n, 1) or 1."""
+    root = 1.0 if column.weights is None else column.weights**0.5
+    return reduced(side, column.rows, column.weights), root
+
+
+def _missing_rows(side: Smoother, matrices: _Matrices, column: _Column) -> Array:
+    if not column.missing.size:
+        return column.labels[:0, :]
+    system = matrices.residual(column.missing)
+    check_hidden(side, column.missing)
+    right = matrices.from_others(column.missing, column.rows, column.labels)
+    refusal = partial(leverage_error, column.missing, side.spectrum.n_rows, "rows are missing and")
+    return solve_block(system, right, 0.0, side.is_graded, refusal)

@@ -1,0 +1,432 @@
+"""Conjugate gradients on grids of labels."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    epsilon,
+    least_positions,
+    namespace,
+    positive_solver,
+    take_rows,
+    to_numpy,
+    zeros,
+)
+from dyadlearn._state import Stored
+from dyadlearn.spectrum import Spectrum
+from dyadlearn.vectrick import sandwich
+
+Operator = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution(Stored):
+    """What an iterative solver found.
+
+    Attributes
+    ----------
+    values : array
+        The solution, of the shape of the right-hand side.
+    n_iter : int
+    residual : float
+        Norm of the residual over that of the right-hand side, computed anew from the solution.
+    converged : bool
+    """
+
+    values: Array
+    n_iter: int
+    residual: float
+    converged: bool
+
+    _shapes: ClassVar[Mapping[str, str]] = {"values": "m q"}
+
+
+def conjugate_gradients(
+    operator: Operator,
+    right: Array,
+    *,
+    precondition: Operator | None = None,
+    start: Array | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 1000,
+    norm: float = 0.0,
+    square: Operator | None = None,
+) -> Solution:
+    r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
+
+    Each iteration takes one product with the operator. The residual is updated on the way, which drifts
+    from the true one by rounding: where it claims convergence, the true one is computed, and if that
+    disagrees the iteration starts again from where it is.
+
+    Parameters
+    ----------
+    operator : callable
+        Applies :math:`\mathbf{A}` to an array of the shape of `right`.
+    right : array
+        The right-hand side :math:`\mathbf{b}`.
+    precondition : callable, default=None
+        Applies a positive definite approximation of :math:`\mathbf{A}^{-1}`.
+    start : array, default=None
+        Where to start; None is zero.
+    tol : float, default=1e-10
+        Stop when the residual norm falls below this share of :math:`\|\mathbf{b}\|`.
+    max_iter : int, default=1000
+    norm : float, default=0.0
+        Of the operator, where it is known. A residual as small as the rounding of one product,
+        :math:`\varepsilon\|\mathbf{A}\|\|\mathbf{x}\|`, at which nothing more is gained counts as converged then.
+    square : callable, default=None
+        The square of what is measured of residuals and of :math:`\mathbf{b}`, as an array of shape (); None is that of
+        the Euclidean norm.
+
+    Returns
+    -------
+    Solution
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.solve.conjugate_gradients import conjugate_gradients
+    >>> conjugate_gradients(lambda x: 2.0 * x, np.array([[2.0, 4.0]])).values
+    array([[1., 2.]])
+    """
+    xp, square = namespace(right), square or _square
+    scale = _root(square, right)
+    if scale == 0:
+        return Solution(xp.zeros_like(right), 0, 0.0, True)
+    goal = tol * scale
+    values = xp.zeros_like(right) if start is None else xp.asarray(start, copy=True)
+    residual = xp.asarray(right, copy=True) if start is None else right - operator(values)
+    found, n_iter = _root(square, residual), 0
+    while found > goal and n_iter < max_iter:
+        before = found
+        n_iter += _iterate(operator, precondition, values, residual, square, goal, max_iter - n_iter)
+        residual = right - operator(values)
+        found = _root(square, residual)
+        # Rounding allows no more once a whole round of iterations gained less than half.
+        if found > 0.5 * before:
+            if n_iter < max_iter:
+                goal = max(goal, 2.0 * epsilon(right) * norm * _root(_square, values))
+            break
+    return Solution(values, n_iter, found / scale, bool(found <= goal))  # tol may be a number of numpy
+
+
+def warn_unless_converged(solution: Any, tol: float, where: str = "", *, stacklevel: int = 2) -> None:
+    """Warn if conjugate gradients stopped before they reached a tolerance.
+
+    Parameters
+    ----------
+    solution : Solution or what has its attributes
+    tol : float
+    where : str, default=""
+        What was solved, for the message, with a blank before it.
+    stacklevel : int, default=2
+        As in `warnings.warn`, for the caller.
+    """
+    if not solution.converged and solution.residual > tol:
+        warnings.warn(
+            f"Conjugate gradients stopped{where} after {solution.n_iter} iterations at a relative residual of "
+            f"{solution.residual:.1e}, short of tol={tol:g}: raise max_iter, tol or the regularisation.",
+            ConvergenceWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _iterate(
+    operator: Operator,
+    precondition: Operator | None,
+    values: Array,
+    residual: Array,
+    square: Operator,
+    goal: float,
+    max_iter: int,
+) -> int:
+    """Improve `values` in place until the updated `residual` falls below `goal`; return the iterations taken."""
+    xp = namespace(residual)
+    improved = residual if precondition is None else precondition(residual)
+    direction = xp.asarray(improved, copy=True)
+    product = inner_there(residual, improved)
+    del improved  # arrays as large as the grid are let go as soon as they may
+    for n_iter in range(1, max_iter + 1):
+        image = operator(direction)
+        curvature = inner_there(direction, image)
+        # Negative only by rounding: nothing more can be gained in this direction.
+        gains = curvature > 0
+        step = xp.where(gains, product / xp.where(gains, curvature, xp.ones_like(curvature)), xp.zeros_like(product))
+        image *= step
+        residual -= image
+        del image
+        values += step * direction
+        # An accelerator is asked once in an iteration.
+        if float(xp.where(gains, square(residual), -xp.ones_like(product))) <= goal**2:
+            return n_iter
+        improved = residual if precondition is None else precondition(residual)
+        previous, product = product, inner_there(residual, improved)
+        direction *= product / previous
+        direction += improved
+        del improved
+    return max_iter
+
+
+def inner(left: Array, right: Array) -> float:
+    """Return the sum of products of the entries of two arrays."""
+    return float(inner_there(left, right))
+
+
+def inner_there(left: Array, right: Array) -> Array:
+    """Return the same where the arrays live, of shape ()."""
+    xp = namespace(left)
+    return xp.asarray(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
+
+
+def _square(array: Array) -> Array:
+    return inner_there(array, array)
+
+
+def _root(square: Operator, array: Array) -> float:
+    return math.sqrt(float(square(array)))
+
+
+# An entry-by-entry pass over an array costs as much as this many multiplications of a matrix product per entry.
+_PASS_COST = 20
+# A solution this rough is there before a deflation is set up.
+_ROUGH = 1e-3
+
+
+def choose_rank(
+    remainder: Array, shape: tuple[int, int], product_cost: int, n_unknowns: int, tol: float, max_rank: int
+) -> int:
+    r"""Return how many leading directions pay to be deflated.
+
+    After deflating r directions the remaining spread is :math:`\rho_{\max}/\rho_{r+1}`, with :math:`\rho` in ascending
+    order. Conjugate gradients deal with l outliers in l iterations, so they need about
+
+    .. math:: \min_{l\ge r}\; (l-r) + \tfrac12\sqrt{\rho_{\max}/\rho_{l+1}}\;\log(2/\mathrm{tol})
+
+    of them. The rank is the one of a geometric list with the least estimated work, set-up included. The bound says
+    little of the first digits, which are there after a few iterations: where no more are wanted none is deflated.
+
+    Parameters
+    ----------
+    remainder : array of shape (k, l)
+        The residual filter of the pairs, :math:`\rho`.
+    shape : (int, int)
+        Of the grid.
+    product_cost : int
+        Multiplications of one product with the operator.
+    n_unknowns : int
+    tol : float
+    max_rank : int
+
+    Returns
+    -------
+    int
+        0 if none pays.
+    """
+    m, q = shape
+    xp, size = namespace(remainder), math.prod(remainder.shape)
+    if not size or tol >= _ROUGH:
+        return 0
+    rho = xp.reshape(remainder, (-1,))
+    largest = 1.0 if size < m * q else float(xp.max(rho))
+    # So many outliers are more than conjugate gradients could care for one by one: no need to sort the rest.
+    n_sorted = min(size, 8 * max(max_rank, 1))
+    order = least_positions(rho, n_sorted)
+    ascending = to_numpy(take_rows(rho, order)).astype(np.float64)
+    order = order[np.argsort(ascending)]
+    ascending.sort()
+    if n_sorted == size < m * q:  # the null space that a truncated spectrum leaves out
+        ascending = np.append(ascending, 1.0)
+    spread = np.sqrt(largest / np.maximum(ascending, 1e-300))
+    bound = np.arange(ascending.size) + 0.5 * spread * np.log(2 / tol)
+    # needed[r]: iterations after deflating r directions.
+    needed = np.minimum.accumulate(bound[::-1])[::-1] - np.arange(ascending.size)
+    rows, columns = np.divmod(order, remainder.shape[1])
+    limit = min(max_rank, ascending.size - 1)
+    iteration = float(product_cost + 10 * _PASS_COST * m * q)
+    # The bound is loose where few iterations are needed: what it promises must be worth the risk.
+    best, least = 0, 0.5 * min(needed[0], n_unknowns) * iteration
+    for rank in dict.fromkeys(min(limit, round(64 * 1.4**step)) for step in range(30)):
+        a, b = len(np.unique(rows[:rank])), len(np.unique(columns[:rank]))
+        extra = 2 * min(m * q * b + a * m * b, m * q * a + a * q * b) + 8 * rank**2
+        setup = _split(m, q, rows[:rank], columns[:rank])[0] + rank**3 / 3
+        work = setup + min(needed[rank], n_unknowns) * (iteration + extra)
+        if rank > 0 and work < least:
+            best, least = rank, work
+    return best
+
+
+def _split(m: int, q: int, rows: np.ndarray, columns: np.ndarray) -> tuple[float, np.ndarray]:
+    """Return the work of forming S, and which directions (r,) are to be gathered over the instances.
+
+    Leading directions are few rows with many columns, and few columns with many rows. The former meet each other over
+    pairs of rows, the latter over pairs of columns: over either alone, there would be many times as many pairs.
+    """
+    counts = np.bincount(rows)
+    place = np.empty(counts.size, dtype=np.intp)
+    place[np.argsort(-counts, kind="stable")] = np.arange(counts.size)
+    n_rows = int(np.count_nonzero(counts))
+    best, chosen = np.inf, np.zeros(rows.size, dtype=bool)
+    for n_wide in sorted({0, n_rows, *(round(n_rows ** (step / 8)) for step in range(8))}):
+        wide = place[rows] < n_wide
+        (a, b, r), (c, d, s) = (_spanned(rows[part], columns[part]) for part in (wide, ~wide))
+        work = a * a * m * q / 2 + r * r * q / 2 + _PASS_COST * a * q * r / 2
+        work += d * d * m * q / 2 + s * s * m / 2 + _PASS_COST * d * m * s / 2
+        work += min(_meeting(m, q, b, d, r, s), _meeting(q, m, c, a, s, r))
+        if work < best:
+            best, chosen = work, wide
+    return best, chosen
+
+
+def _spanned(rows: np.ndarray, columns: np.ndarray) -> tuple[int, int, int]:
+    """Return how many rows, columns and directions there are."""
+    return int(np.count_nonzero(np.bincount(rows))), int(np.count_nonzero(np.bincount(columns))), int(rows.size)
+
+
+def _meeting(m: int, q: int, n_columns: int, n_loops: int, n_first: int, n_second: int) -> float:
+    """Return the work of `_cross_gram` with so many columns of the first, and a loop over those of the second."""
+    return float(n_columns * n_loops * m * q + n_first * n_second * m + _PASS_COST * n_loops * m * n_first)
+
+
+class Deflation:
+    r"""The r leading directions and the small system they pose at weighted cells.
+
+    Parameters
+    ----------
+    spectrum, task_spectrum : Spectrum
+    leading : integer array of shape (r,)
+        Positions in the raveled (k, l) grid of pairs of eigenvectors.
+    diagonal : array of shape (r,)
+        :math:`\mathbf{d}`, positive.
+    weights : array of shape (m, q)
+        :math:`\boldsymbol\Omega`.
+    """
+
+    def __init__(
+        self, spectrum: Spectrum, task_spectrum: Spectrum, leading: np.ndarray, diagonal: np.ndarray, weights: Array
+    ) -> None:
+        n_columns = task_spectrum.values.shape[0]
+        rows, row_of = np.unique(leading // n_columns, return_inverse=True)
+        columns, column_of = np.unique(leading % n_columns, return_inverse=True)
+        xp = namespace(weights)
+        self.left = xp.take(spectrum.vectors, as_array_of(rows, weights), axis=1)
+        self.right = xp.take(task_spectrum.vectors, as_array_of(columns, weights), axis=1)
+        m, q = weights.shape
+        wide = _split(m, q, row_of, column_of)[1]
+        by_row, by_column = np.lexsort((column_of, row_of)), np.lexsort((row_of, column_of))
+        order, n_wide = np.concatenate([by_row[wide[by_row]], by_column[~wide[by_column]]]), int(wide.sum())
+        gram = self._gram(row_of[order], column_of[order], n_wide, weights)
+        flat = xp.reshape(gram, (-1,))
+        flat[:: len(leading) + 1] += as_array_of(diagonal[order], weights, weights.dtype)
+        self._solve = positive_solver(xp.reshape(flat, gram.shape))
+        where = row_of[order] * len(columns) + column_of[order]
+        self._where = as_array_of(where, weights)
+        # Directions of the rectangle rows × columns that are not among the leading ones take the zero at the end.
+        back = np.full(len(rows) * len(columns), len(leading))
+        back[where] = np.arange(len(leading))
+        self._back = as_array_of(back, weights)
+
+    def _gram(self, rows: np.ndarray, columns: np.ndarray, n_wide: int, weights: Array) -> Array:
+        """Return the upper triangle of ΦᵀΩΦ, of which the first directions come sorted by row, the others by column."""
+        wide, tall, left, right = slice(0, n_wide), slice(n_wide, rows.size), self.left, self.right
+        turned = (right, left, columns[wide], rows[wide], weights.T)
+        if n_wide == rows.size:
+            return _weighted_gram(*turned)
+        of_tall = _weighted_gram(left, right, rows[tall], columns[tall], weights)
+        if n_wide == 0:
+            return of_tall
+        gram = zeros((rows.size, rows.size), weights)
+        gram[wide, wide], gram[tall, tall] = _weighted_gram(*turned), of_tall
+        (a, b, r), (c, d, s) = (_spanned(rows[part], columns[part]) for part in (wide, tall))
+        m, q = weights.shape
+        if _meeting(m, q, b, d, r, s) <= _meeting(q, m, c, a, s, r):
+            first, second = (rows[wide], columns[wide]), (rows[tall], columns[tall])
+            gram[wide, tall] = _cross_gram(left, right, first, second, weights)
+        else:
+            first, second = (columns[tall], rows[tall]), (columns[wide], rows[wide])
+            gram[wide, tall] = _cross_gram(right, left, first, second, weights.T).T
+        return gram
+
+    def __call__(self, grid: Array) -> Array:
+        r"""Return :math:`\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top` times a grid of shape (m, q)."""
+        xp = namespace(grid)
+        inside = sandwich(self.left.T, grid, self.right.T)
+        solved = self._solve(xp.take(xp.reshape(inside, (-1,)), self._where, axis=0))
+        padded = xp.concat([solved, zeros((1,), solved)])
+        return sandwich(self.left, xp.reshape(xp.take(padded, self._back, axis=0), inside.shape), self.right)
+
+
+def _weighted_gram(left: Array, right: Array, rows: np.ndarray, columns: np.ndarray, weights: Array) -> Array:
+    r"""Return the upper triangle of :math:`\boldsymbol\Phi^\top\boldsymbol\Omega\boldsymbol\Phi` (r, r).
+
+    .. math:: S_{(i,j),(i',j')} = \sum_d U_{di}U_{di'} \Big(\sum_t \Omega_{dt}V_{tj}V_{tj'}\Big)
+
+    The directions come sorted by their column; one column at a time is weighed against those that follow.
+
+    Parameters
+    ----------
+    left, right : arrays of shape (m, a) and (q, b)
+        Eigenvectors, those that take part among them.
+    rows, columns : integer arrays of shape (r,)
+        Which of them each direction is made of.
+    weights : array of shape (m, q)
+    """
+    xp = namespace(weights)
+    distinct, columns = np.unique(columns, return_inverse=True)
+    right, rank = xp.take(right, as_array_of(distinct, weights), axis=1), rows.size
+    gram = zeros((rank, rank), weights)
+    starts = np.searchsorted(columns, np.arange(right.shape[1] + 1))
+    step = max(64, weights.shape[1])
+    for j in range(right.shape[1]):
+        start, stop = int(starts[j]), int(starts[j + 1])
+        inner = weights @ (right[:, j:] * right[:, j : j + 1])
+        own = xp.take(left, as_array_of(rows[start:stop], weights), axis=1).T
+        for first in range(start, rank, step):
+            last = min(first + step, rank)
+            others = xp.take(left, as_array_of(rows[first:last], weights), axis=1)
+            others *= xp.take(inner, as_array_of(columns[first:last] - j, weights), axis=1)
+            gram[start:stop, first:last] = own @ others
+    return gram
+
+
+def _cross_gram(
+    left: Array,
+    right: Array,
+    first: tuple[np.ndarray, np.ndarray],
+    second: tuple[np.ndarray, np.ndarray],
+    weights: Array,
+) -> Array:
+    r"""Return :math:`\boldsymbol\Phi_1^\top\boldsymbol\Omega\boldsymbol\Phi_2` (r₁, r₂) of two sets of directions.
+
+    Parameters
+    ----------
+    left, right, weights : as in `_weighted_gram`
+    first, second : (rows, columns), integer arrays of shape (r₁,) and (r₂,)
+        The second sorted by its columns, which are gone through.
+    """
+    xp = namespace(weights)
+    (rows, columns), (other_rows, other_columns) = first, second
+    distinct, place = np.unique(columns, return_inverse=True)
+    gram = zeros((rows.size, other_rows.size), weights)
+    taking_part = xp.take(right, as_array_of(distinct, weights), axis=1)
+    step = max(64, weights.shape[1])
+    bounds = np.flatnonzero(np.diff(other_columns, prepend=-1, append=-1))
+    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        j = int(other_columns[start])
+        inner = weights @ (taking_part * right[:, j : j + 1])
+        own = xp.take(left, as_array_of(other_rows[start:stop], weights), axis=1)
+        for begin in range(0, rows.size, step):
+            here = slice(begin, min(begin + step, rows.size))
+            others = xp.take(left, as_array_of(rows[here], weights), axis=1)
+            others *= xp.take(inner, as_array_of(place[here], weights), axis=1)
+            gram[here, start:stop] = others.T @ own
+    return gram

@@ -1,0 +1,720 @@
+"""Labels of some pairs of a grid that is never formed, and products that touch these pairs alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self, cast
+
+import numpy as np
+from scipy import sparse
+
+from dyadlearn._array import (
+    Array,
+    Scatter,
+    as_array_of,
+    cholesky,
+    eigh,
+    epsilon,
+    is_foreign,
+    itemsize,
+    largest,
+    namespace,
+    placed,
+    row_blocks,
+    solve,
+    take_rows,
+    to_numpy,
+    zeros,
+)
+from dyadlearn._state import Stored
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner, inner_there
+from dyadlearn.solve.operators import GridOperators
+from dyadlearn.spectrum import Spectrum
+from dyadlearn.vectrick import dots_at, gather_cost, sandwich
+
+
+@dataclass(frozen=True, eq=False)
+class PairLabels(Stored):
+    """Labels of the observed pairs of a grid.
+
+    Attributes
+    ----------
+    rows, columns : integer arrays of shape (n,), of numpy
+        Where they stand, all different, in ascending order of rows and then of columns.
+    values : array of shape (n,)
+    shape : (int, int)
+        Of the grid.
+    weights : array of shape (n,) or None
+        Of the squared loss of each pair, positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from dyadlearn.solve.observed import PairLabels
+    >>> PairLabels.from_sparse(sparse.csr_array(np.array([[0.0, 5.0], [3.0, 4.0]])))
+    PairLabels(3 of 2 × 2)
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: Array
+    shape: tuple[int, int]
+    weights: Array | None = None
+
+    _shapes: ClassVar[Mapping[str, str]] = {"values": "n", "weights": "n"}
+
+    @classmethod
+    def of(
+        cls, rows: np.ndarray, columns: np.ndarray, values: Array, shape: tuple[int, int], weights: Array | None = None
+    ) -> Self:
+        """Return labels of pairs that come in any order, all different."""
+        if not _in_order(rows, columns).all():
+            order = np.lexsort((columns, rows))
+            rows, columns, values = rows[order], columns[order], take_rows(values, order)
+            weights = None if weights is None else take_rows(weights, order)
+        return cls(rows, columns, values, shape, weights)
+
+    @classmethod
+    def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
+        """Return the labels that a sparse matrix stores, zeros that it stores too; repeated entries are refused.
+
+        Messages call the matrix by its `name`.
+        """
+        if matrix.ndim != 2:
+            raise ValueError(f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s).")
+        found = sparse.coo_array(matrix)
+        made = cls.of(found.row, found.col, found.data, found.shape)
+        later = _in_order(made.rows, made.columns)
+        if not later.all():
+            at = int(np.argmin(later))
+            raise ValueError(
+                f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row {made.rows[at]} and "
+                f"column {made.columns[at]}: give one value a pair."
+            )
+        return made
+
+    def __repr__(self) -> str:
+        return f"PairLabels({self.size} of {self.shape[0]} × {self.shape[1]})"
+
+    @property
+    def size(self) -> int:
+        """How many pairs are observed."""
+        return len(self.rows)
+
+    @property
+    def dtype(self) -> Any:
+        """That of the labels."""
+        return self.values.dtype
+
+    def _fits(self) -> bool:
+        places = zip((self.rows, self.columns), self.shape, strict=True)
+        if not all(
+            at.dtype.kind in "iu" and at.shape == self.values.shape and (not at.size or 0 <= at.min() <= at.max() < n)
+            for at, n in places
+        ):
+            return False
+        return bool(_in_order(self.rows, self.columns).all())
+
+    def take(self, kept: np.ndarray) -> Self:
+        """Return some of the pairs, by a mask of shape (n,) or positions in ascending order; the grid stays."""
+        at = np.flatnonzero(kept) if kept.dtype == bool else kept
+        weights = None if self.weights is None else take_rows(self.weights, at)
+        return replace(
+            self, rows=self.rows[at], columns=self.columns[at], values=take_rows(self.values, at), weights=weights
+        )
+
+    def of_axes(self, rows: np.ndarray, columns: np.ndarray) -> Self:
+        """Return the labels of some rows and columns, in ascending order, as a grid of their own."""
+        places = []
+        for kept, length in zip((rows, columns), self.shape, strict=True):
+            place = np.full(length, -1)
+            place[kept] = np.arange(kept.size)
+            places.append(place)
+        found = self.take((places[0][self.rows] >= 0) & (places[1][self.columns] >= 0))
+        return replace(
+            found,
+            rows=places[0][found.rows],
+            columns=places[1][found.columns],
+            shape=(int(rows.size), int(columns.size)),
+        )
+
+    def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
+        """Return the labels, or other values of the same pairs, as a sparse matrix (m, q)."""
+        data = to_numpy(self.values if values is None else values)
+        starts = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
+        return sparse.csr_array((data, self.columns, starts), shape=self.shape)
+
+    @property
+    def total(self) -> float:
+        """How much all pairs weigh."""
+        return float(self.size) if self.weights is None else float(namespace(self.weights).sum(self.weights))
+
+    def products(self, left: Array, right: Array) -> PairProducts:
+        """Return products of features at the pairs."""
+        return PairProducts(left, right, self)
+
+    def sums(self, axis: int) -> Array:
+        """Return how much the pairs of each column (axis 0) or of each row (axis 1) weigh together."""
+        at, length = (self.columns, self.shape[1]) if axis == 0 else (self.rows, self.shape[0])
+        weights = None if self.weights is None else to_numpy(self.weights)
+        return as_array_of(np.bincount(at, weights, minlength=length), self.values, self.values.dtype)
+
+
+def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Tell of all pairs but the first whether they come after the one before, by their rows and then their columns."""
+    return np.asarray((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])))
+
+
+def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], gathering: int) -> tuple[int, bool]:
+    """Return the multiplications of one product with features at the pairs, and whether it begins with the tasks.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Of the grid.
+    n_pairs : int
+    ranks : (int, int)
+        How many features instances and tasks have, r and s.
+    gathering : int
+        What a multiplication of gathered rows costs, see `dyadlearn.vectrick.gather_cost`.
+
+    Returns
+    -------
+    cost : int
+        The lesser of q·r·s + n·r and m·r·s + n·s.
+    tasks_first : bool
+    """
+    (m, q), (r, s) = shape, ranks
+    tasks, instances = q * r * s + gathering * n_pairs * r, m * r * s + gathering * n_pairs * s
+    return min(tasks, instances), tasks <= instances
+
+
+class _Products:
+    """What is made of the values of a function where labels are, and of the way back."""
+
+    def values(self, function: Array) -> Array:
+        """Return the values of a function W (r, s) where labels are."""
+        raise NotImplementedError
+
+    def gathered(self, values: Array) -> Array:
+        """Return the sum of products of features, times values, of shape (r, s)."""
+        raise NotImplementedError
+
+    def normal(self, function: Array, weights: Array | None, *, free_mean: bool) -> Array:
+        """Return what is gathered (r, s) of the weighted values of a function W (r, s).
+
+        With a free mean it is that of the values less their weighted mean.
+        """
+        values = self.values(function)
+        values = values - mean_of(values, weights) if free_mean else values
+        return self.gathered(values if weights is None else values * weights)
+
+
+class PairProducts(_Products):
+    r"""Values of a function :math:`\mathbf{L}\mathbf{W}\mathbf{R}^\top` at the observed pairs, and the way back.
+
+    One matrix product takes :math:`\mathbf{W}` (r × s) to one side, whichever is cheaper, and one dot product a pair
+    does the rest: memory is that of the features and of the pairs.
+
+    Parameters
+    ----------
+    left, right : arrays of shape (m, r) and (q, s)
+        Features of both sides.
+    labels : PairLabels
+        Of which only the places are used.
+    """
+
+    def __init__(self, left: Array, right: Array, labels: PairLabels) -> None:
+        self.left, self.right = left, right
+        self._scatter = Scatter(labels.rows, labels.columns, labels.shape, left)
+        ranks = (int(left.shape[1]), int(right.shape[1]))
+        self._tasks_first = product_cost(labels.shape, labels.size, ranks, gather_cost(left))[1]
+        self._labels = labels
+
+    @cached_property
+    def _places(self) -> tuple[Array, Array]:
+        """Positions of the pairs, where the features are."""
+        places = self._labels.rows, self._labels.columns
+        if not is_foreign(self.left):
+            return places
+        rows, columns = (as_array_of(place, self.left) for place in places)
+        return rows, columns
+
+    def values(self, function: Array) -> Array:
+        """Return the values (n,) at the pairs of a function W (r, s)."""
+        rows, columns = self._places
+        if self._tasks_first:
+            return dots_at(self.right @ function.T, self.left, columns, rows)
+        return dots_at(self.left @ function, self.right, rows, columns)
+
+    def gathered(self, values: Array) -> Array:
+        r"""Return :math:`\sum_p v_p\,\mathbf{l}_{i(p)}\mathbf{r}_{j(p)}^\top` of shape (r, s) for values (n,)."""
+        if self._tasks_first:
+            return self._scatter.transposed_times(values, self.left).T @ self.right
+        return self.left.T @ self._scatter.times(values, self.right)
+
+
+@dataclass(frozen=True, eq=False)
+class GridLabels:
+    """Labels of a grid that is there, of which so much is observed that products with all of it cost less.
+
+    Attributes
+    ----------
+    values : array of shape (m, q)
+        Zero where not observed.
+    weights : array of shape (m, q)
+        Of the squared loss; zero where not observed.
+    """
+
+    values: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, Y: Array, weights: Array | None = None) -> Self:
+        """Return the labels of a grid with NaN where none is observed."""
+        xp = namespace(Y)
+        observed = ~xp.isnan(Y)
+        own = xp.astype(observed, Y.dtype) if weights is None else xp.where(observed, weights, 0.0)
+        return cls(xp.where(observed, Y, 0.0), own)
+
+    @cached_property
+    def total(self) -> float:
+        """How much all labels weigh."""
+        return float(namespace(self.weights).sum(self.weights))
+
+    def sums(self, axis: int) -> Array:
+        """Return how much the labels of each column (axis 0) or of each row (axis 1) weigh together."""
+        return namespace(self.weights).sum(self.weights, axis=axis)
+
+    def products(self, left: Array, right: Array) -> GridProducts:
+        """Return products of features with the whole grid."""
+        return GridProducts(left, right)
+
+
+class GridProducts(_Products):
+    """Values of a function on the whole grid, and the way back: what `PairProducts` is for pairs.
+
+    Parameters
+    ----------
+    left, right : arrays of shape (m, r) and (q, s)
+    """
+
+    def __init__(self, left: Array, right: Array) -> None:
+        self.left, self.right = left, right
+
+    def values(self, function: Array) -> Array:
+        """Return the values (m, q) of a function W (r, s)."""
+        return sandwich(self.left, function, self.right)
+
+    def gathered(self, values: Array) -> Array:
+        """Return LᵀVR of shape (r, s) for values (m, q)."""
+        return sandwich(self.left.T, values, self.right.T)
+
+    @staticmethod
+    def cost(shape: tuple[int, int], ranks: tuple[int, int]) -> int:
+        """Return the multiplications of one product."""
+        (m, q), (r, s) = shape, ranks
+        return min(m * r * s + m * s * q, q * r * s + m * r * q)
+
+
+def mean_of(values: Array, weights: Array | None) -> float:
+    """Return the weighted mean of values."""
+    xp = namespace(values)
+    if weights is None:
+        return float(xp.mean(values))
+    return float(xp.sum(weights * values)) / float(xp.sum(weights))
+
+
+# Rows whose weights vary by no more than this share of their mean, squared, are taken for even.
+_EVEN = 0.02
+# How often the goal is lowered where the residual of the parameters turns out larger than it was taken for.
+_ROUNDS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedSolution(Stored):
+    """A function of pairs that the observed ones determine.
+
+    Attributes
+    ----------
+    spectral : array of shape (k, l)
+        X, its values along pairs of directions over the roots of their eigenvalues.
+    mean : float
+        The free mean, 0 where there is none.
+    n_iter : int
+    residual : float
+        Relative norm of what the parameters of the pairs leave of their own system, computed anew.
+    converged : bool
+    """
+
+    spectral: Array
+    mean: float
+    n_iter: int
+    residual: float
+    converged: bool
+
+    _shapes: ClassVar[Mapping[str, str]] = {"spectral": "k l"}
+
+
+class _Basis(NamedTuple):
+    """Features of both sides in directions that make the preconditioner diagonal.
+
+    Attributes
+    ----------
+    left, right : arrays of shape (m, k) and (q, l)
+    turns : (array of shape (k, k) or None, array of shape (l, l) or None) or None
+        What they were rotated by, where they were; None for a kernel that is no product of both sides'.
+    loads : (array of shape (k,), array of shape (l,))
+        Diagonals of the Gram matrices of both, rows weighed as they occur in the pairs.
+    total : float
+        How much all pairs weigh.
+    """
+
+    left: Array
+    right: Array
+    turns: tuple[Array | None, Array | None] | None
+    loads: tuple[Array, Array]
+    total: float
+
+
+@dataclass(frozen=True, eq=False)
+class ObservedSystem:
+    """The normal equations of observed pairs under one regularisation.
+
+    Attributes
+    ----------
+    operators : GridOperators
+        Of the model on the complete grid, of which only the spectra and their pair kernel are asked for.
+    labels : PairLabels or GridLabels
+    basis : _Basis
+    products : PairProducts or GridProducts
+    """
+
+    operators: GridOperators
+    labels: PairLabels | GridLabels
+    basis: _Basis
+    products: PairProducts | GridProducts
+
+    @classmethod
+    def of(cls, operators: GridOperators, labels: PairLabels | GridLabels) -> Self:
+        """Return the system of a model and of some pairs; features are rotated once for all that is made of it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dyadlearn.solve.observed import PairLabels
+        >>> from dyadlearn.solve.observed import ObservedSystem
+        >>> from dyadlearn.pairing import Kronecker
+        >>> from dyadlearn.spectrum import Spectrum
+        >>> sides = [Spectrum.from_features(np.array([[1.0], [2.0]])), Spectrum.from_features(np.array([[1.0], [0.0]]))]
+        >>> pairs = PairLabels(np.array([0]), np.array([0]), np.array([3.0]), (2, 2))
+        >>> system = ObservedSystem.of(Kronecker(*sides, 1.0), pairs)
+        >>> system.fitted(system.solve())  # a kernel of 1, a ridge of 1
+        array([1.5])
+        """
+        check_regularised(operators)
+        spectra = operators.grid_spectra
+        weights = labels.sums(1), labels.sums(0)
+        if operators.is_product:
+            (left, turn, load), (right, task_turn, task_load) = map(_turned, spectra, weights)
+            basis = _Basis(left, right, (turn, task_turn), (load, task_load), labels.total)
+        else:
+            load, task_load = (_diagonal(side.vectors, own) for side, own in zip(spectra, weights, strict=True))
+            basis = _Basis(spectra[0].vectors, spectra[1].vectors, None, (load, task_load), labels.total)
+        return cls(operators, labels, basis, labels.products(basis.left, basis.right))
+
+    def at(self, operators: GridOperators) -> Self:
+        """Return the same pairs under another regularisation of the same model."""
+        check_regularised(operators)
+        return replace(self, operators=operators)
+
+    def among(self, labels: PairLabels) -> Self:
+        """Return the same model of other pairs of the same grid; the preconditioner is that of these ones."""
+        return replace(self, labels=labels, products=labels.products(self.basis.left, self.basis.right))
+
+    def solve(
+        self, start: ObservedSolution | None = None, *, tol: float = 1e-8, max_iter: int = 1000
+    ) -> ObservedSolution:
+        """Return the function that the labels determine.
+
+        Parameters
+        ----------
+        start : ObservedSolution, default=None
+            Of a problem nearby.
+        tol : float, default=1e-8
+            Relative residual at which conjugate gradients stop, but no less than the precision allows.
+        max_iter : int, default=1000
+        """
+        ridge, scale, y = self.operators.ridge, self.scale, self.labels.values
+        shift = mean_of(y, self.labels.weights) if self.operators.free_mean else 0.0
+        # Of labels far from zero their mean is rounded, and what that leaves of it is taken out too.
+        centred = self._centred(y - shift)
+        right, diagonal = self._gathered(centred, scale), self._diagonal(scale)
+        size = math.sqrt(inner(centred, self._weighted(centred)))
+        del centred  # as large as the labels
+        tol = max(tol, 50 * epsilon(y))
+        values = None if start is None else self._turned(start.spectral)
+        n_iter, residual, goal = 0, math.inf, tol
+
+        def square(rest: Array) -> Array:
+            """Estimate the squared norm of a residual at the pairs by the preconditioner."""
+            return inner_there(rest, diagonal * rest) / ridge**2
+
+        def measured(rest: Array) -> float:
+            return math.sqrt(float(square(rest)))
+
+        def product(function: Array) -> Array:
+            return self._normal(function, scale) + ridge * function
+
+        if size == 0 or measured(right) == 0:
+            return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
+        # A function that is small beside the labels, as under a large ridge, is to have as many digits as they.
+        least = min(size, measured(right))
+        for _ in range(_ROUNDS):
+            found = conjugate_gradients(
+                product,
+                right,
+                precondition=lambda rest: rest / diagonal,
+                start=values,
+                tol=goal * least / measured(right),
+                max_iter=max_iter - n_iter,
+                square=square,
+            )
+            n_iter, values, before = n_iter + found.n_iter, found.values, residual
+            left = right - product(values)
+            rest = self._values(left, scale)
+            residual = math.sqrt(inner(rest, self._weighted(rest))) / (ridge * size)
+            if residual <= tol or n_iter >= max_iter or residual > 0.5 * before:
+                break
+            goal = min(goal, measured(left) / least) * 0.5 * tol / residual
+        # Rounding of one product with the normal equations, as it shows in the parameters of the pairs.
+        allowed = max(tol, 8.0 * epsilon(y) * largest(diagonal) / ridge if n_iter < max_iter else 0.0)
+        mean = shift
+        if self.operators.free_mean:
+            fitted = self.products.values(values if scale is None else scale * values)
+            mean = shift + mean_of((y - shift) - fitted, self.labels.weights)
+        return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
+
+    def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
+        """Return the function at the pairs, or at others that products of this basis know."""
+        function = self._turned(solution.spectral)
+        scale = self.scale
+        products = self.products if products is None else products
+        return products.values(function if scale is None else scale * function) + solution.mean
+
+    @property
+    def scale(self) -> Array | None:
+        """What unknowns are multiplied by, (k, l), before features multiply them; None is one."""
+        return None if self.basis.turns is not None else self.operators.kernel_values**0.5
+
+    def _diagonal(self, scale: Array | None) -> Array:
+        rows, columns = self.basis.loads
+        # Some of the pairs have that share of what all of them weigh.
+        found = rows[:, None] * (columns * (self.labels.total / self.basis.total**2))
+        return (found if scale is None else scale**2 * found) + self.operators.ridge
+
+    def _weighted(self, values: Array) -> Array:
+        return values if self.labels.weights is None else values * self.labels.weights
+
+    def _centred(self, values: Array) -> Array:
+        return values - mean_of(values, self.labels.weights) if self.operators.free_mean else values
+
+    def _values(self, function: Array, scale: Array | None) -> Array:
+        """Return a function at the pairs, less its mean where that is free."""
+        return self._centred(self.products.values(function if scale is None else scale * function))
+
+    def _gathered(self, values: Array, scale: Array | None) -> Array:
+        found = self.products.gathered(self._weighted(values))
+        return found if scale is None else scale * found
+
+    def _normal(self, function: Array, scale: Array | None) -> Array:
+        """Return the Hessian of the loss, without the ridge, times a function: one look at the pairs there and back."""
+        scaled = function if scale is None else scale * function
+        found = self.products.normal(scaled, self.labels.weights, free_mean=self.operators.free_mean)
+        return found if scale is None else scale * found
+
+    def _turned(self, spectral: Array, back: bool = False) -> Array:
+        """Return unknowns in the directions of the basis, or back in those of the spectra."""
+        if self.basis.turns is None:
+            return spectral
+        rows, columns = self.basis.turns
+        if rows is not None:
+            spectral = (rows if back else rows.T) @ spectral
+        return spectral if columns is None else spectral @ (columns.T if back else columns)
+
+
+def check_regularised(operators: GridOperators) -> None:
+    """Refuse a model that interpolates."""
+    if operators.ridge <= 0 or operators.floor > 0:
+        raise ValueError(
+            "Observed pairs alone determine no model without regularisation: use an alpha above 0 (and filters that "
+            "regularise), or give the grid of labels with NaN where they are missing."
+        )
+
+
+def _gram(vectors: Array, load: Array) -> Array:
+    """Return the Gram matrix (k, k) of weighted rows, of which no copy as large as them is made."""
+    found = zeros((int(vectors.shape[1]),) * 2, vectors)
+    for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
+        rows = vectors[block, :]
+        found += rows.T @ (load[block][:, None] * rows)
+    return found
+
+
+def _diagonal(vectors: Array, load: Array) -> Array:
+    """Return the diagonal (k,) of the Gram matrix of weighted rows."""
+    found = zeros((int(vectors.shape[1]),), vectors)
+    for block in row_blocks(vectors.shape[0], vectors.shape[1] * itemsize(vectors)):
+        found += load[block] @ vectors[block, :] ** 2
+    return found
+
+
+def _turned(spectrum: Spectrum, load: Array) -> tuple[Array, Array | None, Array]:
+    """Return the features of a side in the eigenvectors of their weighted Gram matrix, these, and its eigenvalues.
+
+    Where all rows weigh about the same these are the directions of the spectrum, and nothing is rotated: None.
+    """
+    xp, roots = namespace(load), spectrum.values**0.5
+    if float(xp.var(load)) <= _EVEN * float(xp.mean(load)) ** 2:
+        return spectrum.vectors * roots, None, spectrum.values * _diagonal(spectrum.vectors, load)
+    values, turn = eigh(roots[:, None] * _gram(spectrum.vectors, load) * roots)
+    return spectrum.vectors @ (roots[:, None] * turn), turn, xp.clip(values, 0.0, None)
+
+
+#: A dense system of so many unknowns takes 32 MiB.
+MOST_UNKNOWNS = 2048
+
+
+def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -> Array:
+    """Return predictions (n,) of pairs by models that saw none of their group.
+
+    Parameters
+    ----------
+    system : ObservedSystem
+        Of listed pairs, with at most `MOST_UNKNOWNS` unknowns.
+    groups : integer array of shape (n,), default=None
+        Pairs with the same number leave together; None is each by itself.
+
+    Raises
+    ------
+    LeverageError
+        If pairs are fitted exactly whatever their labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.solve.observed import leave_groups_out
+    >>> from dyadlearn.solve.observed import PairLabels
+    >>> from dyadlearn.solve.observed import ObservedSystem
+    >>> from dyadlearn.pairing import Kronecker
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> sides = [Spectrum.from_features(np.array([[1.0], [2.0]])), Spectrum.from_features(np.array([[1.0], [0.0]]))]
+    >>> pairs = PairLabels(np.array([0, 1]), np.array([0, 0]), np.array([3.0, 5.0]), (2, 2))
+    >>> leave_groups_out(ObservedSystem.of(Kronecker(*sides, 1.0), pairs))  # kernels of 1, 2 and 4, a ridge of 1
+    array([2., 3.])
+    """
+    labels = cast(PairLabels, system.labels)
+    free_mean, n_unknowns = system.operators.free_mean, _n_unknowns(system)
+    # Predictions move with labels where the mean is free; far from zero these would leave their rounding.
+    shift = mean_of(labels.values, labels.weights) if free_mean else 0.0
+    y = labels.values - shift
+    xp = namespace(y)
+    root = xp.ones_like(y) if labels.weights is None else labels.weights**0.5
+    gram, right = zeros((n_unknowns, n_unknowns), y), zeros((n_unknowns,), y)
+    row_bytes, everybody = n_unknowns * itemsize(y), np.arange(labels.size)
+    for block in row_blocks(labels.size, row_bytes):
+        rows = _rows(system, everybody[block]) * root[block][:, None]
+        gram += rows.T @ rows
+        right += rows.T @ (root[block] * y[block])
+    penalties = zeros((n_unknowns,), y) + system.operators.ridge
+    if free_mean:
+        penalties[-1] = 0.0
+    identity = xp.eye(n_unknowns, dtype=y.dtype, device=y.device)
+    try:
+        factor = cholesky(gram + penalties * identity)
+    except np.linalg.LinAlgError:
+        raise _interpolation() from None
+    inverse = solve(factor, identity)
+    found = inverse @ right
+
+    def whitened(at: np.ndarray) -> tuple[Array, Array, Array]:
+        """Return rows of some pairs in directions in which the normal equations are an identity, labels, and roots.
+
+        Rows and labels are multiplied by these, the roots of the weights.
+        """
+        roots = take_rows(root, at)
+        return (_rows(system, at) * roots[:, None]) @ inverse.T, roots * take_rows(y, at), roots
+
+    left_out, places = [], []
+    for members in _of_one_size(labels.size, groups):
+        size = members.shape[1]
+        per_group = row_bytes * size + itemsize(y) * size**2
+        for block in row_blocks(members.shape[0], per_group) if size <= n_unknowns else ():
+            here = members[block]
+            places.append(here.reshape(-1))
+            own, given, roots = whitened(places[-1])
+            own, given = xp.reshape(own, (*here.shape, n_unknowns)), xp.reshape(given, (*here.shape, 1))
+            hat = own @ xp.matrix_transpose(own)
+            slack = xp.eye(size, dtype=y.dtype, device=y.device) - hat
+            _check(slack, epsilon(y) * labels.size)
+            predicted = solve(slack, own @ found[:, None] - hat @ given)
+            left_out.append(xp.reshape(predicted, (-1,)) / roots)
+        for here in members if size > n_unknowns else ():
+            slack, rest = xp.asarray(identity, copy=True), xp.asarray(found, copy=True)
+            blocks = [here[block] for block in row_blocks(size, row_bytes)]
+            for at in blocks:
+                own, given, _ = whitened(at)
+                slack -= own.T @ own
+                rest -= own.T @ given
+            _check(slack, epsilon(y) * labels.size)
+            rest = solve(slack, rest[:, None])[:, 0]
+            for at in blocks:
+                own, _, roots = whitened(at)
+                places.append(at)
+                left_out.append(own @ rest / roots)
+    return placed(left_out, places, labels.size) + shift
+
+
+def _n_unknowns(system: ObservedSystem) -> int:
+    return int(system.basis.left.shape[1] * system.basis.right.shape[1]) + system.operators.free_mean
+
+
+def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
+    """Return all products of features of some pairs (p, k·l), and a one where the mean is free."""
+    labels, basis = cast(PairLabels, system.labels), system.basis
+    left, right = take_rows(basis.left, labels.rows[at]), take_rows(basis.right, labels.columns[at])
+    xp = namespace(left)
+    rows = xp.reshape(left[:, :, None] * right[:, None, :], (at.size, -1))
+    if system.scale is not None:
+        rows *= xp.reshape(system.scale, (1, -1))
+    return xp.concat([rows, xp.ones_like(rows[:, :1])], axis=1) if system.operators.free_mean else rows
+
+
+def _of_one_size(n_pairs: int, groups: np.ndarray | None) -> list[np.ndarray]:
+    """Return positions of the members of all groups, an array (number, size) for each size that groups have."""
+    if groups is None:
+        return [block[:, None] for block in np.array_split(np.arange(n_pairs), max(1, n_pairs // 65536))]
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=groups[order[0]] - 1))
+    sizes = np.diff(np.append(starts, n_pairs))
+    return [order[starts[sizes == size][:, None] + np.arange(size)[None, :]] for size in np.unique(sizes).tolist()]
+
+
+def _check(slack: Array, floor: float) -> None:
+    """Refuse to leave out what is fitted exactly."""
+    xp = namespace(slack)
+    least = float(xp.min(xp.linalg.eigvalsh(slack)))
+    if not least > floor:
+        raise _interpolation()
+
+
+def _interpolation() -> LeverageError:
+    return LeverageError(
+        "Some pairs are fitted exactly whatever their labels, so that the others say nothing of them: use a larger "
+        "alpha."
+    )

@@ -1,0 +1,391 @@
+"""Completed grids against dense normal equations, whatever is missing and whichever way they are solved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import problems as grids
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.solve.missing import complete
+from dyadlearn.spectrum import Spectrum
+from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES
+from sweeps import covering, every, lines, over
+
+# Every way to the answer: directly, and both systems iterated with no, few and all directions deflated.
+WAYS = {
+    "chosen": {},
+    "direct": {"form": "missing"},
+    "missing": {"form": "missing", "rank": 0, "max_direct": 0},
+    "missing, deflated": {"form": "missing", "rank": 5, "max_direct": 0},
+    "missing, all deflated": {"form": "missing", "rank": 10**6, "max_direct": 0},
+    "missing, rank chosen": {"form": "missing", "max_direct": 0},
+    "observed": {"form": "observed", "rank": 0, "sampled": False},
+    "observed, deflated": {"form": "observed", "rank": 5, "sampled": False},
+    "observed, all deflated": {"form": "observed", "rank": 10**6, "sampled": False},
+    "observed, rank chosen": {"form": "observed", "sampled": False},
+    "sampled": {"form": "observed", "rank": 0, "sampled": True},
+    "sampled, deflated": {"form": "observed", "rank": 5, "sampled": True},
+}
+# One of each kind, for tests in which the rest has been shown to agree.
+FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observed, deflated")}
+MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed", "sampled")}
+some_patterns = {"pattern": ["50%", "95%", "rows and columns", "one cell"]}
+
+
+def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> None:
+    """Compare with the dense equations: what is missing, and what the closed form makes of the completed grid."""
+    observed, expected, Y = given.observed, given.fitted(), given.Y.astype(dtype)
+    for name, way in ways.items():
+        if "sampled" in name and given.ridge == 1.0:
+            continue  # two-step has no such products
+        found = complete(given.operators, Y, **way, **options)
+        assert found.solution.converged, name
+        assert found.form == way.get("form", found.form) or observed.all()
+        assert found.labels.dtype == np.float64
+        assert_array_equal(found.labels[observed], Y[observed])
+        grids.close(np.where(observed, expected, found.labels), expected, rtol, name)
+        grids.close(given.operators.hat(found.labels), expected, rtol, name)
+
+
+@over(covering(model=ALL_MODELS, shape=SHAPES, pattern=PATTERNS))
+def test_whatever_is_missing(model, shape, pattern):
+    check(grids.holes(model, shape, pattern), 1e-10, tol=1e-13)
+
+
+@over(
+    lines(
+        "kinds shape",
+        (("singular", "full"), (9, 5)),
+        (("thin", "singular"), (5, 9)),
+        (("primal", "sparse"), (9, 5)),
+        (("sparse", "thin"), (5, 9)),
+    )
+)
+@over(every(**some_patterns, model=ALL_MODELS))
+def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
+    given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
+    assert given.operators.spectra[0].is_truncated == (kinds[0] != "singular")
+    check(given, 1e-9, tol=1e-13)
+
+
+LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
+
+
+@over(
+    covering(
+        strength=3,
+        alpha=LAMBDAS,
+        task_alpha=LAMBDAS,
+        model=["two-step", "two-step + 1"],
+        pattern=["50%", "rows and columns"],
+    )
+)
+def test_every_mixture_of_regularisations(alpha, task_alpha, model, pattern):
+    given = grids.holes(model, (7, 6), pattern, alpha=alpha, task_alpha=task_alpha)
+    check(given, 1e-9, FEW_WAYS, tol=1e-13)
+
+
+@over(every(alpha=[1e-6, 1e-3, 1.0, 1e3, 1e6]))
+def test_kronecker_from_small_to_large_regularisation(alpha):
+    for pattern in ("50%", "rows and columns"):
+        check(grids.holes("kronecker", (7, 6), pattern, alpha=alpha), 1e-9, MORE_WAYS, tol=1e-13)
+
+
+@over(covering(kinds=[("full", "full"), ("singular", "thin")], **some_patterns, model=ALL_MODELS))
+def test_single_precision(model, pattern, kinds):
+    # Half of the digits are as many as the condition may take where there are null spaces.
+    for alpha in (1e-4, 1.0, 1e4) if kinds[0] == "full" else (0.1, 1e4):
+        given = grids.holes(model, (8, 6), pattern, kinds, alpha=alpha, task_alpha=0.3, dtype="float32")
+        check(given, 1e-3, MORE_WAYS, dtype="float32")
+
+
+# --- the objectives themselves ---------------------------------------------------------------------
+
+
+def penalty(given, model: str, alpha: float, task_alpha: float) -> np.ndarray:
+    """Return the matrix of the model's penalty, from inverse kernels of full rank.
+
+    H⁻¹ − I = (I + λ_d K⁻¹) ⊗ (I + λ_t G⁻¹) − I for two-step, λ K⁻¹ ⊗ G⁻¹ for Kronecker.
+    """
+    left, right = np.linalg.inv(given.K), np.linalg.inv(given.G)
+    both = np.kron(left, right)
+    if model == "kronecker":
+        return alpha * both
+    one, other = np.kron(left, np.eye(len(right))), np.kron(np.eye(len(left)), right)
+    return alpha * one + task_alpha * other + alpha * task_alpha * both
+
+
+@over(lines("alpha task_alpha", (0.5, 0.2), (1e-4, 30.0), (1e6, 1e-6)))
+@over(covering(model=MODELS, pattern=PATTERNS))
+def test_the_objective_is_minimised(model, pattern, alpha, task_alpha):
+    """Σ_o (f − y)² + fᵀ(penalty)f has its minimum over all cells where the solver says."""
+    given = grids.holes(model, (6, 5), pattern, alpha=alpha, task_alpha=task_alpha)
+    counts = given.observed.ravel()
+    penalised = penalty(given, model, alpha, task_alpha)
+    best = np.linalg.solve(np.diag(counts.astype(float)) + penalised, np.where(counts, given.Y.ravel(), 0.0))
+    least = np.sum((best - given.Y.ravel())[counts] ** 2) + best @ penalised @ best
+    for name, way in FEW_WAYS.items():
+        labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
+        grids.close(given.operators.hat(labels).ravel(), best, 1e-9, name)
+        grids.close(np.where(counts, best, labels.ravel()), best, 1e-9, name)
+        # The minimum is the residual of the completed labels: no completion has less.
+        assert_allclose(np.sum(labels * given.operators.residual(labels)), least, rtol=1e-9, err_msg=name)
+
+
+# --- the closed form ---------------------------------------------------------------------------------
+
+
+@over(covering(kinds=[("full", "full"), ("singular", "thin"), ("primal", "sparse")], model=ALL_MODELS, shape=SHAPES))
+def test_nothing_missing_is_the_closed_form(model, shape, kinds):
+    given = grids.holes(model, shape, "none missing", kinds)
+    found = complete(given.operators, given.Y)
+    assert_array_equal(found.labels, given.Y)
+    assert found.solution.n_iter == 0
+    assert found.solution.converged
+    assert_array_equal(found.solution.values, np.zeros(shape))
+    # Solved for all the same, with weights of one, it is what the closed form of all cells gives.
+    solved = complete(given.operators, given.Y, np.ones(shape), rank=0, tol=1e-14)
+    assert solved.solution.n_iter > 0
+    grids.close(solved.labels, given.Y, 1e-12)
+    grids.close(given.operators.hat(found.labels), given.fitted(), 1e-12)
+
+
+@over(
+    covering(
+        kinds=[("full", "full"), ("singular", "full"), ("thin", "primal"), ("full", "sparse")],
+        **some_patterns,
+        model=[*MODELS, "two-step + 1"],
+    )
+)
+def test_the_closed_form_reproduces_what_was_completed(model, pattern, kinds):
+    """Coefficients fitted to the completed grid predict its missing cells, and the observed ones as the model does."""
+    given = grids.holes(model, (7, 6), pattern, kinds, alpha=0.3, task_alpha=0.1)
+    (rows, tasks), missing = given.operators.parts, ~given.observed
+    for name, way in FEW_WAYS.items():
+        labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
+        predicted = rows.training(tasks.training(given.operators.coefficients(labels)).T).T
+        grids.close(predicted[missing], labels[missing], 1e-10, name)
+        grids.close(predicted, given.fitted(), 1e-9, name)
+
+
+@over(every(model=MODELS))
+def test_nothing_observed_is_predicted_zero(model):
+    given = grids.holes(model, (5, 4))
+    nothing = np.full((5, 4), np.nan)
+    for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
+        assert_array_equal(complete(given.operators, nothing, **way).labels, np.zeros((5, 4)))
+
+
+@over(every(features={"kernel": False, "features": True}, model=MODELS))
+def test_a_kernel_of_zeros_predicts_zero(model, features):
+    given = grids.holes(model, (5, 4))
+    empty = Spectrum.from_features(np.zeros((5, 2))) if features else Spectrum.from_gram(np.zeros((5, 5)))
+    if model == "kronecker":
+        operators = Kronecker(empty, given.operators.spectra[1], 0.5)
+    else:
+        operators = TwoStep(empty.smoother(Tikhonov(), 0.5), given.operators.columns)
+    for way in ({"form": "missing"}, {"form": "missing", "max_direct": 0}, {"form": "observed"}):
+        found = complete(operators, given.Y, **way)
+        assert_allclose(found.labels, np.where(given.observed, given.Y, 0.0), rtol=1e-14, atol=1e-14)
+
+
+# --- other filters of two-step ---------------------------------------------------------------------------
+
+
+def filter_matrices(K: np.ndarray, filter, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return hat and residual of one side, by repetition or by choosing eigenvectors."""
+    n = len(K)
+    values, vectors = np.linalg.eigh(K)
+    if isinstance(filter, SpectralCutoff):
+        kept = vectors[:, values >= alpha]
+        return kept @ kept.T, np.eye(n) - kept @ kept.T
+    if isinstance(filter, Landweber):
+        residual = np.linalg.matrix_power(np.eye(n) - K / values[-1], int(np.ceil(values[-1] / alpha)))
+    else:
+        residual = np.linalg.matrix_power(alpha * np.linalg.inv(K + alpha * np.eye(n)), getattr(filter, "n_iter", 1))
+    return np.eye(n) - residual, residual
+
+
+FILTERS = [Tikhonov(), SpectralCutoff(), IteratedTikhonov(3), Landweber()]
+
+
+@over(covering(filter=FILTERS, task_filter=FILTERS, kinds=[("full", "full"), ("singular", "primal")]))
+def test_any_mixture_of_filters(filter, task_filter, kinds):
+    """The missing cells solve (R_mm) f = (H y_o)_m, also where directions are kept whole."""
+    given = grids.holes("two-step", (8, 6), "50%", kinds)
+    spectrum, task_spectrum = given.operators.spectra
+    alpha, task_alpha = (1.0, 1.2) if SpectralCutoff() in (filter, task_filter) else (0.41, 0.61)
+    operators = TwoStep(spectrum.smoother(filter, alpha), task_spectrum.smoother(task_filter, task_alpha))
+    (H, R), (task_H, task_R) = (
+        filter_matrices(given.K, filter, alpha),
+        filter_matrices(given.G, task_filter, task_alpha),
+    )
+    hat, residual = np.kron(H, task_H), np.kron(R, np.eye(6)) + np.kron(H, task_R)
+    observed = given.observed.ravel()
+    right = hat[np.ix_(~observed, observed)] @ given.Y.ravel()[observed]
+    system = residual[np.ix_(~observed, ~observed)]
+    assert np.linalg.cond(system) < 1e4
+    expected = np.linalg.solve(system, right)
+    found = [
+        complete(operators, given.Y, tol=1e-13, **WAYS[way]) for way in WAYS if "missing" in way or way == "direct"
+    ]
+    if Tikhonov() in (filter, task_filter) or IteratedTikhonov(3) in (filter, task_filter):
+        # A side that keeps nothing whole gives the pairs a kernel.
+        found += [complete(operators, given.Y, tol=1e-13, **WAYS[way]) for way in WAYS if way.startswith("observed")]
+    for completion in found:
+        assert completion.solution.converged
+        grids.close(completion.labels[~given.observed], expected, 1e-9)
+
+
+def test_cells_that_the_model_interpolates_are_refused():
+    """Nothing predicts a cell on which the kept directions fit any label, and nobody invents one."""
+    given = grids.holes("two-step", (5, 4), "one cell")
+    spectrum, task_spectrum = given.operators.spectra
+    whole = TwoStep(spectrum.smoother(SpectralCutoff(), 0.35), task_spectrum.smoother(SpectralCutoff(), 0.35))
+    for operators in (whole, Kronecker(Spectrum.from_features(np.eye(5)[:, :3]), task_spectrum, 0.0)):
+        with pytest.raises(LeverageError, match=r"19 of 20 cells form a set that .* Use a larger alpha"):
+            complete(operators, given.Y)
+
+
+# --- no regularisation --------------------------------------------------------------------------------------
+
+
+def interpolated(precision: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Return labels that minimise fᵀ(precision)f where they are missing."""
+    observed, filled = ~np.isnan(Y).ravel(), Y.ravel().copy()
+    system = precision[np.ix_(~observed, ~observed)]
+    filled[~observed] = np.linalg.solve(system, -precision[np.ix_(~observed, observed)] @ filled[observed])
+    return filled.reshape(Y.shape)
+
+
+@over(covering(max_direct={"iterative": 0, "direct": 1000}, model=MODELS, pattern=PATTERNS))
+def test_without_regularisation_the_penalty_alone_decides(model, pattern, max_direct):
+    """At λ = 0 observed labels are interpolated, as in the limit of one small λ on all sides."""
+    given = grids.holes(model, (6, 5), pattern)
+    spectrum, task_spectrum = given.operators.spectra
+    left, right = np.linalg.inv(given.K), np.linalg.inv(given.G)
+    if model == "kronecker":
+        operators, precision = Kronecker(spectrum, task_spectrum, 0.0), np.kron(left, right)
+    else:
+        operators = TwoStep(spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0))
+        precision = np.kron(left, np.eye(5)) + np.kron(np.eye(6), right)
+    for rank in (0, 4):
+        found = complete(operators, given.Y, rank=rank, max_direct=max_direct, tol=1e-13)
+        grids.close(found.labels, interpolated(precision, given.Y), 1e-9)
+
+
+def test_no_regularisation_on_one_side():
+    given = grids.holes("two-step", (6, 5), "50%")
+    spectrum, tasks = given.operators.spectra[0], given.operators.columns
+    operators = TwoStep(spectrum.smoother(Tikhonov(), 0.0), tasks)
+    # Instances keep all they are given: every row is a problem of its own, with the kernel of the tasks.
+    expected = given.Y.copy()
+    for row, here in zip(expected, given.observed, strict=True):
+        system = given.G[np.ix_(here, here)] + 0.2 * np.eye(here.sum())
+        row[~here] = given.G[np.ix_(~here, here)] @ np.linalg.solve(system, row[here])
+    for way in ("direct", "missing, deflated", "observed, deflated"):
+        grids.close(complete(operators, given.Y, tol=1e-13, **WAYS[way]).labels, expected, 1e-9)
+
+
+# --- how it is called ---------------------------------------------------------------------------------------------
+
+
+@over(every(model=ALL_MODELS))
+def test_labels_are_left_alone(model):
+    given = grids.holes(model)
+    before, weights = given.Y.copy(), np.full(given.Y.shape, 2.0)
+    for way in FEW_WAYS.values():
+        complete(given.operators, given.Y, **way)
+        assert_array_equal(given.Y, before)
+    complete(given.operators, given.Y, weights)
+    assert_array_equal(given.Y, before)
+    assert_array_equal(weights, 2.0)
+
+
+@over(every(model=MODELS))
+def test_the_form_by_default(model):
+    """Few missing cells are solved for directly; where they are many, the smaller system is iterated on."""
+    given = grids.holes(model, (9, 6), "95%")
+    assert complete(given.operators, given.Y).form == "missing"
+    assert complete(given.operators, given.Y).solution.n_iter == 0
+    # One observed cell makes a tiny system, almost all of them a tiny one of the others.
+    for pattern, form in (("one cell", "observed"), ("5%", "missing")):
+        given = grids.holes(model, (9, 6), pattern)
+        found = complete(given.operators, given.Y, max_direct=0)
+        assert found.form == form
+        assert 0 < found.solution.n_iter <= 4
+
+
+def test_the_form_where_something_is_kept_whole():
+    """There is no kernel with a ridge then: only the missing cells can be solved for, however many they are."""
+    given = grids.holes("two-step", (9, 6), "95%")
+    spectrum, task_spectrum = given.operators.spectra
+    cutoff = TwoStep(spectrum.smoother(SpectralCutoff(), 2.9), task_spectrum.smoother(SpectralCutoff(), 2.9))
+    for operators in (cutoff, Kronecker(spectrum, task_spectrum, 0.0)):
+        assert complete(operators, given.Y, max_direct=0).form == "missing"
+    assert complete(given.operators, given.Y, max_direct=0).form == "observed"
+
+
+def test_products_by_default_run_where_they_are_cheaper(monkeypatch):
+    """A sparse grid is multiplied at its observed cells only; the answers agree."""
+    given = grids.holes("kronecker", (30, 20), "none missing")
+    Y = np.full((30, 20), np.nan)
+    Y[::15, ::10] = np.arange(4.0).reshape(2, 2)
+    asked = []
+    kernel = Kronecker.kernel
+    monkeypatch.setattr(Kronecker, "kernel", lambda self, grid: (asked.append(1), kernel(self, grid))[1])
+    labels, counts = [], []
+    for sampled in (None, True, False):
+        asked.clear()
+        labels.append(complete(given.operators, Y, form="observed", rank=0, sampled=sampled, tol=1e-12).labels)
+        counts.append(len(asked))
+    assert counts[0] == counts[1] == 1  # for the predictions at the end
+    assert counts[2] > 2
+    grids.close(labels[0], replace(given, Y=Y).completed(), 1e-10)
+    grids.close(labels[0], labels[2], 1e-10)
+
+
+@over(every(model=ALL_MODELS))
+def test_every_library_computes_the_same(library, model):
+    for kinds, way in product(
+        (("full", "full"), ("singular", "primal")), ("direct", "missing, deflated", "observed, deflated")
+    ):
+        given = grids.holes(model, (7, 5), "50%", kinds)
+        spectra = list(given.operators.spectra)
+        spectra = [
+            Spectrum(library.asarray(s.values), s.n_rows, None, library.asarray(s.vectors), None, s.constant)
+            for s in spectra
+        ]
+        if model.startswith("kronecker"):
+            operators = Kronecker(*spectra, 0.5, free_mean=given.free_mean)
+        else:
+            operators = TwoStep(spectra[0].smoother(Tikhonov(), 0.5), spectra[1].smoother(Tikhonov(), 0.2))
+        Y, weights = library.asarray(given.Y), np.random.default_rng(1).uniform(0.5, 2.0, size=given.Y.shape)
+        found = complete(operators, Y, tol=1e-12, **WAYS[way])
+        weighted = complete(operators, Y, library.asarray(weights), rank=5, tol=1e-12)
+        assert type(found.labels) is type(weighted.labels) is type(Y)
+        assert found.labels.dtype == weighted.labels.dtype == Y.dtype
+        grids.close(library.to_numpy(found.labels), given.completed(), library.rtol)
+        fitted = operators.hat(weighted.labels)
+        grids.close(library.to_numpy(fitted), given.fitted(weights), library.rtol)
+
+
+def test_cells_that_only_together_are_interpolated_are_refused():
+    """On flat spectra the eigenvalues of what is missing are rounding, and no larger than that of the kernels."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        bases = [np.linalg.qr(rng.normal(size=shape))[0] for shape in ((9, 7), (6, 4))]
+        spectrum, task_spectrum = (Spectrum.from_gram(basis @ basis.T) for basis in bases)
+        sides = spectrum.smoother(Tikhonov(), 0.0), task_spectrum.smoother(Tikhonov(), 0.0)
+        Y = rng.normal(size=(9, 6))
+        Y[np.ix_(rng.permutation(9)[:3], rng.permutation(6)[:3])] = np.nan
+        for operators in (TwoStep(*sides), Kronecker(spectrum, task_spectrum, 0.0)):
+            with pytest.raises(LeverageError, match="cells form a set that have leverage 1"):
+                complete(operators, Y)

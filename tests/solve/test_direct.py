@@ -1,0 +1,142 @@
+"""Pairs that leave by a formula against models that were fitted without them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dyadlearn._array import namespace
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import Tikhonov
+from dyadlearn.pairing import Kronecker, TwoStep
+from dyadlearn.solve import observed as module
+from dyadlearn.solve.observed import ObservedSystem, PairLabels, leave_groups_out
+from dyadlearn.spectrum import Spectrum
+from problems import ALL_MODELS, bordered, close, holes
+from sweeps import covering, every, lines, over
+
+SHAPES = {"tall": (9, 4), "wide": (4, 9), "one row": (1, 8), "one column": (8, 1)}
+# Of more pairs than there are unknowns some leave together, where sides are thin.
+KINDS = {"full": ("full", "full"), "thin": ("thin", "thin"), "sparse": ("sparse", "primal")}
+
+
+def refitted(given, weights, groups):
+    """Return what dense systems without each group predict for it."""
+    at = np.flatnonzero(given.observed)
+    matrix, y = given.system(weights)
+    P, found = given.P[np.ix_(at, at)], np.empty(y.size)
+    for group in np.unique(groups):
+        stay = groups != group
+        system = matrix[np.ix_(stay, stay)]
+        dual, mean = bordered(system, y[stay]) if given.free_mean else (np.linalg.solve(system, y[stay]), 0.0)
+        found[~stay] = P[np.ix_(~stay, stay)] @ dual + mean
+    return found
+
+
+def posed(given, weights=None, put=np.asarray):
+    rows, columns = np.nonzero(given.observed)
+    own = None if weights is None else put(weights[rows, columns])
+    return ObservedSystem.of(
+        given.operators, PairLabels(rows, columns, put(given.Y[rows, columns]), given.Y.shape, own)
+    )
+
+
+def groups_of(kind, given):
+    rows, columns = np.nonzero(given.observed)
+    return {
+        "each": None,
+        "rows": rows,
+        "columns": columns,
+        "three": np.random.default_rng(1).permutation(np.arange(rows.size) % 3) + 5,
+        "most": (np.arange(rows.size) < rows.size - 2).astype(int) - 4,
+    }[kind]
+
+
+@over(
+    covering(
+        model=ALL_MODELS,
+        shape=SHAPES,
+        kinds=KINDS,
+        groups=["each", "rows", "columns", "three", "most"],
+        orders=[0, 1, 6],
+        blocks=[False, True],
+        where=lambda shape, groups, **_: (
+            not ((shape[0] == 1 and groups == "rows") or (shape[1] == 1 and groups == "columns"))
+        ),
+    )
+)
+def test_left_out_pairs_are_those_of_refitting(monkeypatch, model, shape, kinds, groups, orders, blocks):
+    if blocks:  # of two rows, or two groups
+        monkeypatch.setattr(module, "row_blocks", lambda n, _: [slice(i, min(i + 2, n)) for i in range(0, n, 2)])
+    given = holes(model, shape, "5%", kinds)
+    weights = 10.0 ** np.random.default_rng(2).uniform(-orders / 2, orders / 2, shape) if orders else None
+    together = groups_of(groups, given)
+    found = leave_groups_out(posed(given, weights), together)
+    own = np.arange(found.size) if together is None else together
+    close(found, refitted(given, weights, own), 1e-9 if orders < 6 else 1e-7)
+
+
+# At a small ridge pairs are nearly fitted, and as many digits are lost as their slack has zeros.
+@over(lines("alpha rtol", (1e-6, 1e-6), (1e-3, 1e-9), (1e4, 1e-10), (1e8, 1e-10)))
+@over(every(model=ALL_MODELS, kinds=[KINDS["thin"]], groups=["each", "rows"]))
+def test_digits_at_both_ends_of_the_regularisation(model, kinds, groups, alpha, rtol):
+    given = holes(model, (9, 7), "50%", kinds, alpha=alpha, task_alpha=alpha)
+    together = groups_of(groups, given)
+    found = leave_groups_out(posed(given), together)
+    close(found, refitted(given, None, np.arange(found.size) if together is None else together), rtol)
+
+
+def test_labels_far_from_zero_move_predictions_with_them():
+    for model in ("two-step + 1", "kronecker + 1"):
+        given = holes(model, (9, 7), "50%", KINDS["thin"])
+        near = leave_groups_out(posed(given))
+        rows, columns = np.nonzero(given.observed)
+        far = PairLabels(rows, columns, given.Y[rows, columns] + 1e8, given.Y.shape)
+        found = leave_groups_out(ObservedSystem.of(given.operators, far))
+        assert_allclose(found - 1e8, near, rtol=0, atol=1e-6)
+
+
+def test_pairs_that_are_fitted_exactly_are_refused():
+    given = holes("kronecker", (5, 4), "none missing", KINDS["full"], alpha=1e-17)
+    message = "^Some pairs are fitted exactly whatever their labels, .* use a larger alpha"
+    for groups in (None, "rows"):
+        with pytest.raises(LeverageError, match=message):
+            leave_groups_out(posed(given), None if groups is None else groups_of(groups, given))
+    # Not even the normal equations can be factorised.
+    given = holes("kronecker", (9, 9), "95%", KINDS["full"], alpha=1e-25)
+    with pytest.raises(LeverageError, match=message):
+        leave_groups_out(posed(given))
+
+
+def test_groups_of_one_size_come_together(monkeypatch):
+    sizes = []
+    solve = module.solve
+    monkeypatch.setattr(module, "solve", lambda matrix, right: sizes.append(matrix.shape) or solve(matrix, right))
+    given = holes("kronecker", (6, 5), "none missing", KINDS["thin"])
+    groups = np.array([0] * 2 + [1] * 2 + [2] * 3 + [3] * 23)
+    leave_groups_out(posed(given), groups)
+    # The factor of four unknowns, two groups of two and one of three at once; one of 23 in the unknowns.
+    assert sizes == [(4, 4), (2, 2, 2), (1, 3, 3), (4, 4)]
+
+
+@over(every(model=["two-step", "kronecker"], groups=[False, True], weighted=[False, True]))
+def test_every_library_computes_the_same(library, model, groups, weighted):
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(8, 2)), rng.normal(size=(6, 2)), rng.normal(size=30) + 2.0
+    rows, columns = np.divmod(np.sort(rng.choice(48, 30, replace=False)), 6)
+    weights = rng.uniform(0.5, 2.0, 30) if weighted else None
+
+    def found(put):
+        kind = "free" if model == "two-step" else "feature"
+        sides = [Spectrum.from_features(put(side), constant=kind) for side in (X, T)]
+        pairing = Kronecker(*sides, 0.5, free_mean=True)
+        if model == "two-step":
+            pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
+        labels = PairLabels(rows, columns, put(Y), (8, 6), None if weights is None else put(weights))
+        return leave_groups_out(ObservedSystem.of(pairing, labels), np.arange(30) // 20 if groups else None)
+
+    values = found(library.asarray)
+    assert type(values) is type(library.asarray(Y))
+    assert values.dtype == namespace(values).float64
+    close(library.to_numpy(values), found(np.asarray), 100 * library.rtol)

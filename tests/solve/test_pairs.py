@@ -1,0 +1,192 @@
+"""Observed pairs and products that touch these alone, against the grids that they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from dyadlearn._array import as_array_of
+from dyadlearn.solve import observed as module
+from dyadlearn.solve.observed import PairLabels, PairProducts, mean_of, product_cost
+from sweeps import every, lines, over
+
+# Grids with holes: of all shapes, with rows and columns that have no label, and with one label alone.
+SHAPES = {
+    "tall": (9, 4, 0.4),
+    "wide": (4, 9, 0.4),
+    "few": (30, 20, 0.02),
+    "all": (5, 6, 1.0),
+    "one row": (1, 8, 0.6),
+    "one column": (8, 1, 0.6),
+    "one pair": (6, 5, 0.0),
+}
+
+
+def labels(shape, dtype="float64", weighted=False, seed=0):
+    """Return labels of some pairs and the grid of them, NaN elsewhere, with a grid of weights."""
+    m, q, share = shape
+    rng = np.random.default_rng([seed, m, q])
+    Y, weights = rng.normal(size=(m, q)), rng.uniform(0.5, 2.0, size=(m, q))
+    Y[rng.random((m, q)) >= share] = np.nan
+    Y[m // 2, q // 2] = 0.0  # a zero is a label
+    if m > 2 and q > 2 and share < 1.0:
+        Y[0], Y[:, 1] = np.nan, np.nan
+    rows, columns = np.nonzero(~np.isnan(Y))
+    own = weights[rows, columns].astype(dtype) if weighted else None
+    return PairLabels(rows, columns, Y[rows, columns].astype(dtype), (m, q), own), Y, weights
+
+
+# --- labels ------------------------------------------------------------------------------------------------------
+
+
+@over(every(shape=SHAPES, container=[sparse.csr_array, sparse.csc_array, sparse.coo_array, sparse.csr_matrix]))
+def test_what_a_sparse_matrix_stores_is_observed(shape, container):
+    expected, Y, _ = labels(shape)
+    rows, columns = np.nonzero(~np.isnan(Y))
+    shuffled = np.random.default_rng(1).permutation(rows.size)
+    places = (rows[shuffled], columns[shuffled])
+    found = PairLabels.from_sparse(container(sparse.coo_array((Y[places], places), shape=Y.shape)))
+    for name in ("rows", "columns", "values"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert found.shape == Y.shape
+    assert found.size == rows.size
+    assert found._fits()
+    assert repr(found) == f"PairLabels({rows.size} of {Y.shape[0]} × {Y.shape[1]})"
+
+
+def test_labels_come_in_any_order_with_their_weights():
+    expected, _, _ = labels(SHAPES["tall"], weighted=True)
+    order = np.random.default_rng(1).permutation(expected.size)
+    given = (expected.rows[order], expected.columns[order], expected.values[order])
+    found = PairLabels.of(*given, expected.shape, expected.weights[order])
+    for name in ("rows", "columns", "values", "weights"):
+        assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert PairLabels.of(*given, expected.shape).weights is None
+
+
+def test_labels_in_order_are_not_copied():
+    given, _, _ = labels(SHAPES["tall"])
+    found = PairLabels.of(given.rows, given.columns, given.values, given.shape)
+    assert found.values is given.values
+
+
+@over(
+    lines(
+        "rows columns fits",
+        ([0, 0, 1], [0, 1, 0], True),
+        ([0, 0, 1], [1, 0, 0], False),  # columns descend
+        ([1, 0, 0], [0, 0, 1], False),  # rows descend
+        ([0, 0, 1], [1, 1, 0], False),  # a pair twice
+        ([0, 1, 2], [0, 1, 0], False),  # a row too many
+        ([0, 1, 1], [0, 0, 3], False),  # a column too many
+        ([-1, 0, 1], [0, 0, 0], False),
+        ([0, 1], [0, 1], False),  # fewer places than labels
+        ([0.0, 0.0, 1.0], [0, 1, 0], False),
+    )
+)
+def test_places_of_a_file_are_checked(rows, columns, fits):
+    assert PairLabels(np.array(rows), np.array(columns), np.ones(3), (2, 3))._fits() is fits
+
+
+def test_a_pair_twice_is_refused():
+    twice = sparse.coo_array(([1.0, 2.0, 3.0], ([1, 0, 1], [2, 0, 2])), shape=(2, 3))
+    message = r"^Y stores 1 pair\(s\) more than once, first that of row 1 and column 2: give one value a pair\.$"
+    with pytest.raises(ValueError, match=message):
+        PairLabels.from_sparse(twice)
+
+
+@over(every(shape=SHAPES, weighted=[False, True]))
+def test_sparse_matrices_of_the_same_places(shape, weighted):
+    found, Y, weights = labels(shape, weighted=weighted)
+    observed = ~np.isnan(Y)
+    made = found.to_sparse()
+    assert made.shape == Y.shape
+    assert made.nnz == observed.sum()
+    assert_array_equal(made.toarray(), np.where(observed, Y, 0.0))
+    assert_array_equal(found.to_sparse(2.0 * found.values).toarray(), np.where(observed, 2.0 * Y, 0.0))
+    heavy = np.where(observed, weights if weighted else 1.0, 0.0)
+    assert_allclose(found.total, heavy.sum(), rtol=1e-14)
+    assert_allclose(found.sums(0), heavy.sum(axis=0), rtol=1e-14)
+    assert_allclose(found.sums(1), heavy.sum(axis=1), rtol=1e-14)
+    assert found.sums(0).dtype == found.dtype
+
+
+@over(every(shape=SHAPES, weighted=[False, True]))
+def test_parts_have_the_labels_of_the_whole(shape, weighted):
+    found, Y, weights = labels(shape, weighted=weighted)
+    rng = np.random.default_rng(2)
+    mask = rng.random(found.size) < 0.5
+    for part in (found.take(mask), found.take(np.flatnonzero(mask))):
+        assert part._fits()
+        assert part.shape == found.shape
+        assert_array_equal(part.values, Y[found.rows[mask], found.columns[mask]])
+        assert (part.weights is None) is (not weighted)
+    rows, columns = (np.flatnonzero(rng.random(n) < 0.6) for n in Y.shape)
+    part, grid = found.of_axes(rows, columns), np.full((rows.size, columns.size), np.nan)
+    assert part._fits()
+    assert part.shape == grid.shape
+    grid[part.rows, part.columns] = part.values
+    assert_array_equal(grid, Y[np.ix_(rows, columns)])
+    if weighted:
+        assert_array_equal(part.weights, weights[np.ix_(rows, columns)][part.rows, part.columns])
+
+
+# --- products ----------------------------------------------------------------------------------------------------
+
+
+def features(shape, ranks=(3, 2), seed=3):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(shape[0], ranks[0])), rng.normal(size=(shape[1], ranks[1])), rng.normal(size=ranks)
+
+
+@over(every(shape=SHAPES, first=["tasks", "instances"], gathers=[True, False]))
+def test_products_touch_the_observed_pairs(monkeypatch, shape, first, gathers, library):
+    monkeypatch.setattr(module, "product_cost", lambda *_: (1, first == "tasks"))
+    for cost in ("GATHER_COST", "_GATHER_COST_ELSEWHERE"):
+        monkeypatch.setattr(f"dyadlearn.vectrick.{cost}", 0 if gathers else 10**9)
+    found, Y, _ = labels(shape, library.dtype)
+    left, right, function = features(Y.shape)
+    products = PairProducts(library.asarray(left), library.asarray(right), found)
+    values = products.values(library.asarray(function))
+    grid = left @ function @ right.T
+    assert_allclose(library.to_numpy(values), grid[found.rows, found.columns], rtol=0, atol=10 * library.rtol)
+    gathered = products.gathered(as_array_of(found.values, values))
+    expected = left.T @ np.nan_to_num(Y) @ right
+    assert_allclose(library.to_numpy(gathered), expected, rtol=0, atol=10 * library.rtol)
+    assert gathered.dtype == values.dtype == products.left.dtype
+
+
+def test_other_pairs_of_the_same_features():
+    found, Y, _ = labels(SHAPES["tall"])
+    left, right, function = features(Y.shape)
+    part = found.take(np.arange(found.size) % 2 == 0)
+    values = part.products(left, right).values(function)
+    assert_allclose(values, (left @ function @ right.T)[part.rows, part.columns], rtol=1e-12)
+
+
+@over(
+    lines(
+        "shape n ranks tasks",
+        # q·r·s + 8·n·r against m·r·s + 8·n·s
+        ((1000, 10), 100, (5, 5), True),
+        ((10, 1000), 100, (5, 5), False),
+        ((50, 50), 10**6, (2, 9), True),
+        ((50, 50), 10**6, (9, 2), False),
+        ((50, 50), 100, (3, 3), True),  # a tie
+        ((10, 11), 0, (1, 1), False),
+        ((11, 10), 0, (1, 1), True),
+    )
+)
+def test_the_cheaper_order_is_taken(shape, n, ranks, tasks):
+    (m, q), (r, s) = shape, ranks
+    cost = min(q * r * s + 8 * n * r, m * r * s + 8 * n * s)
+    assert product_cost(shape, n, ranks, 8) == (cost, tasks)
+    products = PairProducts(np.ones((m, 1)), np.ones((q, 1)), PairLabels(*np.array([[0], [0]]), np.ones(1), shape))
+    assert products._tasks_first is product_cost(shape, 1, (1, 1), 8)[1]
+
+
+def test_means_are_weighted():
+    assert mean_of(np.array([1.0, 4.0]), None) == 2.5
+    assert mean_of(np.array([1.0, 4.0]), np.array([2.0, 1.0])) == 2.0

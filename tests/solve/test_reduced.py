@@ -1,0 +1,84 @@
+"""A side without some rows against Schur complements and ridge regression with its own kernel, written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import problems as grids
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.solve.operators import predict_others, reduced
+from dyadlearn.spectrum import Spectrum
+from sweeps import every, over
+
+N, ROWS = 8, np.array([0, 1, 3, 4, 6, 7])
+HIDDEN = np.array([2, 5])
+FILTERS = [Tikhonov(), IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(6)]
+
+
+def spectra():
+    for kind in ("full", "singular", "primal", "thin"):
+        yield kind, grids.spectrum(kind, grids.features(kind, N, np.random.default_rng(4)))
+
+
+@over(every(filter=FILTERS))
+def test_what_stays_is_the_schur_complement(filter):
+    for kind, spectrum in spectra():
+        for alpha in (0.05, 0.8, 50.0):
+            side = spectrum.smoother(filter, alpha)
+            R = side.residual()  # not 1 − f by a difference: little is left of some directions
+            own, between = R[np.ix_(HIDDEN, HIDDEN)], R[np.ix_(HIDDEN, ROWS)]
+            labels = np.random.default_rng(0).normal(size=(6, 3))
+            if np.linalg.eigvalsh(own).min() < 1e-8:
+                for ask, given in ((reduced, (side, ROWS)), (predict_others, (side, ROWS, labels))):
+                    with pytest.raises(LeverageError, match="2 of 8 rows are missing and have leverage 1"):
+                        ask(*given)
+                continue
+            found = reduced(side, ROWS)
+            schur = R[np.ix_(ROWS, ROWS)] - between.T @ np.linalg.solve(own, between)
+            assert_allclose(found.residual(), schur, atol=1e-11, err_msg=f"{kind} {alpha}")
+            assert_allclose(found.hat(), np.eye(6) - schur, atol=1e-11, err_msg=f"{kind} {alpha}")
+            expected = -np.linalg.solve(own, between @ labels)
+            assert_allclose(predict_others(side, ROWS, labels), expected, atol=1e-11, err_msg=f"{kind} {alpha}")
+            if schur[5, 5] > 1e-8:  # one row after the other, or all at once
+                last, at_once = reduced(found, np.arange(5)), reduced(side, ROWS[:5])
+                assert_allclose(last.residual(), at_once.residual(), atol=1e-10, err_msg=f"{kind} {alpha}")
+
+
+def test_a_reduced_ridge_is_one_that_is_fitted_again():
+    for kind, spectrum in spectra():
+        K = spectrum.matrix(spectrum.values)
+        for alpha in (1e-6, 1.0, 1e6):
+            found = reduced(spectrum.smoother(Tikhonov(), alpha), ROWS)
+            again = Spectrum.from_gram(K[np.ix_(ROWS, ROWS)]).smoother(Tikhonov(), alpha)
+            for name in ("hat", "residual"):
+                expected = getattr(again, name)()
+                grids.close(getattr(found, name)(), expected, 1e-9, f"{kind} {alpha} {name}")
+
+
+def test_without_regularisation_the_limit_is_kept():
+    """At λ = 0 with full rank hats are identities, and residuals known up to scale: those of the inverse kernel."""
+    spectrum = grids.spectrum("full", grids.features("full", N, np.random.default_rng(4)))
+    K = spectrum.matrix(spectrum.values)
+    found = reduced(spectrum.smoother(Tikhonov(), 0.0), ROWS)
+    assert_allclose(found.shrinkage, 1.0)
+    assert_allclose(found.scaled().residual(), np.linalg.inv(K[np.ix_(ROWS, ROWS)]), atol=1e-10)
+
+
+def test_weights_count_as_repeated_rows():
+    for kind, spectrum in spectra():
+        side = spectrum.smoother(IteratedTikhonov(2), 0.4)
+        weights = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 0.2])[:, None]
+        kernel = np.linalg.pinv(np.eye(N) - side.hat()) - np.eye(N)
+        root = weights**0.5
+        own = root * kernel[np.ix_(ROWS, ROWS)] * root.T
+        expected = np.linalg.inv(np.eye(6) + own)
+        assert_allclose(reduced(side, ROWS, weights).residual(), expected, atol=1e-11, err_msg=kind)
+
+
+def test_nothing_that_leaves_leaves_the_side_as_it_is():
+    for _, spectrum in spectra():
+        side = spectrum.smoother(Tikhonov(), 0.4)
+        assert reduced(side, np.arange(N)) is side

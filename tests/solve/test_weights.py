@@ -1,0 +1,194 @@
+"""Weighted labels with holes: dense weighted equations, repeated observations, and the limits of large and small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+import problems as grids
+from dyadlearn.holdout import Problem, holdout
+from dyadlearn.pairing import Kronecker
+from dyadlearn.settings import Setting
+from dyadlearn.solve.missing import complete
+from problems import ALL_MODELS, PATTERNS, SHAPES
+from sweeps import covering, every, lines, over
+
+# In which a hidden row is one that was never there.
+KRONECKER = [model for model in ALL_MODELS if model.startswith("kronecker")]
+
+# Chosen, and with no, few and all directions deflated; both kinds of products.
+WAYS = {
+    "chosen": {},
+    "plain": {"rank": 0, "sampled": False},
+    "deflated": {"rank": 5, "sampled": False},
+    "all deflated": {"rank": 10**6, "sampled": False},
+    "sampled": {"rank": 0, "sampled": True},
+    "sampled, deflated": {"rank": 5, "sampled": True},
+}
+
+
+def make_weights(shape: tuple[int, int], spread: float = 10.0) -> np.ndarray:
+    return np.exp(np.random.default_rng(5).uniform(-1, 1, size=shape) * np.log(spread))
+
+
+def check(given, weights: np.ndarray, rtol: float, dtype: str = "float64", **options) -> None:
+    """The closed form on the labels found is the weighted model, whose dual parameters they betray."""
+    expected, dual = given.fitted(weights), given.dual(weights)
+    for name, way in WAYS.items():
+        if "sampled" in name and given.ridge == 1.0:
+            continue  # two-step has no such products
+        found = complete(given.operators, given.Y.astype(dtype), weights.astype(dtype), **way, **options)
+        assert found.form == "observed"
+        assert found.solution.converged, name
+        assert found.labels.dtype == np.float64
+        grids.close(given.operators.hat(found.labels), expected, rtol, name)
+        grids.close(found.labels, expected + given.ridge * dual, rtol, name)
+
+
+@over(covering(model=ALL_MODELS, shape=SHAPES, pattern=PATTERNS))
+def test_whatever_is_missing(model, shape, pattern):
+    given = grids.holes(model, shape, pattern)
+    check(given, make_weights(shape), 1e-9, tol=1e-13)
+
+
+@over(
+    covering(
+        kinds=[("singular", "full"), ("thin", "primal"), ("sparse", "singular")],
+        shape={"tall": (8, 5), "wide": (5, 8)},
+        pattern=["50%", "rows and columns"],
+        model=ALL_MODELS,
+    )
+)
+def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
+    given = grids.holes(model, shape, pattern, kinds, alpha=0.1, task_alpha=0.3)
+    check(given, make_weights(shape), 1e-9, tol=1e-13)
+
+
+@over(lines("alpha task_alpha", (1e-6, 1e-6), (1e-6, 1e3), (1e3, 1e-3), (1e6, 1e6)))
+@over(every(model=ALL_MODELS))
+def test_every_regularisation(model, alpha, task_alpha):
+    given = grids.holes(model, (7, 6), "50%", alpha=alpha, task_alpha=task_alpha)
+    # Main effects of one side may carry next to no penalty: a condition of 1e8 beside a residual of 1e-14.
+    check(given, make_weights((7, 6)), 1e-7 if given.free_mean else 1e-8, tol=1e-13)
+
+
+@over(every(model=ALL_MODELS))
+def test_single_precision(model):
+    given = grids.holes(model, (7, 6), "50%", dtype="float32")
+    check(given, make_weights((7, 6), 3.0), 1e-3, "float32")
+
+
+@over(every(spread=[1e3, 1e6], model=ALL_MODELS))
+def test_weights_of_many_magnitudes(model, spread):
+    given = grids.holes(model, (7, 6), "50%")
+    check(given, make_weights((7, 6), spread), 1e-7, tol=1e-13)
+
+
+@over(covering(model=ALL_MODELS, pattern=PATTERNS))
+def test_weights_of_one_are_no_weights(model, pattern):
+    given = grids.holes(model, (7, 6), pattern)
+    weighted = complete(given.operators, given.Y, np.ones((7, 6)), tol=1e-13)
+    plain = complete(given.operators, given.Y, tol=1e-13)
+    grids.close(weighted.labels, plain.labels, 1e-10)
+
+
+@over(covering(factor=[1e-3, 7.0, 1e4], pattern=PATTERNS))
+def test_heavier_weights_are_less_regularisation(pattern, factor):
+    """Kronecker: all weights times c is λ over c."""
+    given = grids.holes("kronecker", (7, 6), pattern, alpha=0.4)
+    weights = make_weights((7, 6))
+    spectra = given.operators.spectra
+    lighter = Kronecker(*spectra, 0.4 / factor)
+    one = given.operators.hat(complete(given.operators, given.Y, factor * weights, tol=1e-13).labels)
+    other = lighter.hat(complete(lighter, given.Y, weights, tol=1e-13).labels)
+    assert np.abs(one - given.fitted(weights)).max() > 1e-3 * np.abs(one).max()
+    grids.close(one, other, 1e-9)
+
+
+@over(every(model=ALL_MODELS))
+def test_whole_weights_count_observations(model):
+    """A cell observed n times is one with the mean of its labels and the weight n."""
+    given = grids.holes(model, (6, 5), "50%")
+    rng = np.random.default_rng(3)
+    cells = np.flatnonzero(given.observed)
+    listed = np.concatenate([cells, rng.choice(cells, size=2 * cells.size)])
+    values = rng.normal(size=listed.size)
+    system = given.P[np.ix_(listed, listed)] + given.ridge * np.eye(listed.size)
+    dual, mean = grids.bordered(system, values) if given.free_mean else (np.linalg.solve(system, values), 0.0)
+    expected = (given.P[:, listed] @ dual).reshape(6, 5) + mean
+    counts = np.bincount(listed, minlength=30).reshape(6, 5)
+    means = np.full((6, 5), np.nan)
+    means[given.observed] = np.bincount(listed, values, minlength=30)[cells] / counts[given.observed]
+    found = complete(given.operators, means, counts.astype(float), tol=1e-13)
+    grids.close(given.operators.hat(found.labels), expected, 1e-9)
+
+
+@over(every(model=ALL_MODELS))
+def test_cells_that_weigh_nothing_are_missing(model):
+    given = grids.holes(model, (6, 5), "50%")
+    full = np.where(given.observed, given.Y, 100.0)
+    weights = np.where(given.observed, 1.0, 1e-13)
+    found = complete(given.operators, full, weights, tol=1e-13)
+    fitted = given.operators.hat(found.labels)
+    grids.close(fitted, given.fitted(), 1e-8)
+    heavy = complete(given.operators, given.Y, np.full((6, 5), 1e10), tol=1e-13)
+    assert_allclose(given.operators.hat(heavy.labels)[given.observed], given.Y[given.observed], atol=1e-8)
+
+
+@over(every(model=ALL_MODELS))
+def test_weights_of_missing_cells_do_not_matter(model):
+    given = grids.holes(model, (6, 5), "50%")
+    weights = make_weights((6, 5))
+    expected = complete(given.operators, given.Y, weights).labels
+    for other in (np.nan, -1.0, 0.0, 1e9):
+        found = complete(given.operators, given.Y, np.where(given.observed, weights, other)).labels
+        assert_array_equal(found, expected)
+
+
+@over(every(model=ALL_MODELS))
+def test_weights_on_a_complete_grid(model):
+    given = grids.holes(model, (6, 5), "none missing")
+    weights = make_weights((6, 5))
+    found = complete(given.operators, given.Y, weights, tol=1e-13)
+    fitted = given.operators.hat(found.labels)
+    grids.close(fitted, given.fitted(weights), 1e-10)
+    assert np.abs(fitted - given.fitted()).max() > 0.01
+
+
+@over(every(shape={"few cells": (16, 16), "many": (17, 16)}, model=ALL_MODELS))
+def test_few_observed_cells_are_solved_for_directly(model, shape):
+    given = grids.holes(model, shape, "none missing")
+    weights = make_weights(shape)
+    found = complete(given.operators, given.Y, weights, tol=1e-13)
+    assert (found.solution.n_iter == 0) == (shape == (16, 16))
+    assert complete(given.operators, given.Y, weights, max_direct=0).solution.n_iter > 0
+    grids.close(given.operators.hat(found.labels), given.fitted(weights), 1e-9)
+
+
+@over(every(kinds=[("full", "full"), ("singular", "primal")], is_direct=[True, False], model=KRONECKER))
+def test_new_rows_and_columns_with_little_regularisation(model, kinds, is_direct, monkeypatch):
+    monkeypatch.setattr("dyadlearn.solve.missing._DIRECT_OBSERVED", 256 if is_direct else 0)
+    given = grids.holes(model, (6, 5), "none missing", kinds, alpha=1e-6)
+    weights, expected = make_weights((6, 5)), np.empty((6, 5))
+    problem = Problem(given.operators, given.Y, weights, tol=1e-13, max_iter=10_000)
+    for row, column in np.ndindex(6, 5):
+        hidden = given.Y.copy()
+        hidden[row, :] = hidden[:, column] = np.nan
+        expected[row, column] = replace(given, Y=hidden).fitted(weights)[row, column]
+    grids.close(holdout(problem, Setting.D), expected, 1e-6)
+
+
+def test_a_singular_direct_system_is_solved_by_iterations(monkeypatch):
+    given = grids.holes("kronecker", (7, 6), "50%")
+    weights = make_weights((7, 6), 3.0)
+    expected = complete(given.operators, given.Y, weights, tol=1e-13)
+
+    def singular(*_):
+        raise np.linalg.LinAlgError("Singular matrix")
+
+    monkeypatch.setattr("dyadlearn.solve.missing.solve", singular)
+    found = complete(given.operators, given.Y, weights, tol=1e-13)
+    assert expected.solution.n_iter == 0 < found.solution.n_iter
+    grids.close(found.labels, expected.labels, 1e-9)
