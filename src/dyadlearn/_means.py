@@ -14,6 +14,16 @@ that of an offset, however large.
 Sparse features stay sparse. Those that every row has, such as a constant or a year, are brought about their mean in
 place, number by number; about theirs the others would be dense, and their moments are corrected afterwards, which costs
 no digits: with zeros among them, no feature has a mean that is large beside its spread.
+
+Rows without their constant: coordinates in which :math:`\mathbf{1}` has no part.
+
+One reflection takes :math:`\mathbf{1}/\sqrt n` to the first unit vector. The other columns of it are an orthonormal
+basis :math:`\mathbf{Z}` (n × n − 1) of all that sums to zero, never formed: with :math:`\mathbf{x}_0` the first row,
+
+.. math:: \mathbf{Z}^\top\mathbf{X} = \mathbf{X}_{1:} - \frac{\mathbf{x}_0 + \sum_i\mathbf{x}_i/\sqrt n}{\sqrt n + 1}.
+
+What is decomposed in these coordinates comes out orthogonal to :math:`\mathbf{1}` to the last digit, also along null
+directions, which a doubly centred kernel mixes with it.
 """
 
 from __future__ import annotations

@@ -15,6 +15,24 @@ Householder         QR of one block of rows after the other, below the R of thos
 ==================  ===========================================================================  =====================
 
 The last two end with a singular value decomposition of R, which is as small as the Gram matrix is.
+
+Eigendecomposition of Gram matrices whose features have any scales.
+
+The eigenvalues of :math:`\mathbf{G} = \boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain
+eigendecomposition resolves them to :math:`\varepsilon\,\sigma_{\max}`: beside a feature of spread 10⁸, all features of
+spread 1 are rounding. The entries of G do not lose them. Each is exact to :math:`\varepsilon\sqrt{G_{ii}G_{jj}}`, so
+that the matrix of unit diagonal,
+
+.. math:: \mathbf{S} = \mathbf{D}^{-1}\mathbf{G}\mathbf{D}^{-1}, \qquad \mathbf{D}^2 = \mathrm{diag}(\mathbf{G}),
+
+is exact to :math:`\varepsilon` and tells collinear features from small ones. Its Cholesky factor
+:math:`\mathbf{S} = \mathbf{R}^\top\mathbf{R}` gives :math:`\mathbf{G} = \mathbf{F}^\top\mathbf{F}` with
+:math:`\mathbf{F} = \mathbf{RD} = \mathbf{Q}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top`. With the features in
+descending order of D, both rows and columns of F descend, and its singular values keep their digits.
+
+An entry of V is small where its feature and its singular value are far apart. Multiplied by large features, it needs
+digits of its own. :math:`\mathbf{V} = \mathbf{F}^{-1}\mathbf{Q}\,\mathrm{diag}(\mathbf{s})` has them where
+:math:`D_j > s_k`, the singular value decomposition elsewhere.
 """
 
 from __future__ import annotations

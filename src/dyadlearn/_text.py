@@ -1,4 +1,7 @@
-"""Powers of ten, and names in a row, as a reader wants them."""
+"""Powers of ten, and names in a row, as a reader wants them.
+
+Small tables: for terminals, as text of a given width, and as markup for notebooks.
+"""
 
 from __future__ import annotations
 

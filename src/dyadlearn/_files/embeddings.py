@@ -1,4 +1,20 @@
-"""What a file of features is once it was opened: its ids are known, its rows are read when they are asked for."""
+"""What a file of features is once it was opened: its ids are known, its rows are read when they are asked for.
+
+Files of numpy: an array that is mapped into memory, and archives of which single arrays are read.
+
+HDF5 files, of which nothing is read that does not lie in the file itself.
+
+Archives of many arrays: npz and HDF5, which are looked into alike.
+
+Either one matrix has all features, with its ids in an array beside it, or every id has an array of its own. Which of
+the two it is shows from the names, and from the shapes of a few arrays: no values are read before they are asked for.
+
+Features in parquet files, of which the ids are read first and then the row groups that hold what is wanted.
+
+Features stand in columns of numbers, or as vectors in a column of lists.
+
+Which reader a file of features has: its ending tells.
+"""
 
 from __future__ import annotations
 

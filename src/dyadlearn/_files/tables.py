@@ -2,6 +2,8 @@
 
 Ids stand in the first line and column of a text, and beside the matrix of an archive. What is written is there whole or
 not at all; it may go to a terminal too, as csv.
+
+Parquet files, whose metadata tells how much memory a part takes before it is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``dyadlearn explain``: which training labels one prediction comes from."""
+"""``dyadlearn explain``: which training labels one prediction comes from.
+
+``dyadlearn screen`` and ``dyadlearn recommend``: labels that look wrong, and pairs that are worth a try.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``dyadlearn demo``: everything once, on the data that come with the library."""
+"""``dyadlearn demo``: everything once, on the data that come with the library.
+
+``dyadlearn datasets``: what there is to try, and where it lies.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""From files to the entities of one side, known and new: features, a kernel, molecules, sequences, ranks."""
+"""From files to the entities of one side, known and new: features, a kernel, molecules, sequences, ranks.
+
+The files of one side: one, or several that each describe the same entities, by names.
+
+What is said of a single file stands under the name "", which no description has.
+"""
 
 from __future__ import annotations
 

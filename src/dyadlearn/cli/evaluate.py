@@ -1,4 +1,9 @@
-"""``dyadlearn evaluate``: how well a model does in each of the four settings."""
+"""``dyadlearn evaluate``: how well a model does in each of the four settings.
+
+``dyadlearn permute``: whether a model does better than on labels that were permuted.
+
+``dyadlearn compare``: whether one model is really better than another.
+"""
 
 from __future__ import annotations
 

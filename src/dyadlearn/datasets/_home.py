@@ -1,4 +1,7 @@
-"""Where the files of data sets lie, and how they get there."""
+"""Where the files of data sets lie, and how they get there.
+
+What the files of data sets hold: tables, ids, texts and arrays; and bunches made of them.
+"""
 
 from __future__ import annotations
 

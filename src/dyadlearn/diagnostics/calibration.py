@@ -1,4 +1,14 @@
-"""Probabilities of labels of two values: held-out scores, turned into what they are worth."""
+r"""Probabilities of labels of two values: held-out scores, turned into what they are worth.
+
+Scores into probabilities, by a map that never falls: Platt's sigmoid, or steps.
+
+A map may not fall, however the scores that it learns from lie. Where a model has learnt nothing, its prediction for a
+label that was left out is the mean of the others, which is the lower the larger that label is: held-out predictions of
+a useless model run against the labels, perfectly so. A falling map would take that for knowledge, which is gone as soon
+as something really new comes.
+
+Whether probabilities are what they say: of the cells at 0.3, three in ten should be positive.
+"""
 
 from __future__ import annotations
 

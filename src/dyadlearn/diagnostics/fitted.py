@@ -1,4 +1,7 @@
-"""What is asked of every fitted model: the labels that it has kept, and predictions without them."""
+"""What is asked of every fitted model: the labels that it has kept, and predictions without them.
+
+What results that are rows of named columns share: a data frame, and a table in notebooks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pairs that are known already and need not be recommended: of a sparse matrix, a grid or a long table."""
+"""Pairs that are known already and need not be recommended: of a sparse matrix, a grid or a long table.
+
+Labels that their own model would not have believed: the first to check for mistakes.
+"""
 
 from __future__ import annotations
 

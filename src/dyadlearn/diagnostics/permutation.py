@@ -1,4 +1,7 @@
-"""Whether there is any signal: the score of a model beside its scores on labels that were permuted."""
+"""Whether there is any signal: the score of a model beside its scores on labels that were permuted.
+
+A search that is repeated on other labels of the same instances and tasks.
+"""
 
 from __future__ import annotations
 

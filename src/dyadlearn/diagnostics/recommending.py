@@ -1,4 +1,22 @@
-"""Pairs that nobody has tried yet: the likeliest ones, for what is known, for what is new, and of the whole grid."""
+r"""Pairs that nobody has tried yet: the likeliest ones, for what is known, for what is new, and of the whole grid.
+
+The best of many numbers, block by block: few of each block are sorted, and what is kept is merged.
+
+Of equal numbers the first is best, as in a stable sort of all of them; NaN stands for what is not to be named.
+
+Numbers are dealt to many more groups than are wanted. The k-th of the groups' maxima is a bound that at least k numbers
+reach, and hardly more do: one pass for the maxima, one to compare, and what reaches the bound is sorted. Where equals
+make it many, and where there are not k numbers at all, a partition of the whole row finds them.
+
+The best columns for many rows to predict for, without the grid of their predictions.
+
+Predictions are :math:`\boldsymbol\Phi_*\,\mathbf{W}\,\boldsymbol\Psi_*^\top` for a rows and n columns, far more of them
+than anybody wants to see. The coefficients :math:`\mathbf{W}` (r × s) are multiplied by the side that makes this
+cheaper: by the rows, which leaves a·s·n products for the predictions, or once and for all by the columns, which leaves
+a·r·n. Then blocks of predictions are formed one after the other, and of each the best are kept.
+
+What is recommended: short lists of ids with their scores, for one, for several, and of the whole grid.
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,24 @@ share theirs: they form a *group*, whose statistics are complete and are those o
 Every batch is such statistics by itself. Two of them are joined group by group: tasks that are in one group of the
 first and in one of the second are in one group of both. So groups only ever split, a batch costs nothing for tasks
 that it has no label of, and whatever was joined can be taken away again.
+
+Two-step ridge regression that follows data whose labels have holes.
+
+The first step learns every task from the instances that it is observed for, :math:`o_j`, and from nothing else:
+
+.. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
+          \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j},
+
+with a constant about the means over :math:`o_j`, of the features and of the labels, so that a task has a constant of
+its own, :math:`\bar y_{o_j}` at :math:`\bar{\boldsymbol\phi}_{o_j}`. The second step goes over the tasks that have a
+label, with what the first one says of an instance for each of them, observed or not:
+
+.. math:: \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
+          (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1} .
+
+No label is made up. With complete labels all :math:`o_j` are the same and this is the model of
+`dyadlearn.growing.two_step`. With holes it is not the one that the paper completes its labels for, in which tasks lend
+each other labels through the second step before the first; it is two ridge regressions in a row.
 """
 
 from __future__ import annotations

@@ -23,6 +23,26 @@ with :math:`\mathbf{D}` (l × r) the left-out predictions before the task step a
           \frac{\mathbf{d}_j^\top\mathbf{t}_j}{s_j+\lambda_t} + \|\mathbf{Y}\|^2 .
 
 The constant of the tasks is one more such column, with q for s and no penalty.
+
+What leaving rows out asks of the Gram matrix of their side: what each weighs, and whether it was learnt at all.
+
+Hold-out predictions for rows that a model of labels with holes has learnt.
+
+For a row whose label of task j was observed, the first step without it is a division, by what the row weighs among the
+instances that j was observed for (`dyadlearn.growing.holdout`). For a row without that label it is what it is. So the
+first step of a row, all of it left out (B, D) or none (C), is an ordinary row z of predictions, one for each task.
+
+The second step is linear in z, with a hat matrix H over the tasks that have a label. Leaving a task out of it is
+a division again, :math:`(f_j - H_{jj}z_j)/(1 - H_{jj})`. A task whose *only* label is in the row that leaves has none
+left, and goes from the second step of this row. With S all tasks of the row that do,
+
+.. math:: \mathbf{x} = (\mathbf{I}-\mathbf{H}_{SS})^{-1}(\mathbf{f}_S - \mathbf{H}_{SS}\mathbf{z}_S), \qquad
+          \tilde{\mathbf{H}} = \mathbf{H} + \mathbf{H}_{\cdot S}(\mathbf{I}-\mathbf{H}_{SS})^{-1}\mathbf{H}_{S\cdot}
+
+are what is predicted for them without them, with which in place of :math:`\mathbf{z}_S` the second step is that
+without S, and the hat matrix of what is left.
+
+In setting A the label of a pair leaves its task and nothing else: of z the one entry changes.
 """
 
 from __future__ import annotations

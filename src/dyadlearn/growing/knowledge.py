@@ -1,4 +1,11 @@
-"""What an online model remembers: nothing here changes, every step makes a new one."""
+"""What an online model remembers: nothing here changes, every step makes a new one.
+
+The instances that a model has learnt, as far as it keeps them: their ids, what they are, and their labels.
+
+Statistics do not say whose they are. To tell that an instance is known its id has to be kept, and to take its labels
+away for others it has to be kept itself, with the labels it was learnt with. Instances lie in batches of a few thousand
+at most, in the order they came. New ones fill the last batch, so that there are few batches however small they came.
+"""
 
 from __future__ import annotations
 

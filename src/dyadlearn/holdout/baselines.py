@@ -23,6 +23,12 @@ a single cell of such a grid is a division,
 On an incomplete one, :math:`1 - h_{ij}` takes the place of the divisor: with the cells as edges of a graph between
 instances and tasks, :math:`h_{ij}` is the resistance between both ends of an edge times its weight, and 1 for a cell
 that alone connects them.
+
+What simple means reach on observed pairs, held out in the folds of a model, without a grid.
+
+They are those of `dyadlearn.holdout.baselines`. Effects of instances and of tasks come from the same equations, which
+conjugate gradients solve here: with the weights :math:`\mathbf{W}` of the pairs as a sparse matrix, one product with
+:math:`\mathbf{D}' - \mathbf{W}^\top\mathbf{D}^{-1}\mathbf{W}` takes two passes over the pairs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""What leaves together when predictions are held out."""
+"""What leaves together when predictions are held out.
+
+What a hold-out prediction is asked of: a model of pairs, its labels, and when a solver stops.
+
+Labels that are the only ones of their task: what is not predicted without them, and is not scored.
+
+Where tasks are independent, each takes its constant from labels of its own. If all of these are left out together,
+nothing is predicted for them, whatever the regularisation: NaN. This is the one place that knows what follows: such
+labels count as not observed wherever predictions are scored or drawn, and that is said.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ Each :math:`k_i` is scaled: to a unit diagonal, or by the mean of its diagonal. 
 which each description has columns of its own. Features are their own columns. Of a kernel that was computed beforehand
 they are the *place* of the row among the n entities of training, -1 for a new one, and then its n values with them; so
 any rows of the table, training or new, tell what their kernel with any rows of training is.
+
+One description within a learned kernel: how its columns of the wide table become a scaled kernel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Kernels between the tips of a tree, such as species in a phylogeny."""
+"""Kernels between the tips of a tree, such as species in a phylogeny.
+
+A kernel from a taxonomy: a table with a row for each entity and a column for each rank, the highest first.
+"""
 
 from __future__ import annotations
 

@@ -10,6 +10,21 @@ with respect to **F**. With the solution **u** of the same system for the right-
 entries sum to those of **D**, the derivative of the error along any change of the kernel and of λ is
 
 .. math:: \langle\mathbf{D} - \mathbf{u},\, dP(\mathbf{x})\rangle - \langle\mathbf{u}, \mathbf{x}/w\rangle\,d\lambda .
+
+The exact leave-one-out error of a complete grid, and its gradient in closed form.
+
+With :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` between all pairs, :math:`\mathbf{N} = \mathbf{C}^{-1}` or,
+with a free mean, :math:`\mathbf{N} = \mathbf{C}^{-1} - \mathbf{C}^{-1}\mathbf{11}^\top\mathbf{C}^{-1} /
+\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}`, the error of what is left out together, a block i of cells, is
+:math:`\mathbf{r}_i = \mathbf{N}_{ii}^{-1}(\mathbf{Ny})_i`. As :math:`d\mathbf{N} =
+-\mathbf{N}\,d\mathbf{P}\,\mathbf{N}` either way,
+
+.. math:: d\sum_i\|\mathbf{r}_i\|^2 = -\langle\mathbf{Nz},\, d\mathbf{P}\,\mathbf{Ny}\rangle
+          + \sum_i \langle\mathbf{Nz}^i,\, d\mathbf{P}\,\mathbf{Nr}^i\rangle, \qquad
+          \mathbf{z}_i = 2\mathbf{N}_{ii}^{-1}\mathbf{r}_i,
+
+where :math:`\mathbf{z}^i` has its block i alone. In the eigenvectors of both sides all of it is made of products: cells
+(A) and rows (B) differ in what :math:`\mathbf{N}_{ii}` is. Columns (C) are the rows of the transpose.
 """
 
 from __future__ import annotations

@@ -5,6 +5,19 @@ r"""The kernel of one side as a weighted sum of powers, and its derivatives.
 
 The weights sum to one and none vanishes altogether, so that the constant can be the unit of all others. A power of an
 RBF kernel is one of another bandwidth.
+
+All that is learned, as one vector and by its parts.
+
+Profile kernels: entities are alike whose rows of a completed grid are.
+
+Of a grid **F** that is completed from labels of training alone, with rows :math:`f_i` less their mean,
+
+.. math:: \exp\bigl(-\|f_i - f_j\|^2 / \overline{\|f_i - f_j\|^2}\bigr), \qquad
+          \tfrac12\bigl(1 + \cos(f_i, f_j)\bigr).
+
+The kernel between pairs as an operator on grids, with derivatives.
+
+.. math:: P(\mathbf{X}) = a\,\mathbf{KXG} + b\,\mathbf{KX} + c\,\mathbf{XG}
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Learning in stages: what a stage completes describes instances and tasks for the next one."""
+"""Learning in stages: what a stage completes describes instances and tasks for the next one.
+
+Descent on a hold-out error: Adam, on its logarithm, with what regularises the parameters themselves.
+
+Where a stage ends: at the best of what descents find from all kernels together and from single ones.
+
+Held-out predictions of stages that were learned: each fold goes through all of them with its own labels.
+"""
 
 from __future__ import annotations
 

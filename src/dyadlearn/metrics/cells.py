@@ -1,4 +1,7 @@
-"""The cells that count, in the rows that a metric is computed on, and what all metrics share."""
+"""The cells that count, in the rows that a metric is computed on, and what all metrics share.
+
+Scores of a grid of regularisations: those that do not exist, and the best: of equals, the most regularised.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,16 @@ r"""Metrics of the order of the predictions, exact with ties.
 All come from two counts for every chosen cell, such as the positives: how many predictions of its row are smaller, and
 how many are not greater. The rows are sorted as plain numbers, which processors do many at
 a time, and the few chosen values are found in them by bisection, all at once: nothing is ever sorted by index.
+
+The concordance index: how many pairs of cells are in the right order.
+
+With the ranks of the labels written in the order of the predictions, the pairs in the right order are the pairs that
+increase. Two ranks compare as their highest differing bit does, so these are counted bit by bit: among those that agree
+in all higher bits, and stand together, each one wins over the zeros before it. The places of the ones add up to their
+wins, the ones before each, and all that stand before their prefix. The latter two are the same whatever the predictions
+are, so the sum for the descending order, which has no pair that increases, is exactly this excess.
+
+Metrics of how far predictions go up and down with the labels, whatever their level and scale.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Metrics by their names, as model selection asks for them: greater is better everywhere."""
+"""Metrics by their names, as model selection asks for them: greater is better everywhere.
+
+Scores of scikit-learn, applied to the cells of each row as to the predictions of an estimator.
+
+A scorer of scikit-learn is called with an estimator, its input and labels. Here the estimator is one that answers with
+its input, as a regressor does or as the decision function of a classifier: what the scorer makes of that tells whether
+it can judge numbers, without any look inside.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,13 @@ worth the mean of them, the expectation over a random order. With :math:`w(c)` t
 together, a cell with a greater predictions before it and b that are not smaller, itself included, is worth
 
 .. math:: \frac{w(b) - w(a)}{b - a} .
+
+The share of interactions whose direction is predicted.
+
+Two rows i, k and two columns j, l have the interaction :math:`y_{ij} + y_{kl} - y_{il} - y_{kj}`. With the differences
+:math:`d_j = y_{ij} - y_{kj}` of two rows it is :math:`d_j - d_l`: so the interactions of two rows are the pairs of one
+vector, and their directions are its order. Each pair of rows takes a sort instead of a comparison of all columns with
+all others, and the rows and columns of a grid may change places: the smaller side makes the pairs.
 """
 
 from __future__ import annotations

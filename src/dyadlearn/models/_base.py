@@ -1,4 +1,7 @@
-"""What the models of a grid share: reading inputs, posing the problem, holding out, parameters."""
+"""What the models of a grid share: reading inputs, posing the problem, holding out, parameters.
+
+Intervals that a fitted model gives: which pairs are new, and how, and what held-out residuals say of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Models that are fitted on the observed pairs alone, where a grid would not fit or would cost more."""
+"""Models that are fitted on the observed pairs alone, where a grid would not fit or would cost more.
+
+What a model is fitted on: read, checked and brought into one order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The models of a grid: ridge regression for each task on its own, in two steps, and on pairs."""
+"""The models of a grid: ridge regression for each task on its own, in two steps, and on pairs.
+
+What a model says as a Gaussian process: how sure it is, and how likely its labels are.
+
+Ridge regression on pairs, with a shared function and functions of each task's and each instance's own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Two-step ridge regression that learns and forgets batch by batch."""
+"""Two-step ridge regression that learns and forgets batch by batch.
+
+How a model that learns batch by batch reads what it is given, and what multiplies its coefficients.
+"""
 
 from __future__ import annotations
 

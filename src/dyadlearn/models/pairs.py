@@ -1,4 +1,7 @@
-"""Models for long tables: pairs of ids instead of grids."""
+"""Models for long tables: pairs of ids instead of grids.
+
+Tables of all instances, or all tasks, that are looked up by id: one table of a side, or several descriptions.
+"""
 
 from __future__ import annotations
 

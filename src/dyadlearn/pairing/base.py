@@ -17,6 +17,8 @@ with :math:`S_{ij} = \sigma_i s_j` for Kronecker's, see `dyadlearn.pairing.pair_
 
 Everything above this room asks a `Pairing` what it can do, and none asks which one it is. A new model is one class:
 `Pairing` for the verbs that are its own, `Coupled` where labels of one task say something of another.
+
+Grids with holes that are completed by way of their observed pairs, where that takes less work.
 """
 
 from __future__ import annotations

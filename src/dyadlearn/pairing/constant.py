@@ -20,6 +20,27 @@ be what a model *without* the mean, fitted to the others, predicts for I from th
 so that whatever holds out without a mean holds out with one, for one more product. It keeps the digits of
 :math:`\mathbf{p}` at both ends of the regularisation. Where rotated tasks are problems of their own, with systems
 :math:`\mathbf{M}_c = \kappa_c\mathbf{K} + \nu_c\mathbf{I}`, the sums run over their columns.
+
+A side without one of its rows, decomposed by roots of an equation instead of anew: for many rows at once.
+
+Let :math:`\mathbf{G} = \mathbf{V}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top` and let :math:`\mathbf{v}` be row j of
+:math:`\mathbf{V}`. An eigenvector :math:`\mathbf{w}` of :math:`\mathbf{G}` without row and column j, with a zero in
+place j, has :math:`\mathbf{Gw} = t\mathbf{w} + \gamma\mathbf{e}_j`, and so
+
+.. math:: \mathbf{w} = \gamma\,\mathbf{V}\frac{\mathbf{v}}{\mathbf{s}-t}, \qquad
+          f(t) = \sum_i \frac{v_i^2}{s_i-t} = 0, \qquad \mathbf{w}^\top\mathbf{G}\mathbf{e}_j = \gamma .
+
+Between any two eigenvalues of :math:`\mathbf{G}` lies one root. It is kept as its distance from the nearer of the two,
+which bisection finds to all its digits; the eigenvectors are those of the :math:`\hat{\mathbf{v}}` for which the roots
+that were found are exact,
+
+.. math:: \hat v_i^2 = \frac{\prod_l (t_l-s_i)}{\prod_{k\ne i}(s_k-s_i)},
+
+and are orthogonal to rounding therefore (Gu and Eisenstat, SIAM J. Matrix Anal. Appl. 15, 1994). Eigenvalues that
+coincide are set apart, and rows without a part in one are given one, by less than the rounding of a decomposition.
+
+All of it is sums over arrays of many rows at once, which is what an accelerator is good at, and hundreds of small
+decompositions are what it is not.
 """
 
 from __future__ import annotations

@@ -26,6 +26,36 @@ training tasks  :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\to
 where they multiplied. In the primal folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le 1/(2\sqrt\lambda)`; with
 both sides folded the error is :math:`\varepsilon\sqrt{\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)}`, which is no
 more than the larger of the two. Kronecker coefficients are at most :math:`1/\lambda`, and are folded always.
+
+How much every training label weighs in one prediction.
+
+Predictions are linear in the labels: :math:`f = \sum_{ij} w_{ij}Y_{ij}`, where :math:`w_{ij}` is by how much the
+prediction grows when label :math:`(i, j)` grows by one and the model is fitted again. On complete labels each model
+has its weights :math:`\tilde{\mathbf{w}}` in closed form. A side under a filter weighs its rows by
+
+==========  ==========================================================================================
+known row   its row of the hat matrix :math:`\mathbf{H}`
+new row     :math:`\mathbf{U}\,\varphi(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{k}`
+==========  ==========================================================================================
+
+and a pair kernel, with :math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}` and :math:`\mathbf{p}` the kernel between
+the asked pair and all others, weighs the labels by :math:`\mathbf{C}^{-1}\mathbf{p}`, with a free mean by
+
+.. math:: \mathbf{C}^{-1}\mathbf{p} + \mathbf{C}^{-1}\mathbf{1}\,
+          \frac{1 - \mathbf{1}^\top\mathbf{C}^{-1}\mathbf{p}}{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}} .
+
+Where labels are missing in cells u, the closed form works on completed ones, :math:`\mathbf{R}_{uu}\mathbf{y}_u =
+-\mathbf{R}_{uo}\mathbf{y}_o`. So a label that is observed weighs for itself and for what it puts elsewhere:
+
+.. math:: \mathbf{w} = \tilde{\mathbf{w}} - \mathbf{R}\mathbf{z}, \qquad \mathbf{z}_o = \mathbf{0}, \quad
+          \mathbf{R}_{uu}\mathbf{z}_u = \tilde{\mathbf{w}}_u ,
+
+which is zero in u. Where labels have weights d in the loss,
+
+.. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/d))\,\mathbf{w}_o
+          = (\mathbf{P}\tilde{\mathbf{w}} + c\tilde{\mathbf{w}})_o ,
+
+and a free mean is a border of it, :math:`\mathbf{1}^\top\mathbf{w}_o = 1`.
 """
 
 from __future__ import annotations

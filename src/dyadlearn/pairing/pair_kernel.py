@@ -22,7 +22,7 @@ whose leave-one-out is a division,
 
 C is its mirror image, and D is in `dyadlearn.pairing.new_both`. Columns that are mostly kept are computed from
 :math:`\rho`, columns that are mostly shrunk from :math:`f = S/(S + \lambda)`, so that neither end of the regularisation
-loses digits. A grand mean without a penalty is in `dyadlearn.pairing.constant`; kernels without a constant
+loses digits. A grand mean that no penalty holds is that of `dyadlearn.pairing.constant`; kernels without a constant
 have no main effects, so that it is best beside :math:`\mathbf{K}+\mathbf{11}^\top` and
 :math:`\mathbf{G}+\mathbf{11}^\top`.
 
@@ -34,6 +34,8 @@ goes on to t instead of back to the labelled tasks,
 .. math:: F_B[:, t] = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top
           \tilde{\mathbf{Y}})}{(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathrm{diag}
           \frac{a}{a\mathbf{s}+b}\,\mathbf{V}^\top\mathbf{g}_t .
+
+Pair kernels of which some come from the labels themselves, so that their sides cannot be new.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""What all Displays share: matplotlib where it is there, axes, colours, words."""
+"""What all Displays share: matplotlib where it is there, axes, colours, words.
+
+The grid of labels as a picture.
+
+Held-out predictions against the labels: ROC and precision–recall curves, or a cloud of points.
+
+The landscape of a regularisation: scores over one or two λ, with the point that was chosen.
+
+The eigenvalues of both sides, and how much of each the filter lets through.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Every figure of a page, from the numbers of a view to an element."""
+"""Every figure of a page, from the numbers of a view to an element.
+
+Charts as scalable graphics that take their colours from the page, and pictures of pixels.
+"""
 
 from __future__ import annotations
 

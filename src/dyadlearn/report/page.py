@@ -1,4 +1,7 @@
-"""The page: one file of text, styles, pictures and a short script, that asks the network for nothing."""
+"""The page: one file of text, styles, pictures and a short script, that asks the network for nothing.
+
+The tables of a page: scores of the settings, lists of pairs to sort and to search, and tables with bars.
+"""
 
 from __future__ import annotations
 

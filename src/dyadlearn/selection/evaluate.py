@@ -1,4 +1,17 @@
-"""How well a fitted model does in each setting."""
+r"""How well a fitted model does in each setting.
+
+Scores of predictions for observed pairs: all pairs together, in one vector.
+
+The table of scores that `evaluate` returns.
+
+Scores of simple means, beside which the score of a model has a meaning, and what is to be said of them.
+
+Labels that are permuted against their instances and tasks, and what a model makes of them.
+
+Permuting leaves the kernels, and so both spectra, as they are: with a permutation P of the instances only
+:math:`\mathbf{U}^\top\mathbf{PY}` is new. The predictions are put back to where the labels came from, so that what a
+score computes of the labels alone is computed once.
+"""
 
 from __future__ import annotations
 

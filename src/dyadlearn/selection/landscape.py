@@ -4,6 +4,18 @@ How predictions are held out, `dyadlearn.holdout.plan` decides. Where labels are
 the same scores, a sweep of the model gives the predictions for many regularisations at the speed of matrix products
 (see `dyadlearn.pairing.base`), and squared error often without any predictions. Elsewhere one regularisation follows
 the other, and folds that are solved again start from the solution for the one before.
+
+Scores of regularisations that are solved for one by one: all of them, or a coarse-to-fine search.
+
+Where labels are missing or weighted, every regularisation is solved for again in every fold. The coarse-to-fine search
+evaluates every fourth value of each axis, the middle of the grid first. Then it evaluates the neighbours of the best
+point, two values away and then one, until all neighbours of the best point have a score. Each solve starts from the
+solution of the point before.
+
+The search compares points by rough solutions: conjugate gradients stop at a relative residual of :math:`10^{-2}` or
+after 60 iterations. In setting D, whose folds cut both sides, it uses the folds on the diagonal alone if they have
+enough labels; then it goes on from the best point in all folds, to neighbours along the axes. The directions that a few
+iterations do not resolve have little weight: they change the score in its third digit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Ridge regression on pairs that learns its kernels."""
+"""Ridge regression on pairs that learns its kernels.
+
+Between tables and what is learned of them: labels and kernels to learn from, and the kernel that comes of it.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,11 @@ The best of many scores is optimistic, since luck takes part in the choice: with
 
 `nested_score` chooses without the cells that are scored; `bootstrap_interval` tells how far a score may be off because
 other instances or tasks could have been drawn.
+
+Scores of a grid whose instances and tasks are drawn again: how far they may be off.
+
+Cells are never drawn one by one: those of a row share their instance and those of a column their task, so there is
+less to learn from them than their number says.
 """
 
 from __future__ import annotations

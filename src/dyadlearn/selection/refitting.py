@@ -1,4 +1,11 @@
-"""What a search keeps of the predictions that it was chosen by, and what simple means reach beside them."""
+"""What a search keeps of the predictions that it was chosen by, and what simple means reach beside them.
+
+Models that learn their kernels from labels: what is held out of them, they learn without.
+
+A kernel that was learned with a label knows something of it. Predictions for labels that had no part in anything come
+from a model that has learned all of its kernels again, without the fold that it predicts. That takes no raw data: the
+wide table of a side tells the kernels of any of its rows.
+"""
 
 from __future__ import annotations
 

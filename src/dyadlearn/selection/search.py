@@ -2,6 +2,10 @@
 
 `Search` goes before a model in the list of bases. What the model is stays the model's business: the search lets it pose
 its problem on the sides of every kernel, scores that for every regularisation, and keeps the best.
+
+Ridge regression on pairs that chooses its regularisation and the shares of its kernel.
+
+Independent tasks that choose their regularisation, one for all of them or each its own.
 """
 
 from __future__ import annotations

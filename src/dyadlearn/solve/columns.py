@@ -20,6 +20,26 @@ Since :math:`[\mathbf{H}_k]_{MM} = \mathbf{I} - [\mathbf{R}_k]_{MM}`, both have 
 for a block of one cell the leave-one-out formula of setting A. Neither :math:`\mathbf{p}` nor :math:`\mathbf{h}` is
 had from the other, and what lies off the diagonal blocks comes from the smaller of :math:`\mathbf{H}` and
 :math:`\mathbf{R}`, so that neither end of the regularisation loses digits.
+
+Independent tasks with missing labels: every column is solved on its own observed rows.
+
+With :math:`f` the shrinkage of the instances and :math:`\boldsymbol\Xi = \mathbf{U}\frac{f}{1-f}\mathbf{U}^\top`, a
+column with observed rows o and weights w has the model :math:`\mathbf{f} = \mathbf{U}\mathbf{c}` in three equal forms,
+of which the smallest system is solved:
+
+==============  ==========================================================================================
+observed rows   :math:`(\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o`, with
+                :math:`\mathbf{f} = \boldsymbol\Xi_{\cdot o}\mathbf{a}`
+missing rows    :math:`\mathbf{R}_{mm}\mathbf{f}_m = -\mathbf{R}_{mo}\mathbf{y}_o`, without weights
+directions      :math:`(\mathrm{diag}(\tfrac{1-f}{f}) + \mathbf{U}_o^\top\mathrm{diag}(w)\mathbf{U}_o)\,\mathbf{c}
+                = \mathbf{U}_o^\top\mathrm{diag}(w)\,\mathbf{y}_o`
+==============  ==========================================================================================
+
+For Tikhonov's filter this is ridge regression on the observed rows. Columns with the same rows share the work.
+
+A free constant has no value in :math:`\boldsymbol\Xi`. It is a border of the first system, which makes the dual
+parameters sum to zero, and a direction without penalty in the other two. A column without any label has no constant,
+and NaN for predictions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,16 @@
-"""Conjugate gradients on grids of labels."""
+r"""Conjugate gradients on grids of labels.
+
+Preconditioning by the leading eigenvectors of the complete grid.
+
+Eigenvectors of the pairs are products :math:`\phi_{ij} = \mathbf{u}_i\mathbf{v}_j^\top`. The r that shrink least form
+:math:`\boldsymbol\Phi`, one column each, never formed: products with it are matrix products on grids. At cells with
+weights :math:`\boldsymbol\Omega` (1 where observed, 0 elsewhere) they meet in one small system,
+
+.. math:: \mathbf{S} = \mathrm{diag}(\mathbf{d}) + \boldsymbol\Phi^\top\boldsymbol\Omega\boldsymbol\Phi,
+
+from which Woodbury's identity gives the inverse of an operator that is exact on those r directions and a
+multiple of the identity on the rest. What is left for conjugate gradients is the spread of the rest.
+"""
 
 from __future__ import annotations
 

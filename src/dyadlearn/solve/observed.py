@@ -1,4 +1,44 @@
-"""Labels of some pairs of a grid that is never formed, and products that touch these pairs alone."""
+r"""Labels of some pairs of a grid that is never formed, and products that touch these pairs alone.
+
+Ridge regression on the observed pairs, in as many unknowns as pairs of directions.
+
+On the complete grid a model of pairs is a kernel :math:`\mathbf{P} = (\mathbf{V}\otimes\mathbf{U})\,\mathrm{diag}(S)\,
+(\mathbf{V}\otimes\mathbf{U})^\top` with a ridge c (see `dyadlearn.solve.operators`). Of the pairs o that are observed,
+with weights w, it minimises over functions :math:`f = \mathbf{U}(\sqrt S\circ\mathbf{X})\mathbf{V}^\top + \mu`
+
+.. math:: \sum_o w_o\,(f_o - y_o)^2 + c\,\|\mathbf{X}\|^2 ,
+
+normal equations in the r × s unknowns :math:`\mathbf{X}` that conjugate gradients solve. One product takes
+:math:`q r s + n r` multiplications, or :math:`m r s + n s`, see `dyadlearn.solve.observed`. The free mean is
+taken out of values at the pairs by projection.
+
+Were pairs drawn independently on both sides, with the weights :math:`\mathbf{d}, \mathbf{t}` that instances and tasks
+have in them, :math:`N` together, the loss of a product kernel would have the Hessian
+
+.. math:: \tfrac1N\,(\boldsymbol\Phi^\top\mathrm{diag}(\mathbf{d})\,\boldsymbol\Phi) \otimes
+          (\boldsymbol\Psi^\top\mathrm{diag}(\mathbf{t})\,\boldsymbol\Psi) .
+
+Features are rotated once into its eigenvectors, where it is diagonal: the preconditioner is a division, and popular
+tasks cost no iterations; where all rows occur about as often, these are the directions of the spectrum. A kernel that
+is no product stays in its own directions, and takes the diagonal there.
+
+Conjugate gradients stop when the parameters :math:`\mathbf{a} = w(y-f)/c` of the pairs solve their own system
+:math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = y - \mu` to a relative residual `tol`, as they do on
+grids with holes. With the residual :math:`\mathbf{G}` of the normal equations that is
+:math:`\|\sqrt w\,f(\mathbf{G})\|/c\,\|\sqrt w\,y\|`.
+
+Pairs that leave one at a time, or all those of an instance or a task, by a formula.
+
+The normal equations of `dyadlearn.solve.observed` are factorised where they are few. With rows :math:`\mathbf{z}_p` of
+all products of features of a pair, with a one beside them for a free mean, and the pairs g that leave together,
+
+.. math:: f_{-g} = (\mathbf{I} - \mathbf{H}_{gg})^{-1}(f_g - \mathbf{H}_{gg}\,y_g), \qquad \mathbf{H}_{gg} =
+          \mathbf{Z}_g\,(\mathbf{Z}^\top\mathbf{WZ} + c\mathbf{I})^{-1}\,\mathbf{Z}_g^\top\mathbf{W}_g .
+
+A group of more pairs than there are unknowns is taken out of the normal equations themselves.
+Where the model nearly interpolates, :math:`\mathbf{I} - \mathbf{H}_{gg}` is small and a difference: as many digits are
+lost as it has zeros behind the point.
+"""
 
 from __future__ import annotations
 

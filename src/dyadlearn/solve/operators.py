@@ -14,6 +14,26 @@ mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} - \mathbf{EE}^\top/\mathbf{1}^\top
 of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} + c\mathbf{a} + \mu\mathbf{1} = \mathbf{y}_o` and
 :math:`\mathbf{1}^\top\mathbf{a} = 0`. Where ones are an eigenvector of both sides, as a free constant of each makes
 them, the mean is one direction of the rotated labels, with a kernel value and a remainder of zero.
+
+One side without the labels of some rows, its penalty as it was built from all of them.
+
+Let a side have the hat :math:`\mathbf{H}` and the residual operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`. When
+the rows I leave and the rows O stay, what the fit itself puts in the place of the left-out ones is
+
+.. math:: \mathbf{f}_I = -\mathbf{R}_{II}^{-1}\mathbf{R}_{IO}\,\mathbf{y}_O = \mathbf{R}_{II}^{-1}\mathbf{H}_{IO}\,
+          \mathbf{y}_O ,
+
+and the residual operator of the rows that stay is the Schur complement
+
+.. math:: \bar{\mathbf{R}} = \mathbf{R}_{OO} - \mathbf{R}_{OI}\mathbf{R}_{II}^{-1}\mathbf{R}_{IO}
+          = (\mathbf{I} + \boldsymbol\Xi_{OO})^{-1}, \qquad
+          \boldsymbol\Xi = \mathbf{U}\,\tfrac{f}{1-f}\,\mathbf{U}^\top .
+
+So a side under any filter is ridge regression with the kernel :math:`\boldsymbol\Xi` and a ridge of one. For Tikhonov's
+filter :math:`\boldsymbol\Xi = \mathbf{K}/\lambda`, and a reduced side is one that is fitted again. Directions that the
+filter keeps whole, :math:`1-f = 0`, have no value in this kernel: they carry no penalty, and the others are taken
+orthogonal to them. A free constant is one of these, and stays what it is. With weights w of the rows that stay, the
+same holds of :math:`\sqrt{w}\,\boldsymbol\Xi_{OO}\sqrt{w}` and of labels multiplied by :math:`\sqrt{w}`.
 """
 
 from __future__ import annotations

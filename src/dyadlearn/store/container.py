@@ -10,6 +10,13 @@ The head is JSON: for each array its dtype, shape and place, and before them the
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
 file with zeros in its own place. Any reader of safetensors can open the arrays. Reading and writing is done here, in
 one pass and without a second copy of the arrays, so that what is checked is what is used.
+
+Values as plain JSON and arrays: everything a model is made of, and nothing that could be executed.
+
+``null``, truth values, whole and finite numbers, text, lists and dicts with text keys stand for themselves. Anything
+else is an object with a single key, ``"$"`` and the name of a codec or of a class with a state (`dyadlearn._state`). An
+array is found under the path that leads to it, such as ``side.spectrum.vectors``; what occurs a second time is written
+as ``{"$again": path}``. Frames are written as `Table`, and come back as such.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""The grid of labels: what it holds, in which order it is looked at, and as few pixels as a picture has."""
+r"""The grid of labels: what it holds, in which order it is looked at, and as few pixels as a picture has.
+
+Held-out predictions beside the labels: curves for labels of two values, points for all others.
+
+Curves are averaged as the metrics are: over all cells together in settings A and D, over the instances in B and over
+the tasks in C,
+
+.. math:: \mathrm{TPR}_B(x) = \frac{1}{m} \sum_{i=1}^m \mathrm{TPR}_i(x),
+
+so that the area under them is the score that `dyadlearn.evaluate` tells.
+"""
 
 from __future__ import annotations
 

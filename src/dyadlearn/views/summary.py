@@ -1,6 +1,10 @@
 """All that there is to see of a fitted model: how it does in every setting, with its facts and warnings in words.
 
 A page is written of it.
+
+The eigenvalues of both sides, and how much of each the filter lets through.
+
+What a model with learned kernels has learned of them: which description of each side matters, and how much.
 """
 
 from __future__ import annotations

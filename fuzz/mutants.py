@@ -1,0 +1,342 @@
+"""Mutants: small faults in the code, each of which the tests of its package should notice.
+
+`draw` picks mutants with a fixed seed and writes them to `fuzz/mutants.jsonl`. `map` runs the tests of these packages
+once and records which test calls which function. `run` plants each mutant in a copy of the tree, runs the tests of its
+package that call its function, the quickest first, and writes whether one failed. A mutant that was noticed once must
+stay noticed when tests are thinned: `run --check` compares with the list instead of writing it.
+
+A mutant is described by the name of its function and the text of its statement, not by file and line. So it is found
+again after code has moved. A mutant whose statement is gone is reported as such.
+
+    python fuzz/mutants.py draw --count 300
+    python fuzz/mutants.py map
+    python fuzz/mutants.py run --jobs 2 --check
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import builtins
+import collections
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST = ROOT / "fuzz" / "mutants.jsonl"
+MAP = ROOT / "build" / "mutants-map.json"
+PACKAGES = ("pairing", "solve", "holdout", "metrics", "kernels", "models")
+
+COMPARISONS = {
+    ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "==",
+    ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in",
+}  # fmt: skip
+OPERATIONS = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.BitAnd: "|", ast.BitOr: "&"}
+CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+
+
+def changes(node: ast.AST) -> list[tuple[str, str]]:
+    """Return the texts before and after each change of one node of the syntax tree."""
+    before = ast.unparse(node)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
+        left, right = ast.unparse(node.left), ast.unparse(node.comparators[0])
+        return [(before, f"({left} {COMPARISONS[type(node.ops[0])]} {right})")]
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
+        return [(before, f"(({ast.unparse(node.left)}) {OPERATIONS[type(node.op)]} ({ast.unparse(node.right)}))")]
+    if isinstance(node, ast.BoolOp):
+        other = " or " if isinstance(node.op, ast.And) else " and "
+        return [(before, f"({other.join(f'({ast.unparse(value)})' for value in node.values)})")]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+        return [(before, f"({ast.unparse(node.operand)})")]
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        return [(before, str(not node.value))]
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return [(before, repr(node.value + 1))]
+    if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+        name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+        if name in CALLS:
+            function = ast.unparse(node.func)
+            arguments = before[len(function) :]
+            return [(before, function[: -len(name)] + CALLS[name] + arguments)]
+    return []
+
+
+def header(statement: ast.stmt) -> list[ast.AST]:
+    """Return the expressions of a statement, without the statements inside it."""
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.Raise, ast.Assert, ast.Import, ast.ImportFrom)):
+        return []
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return []
+    if isinstance(statement, ast.AnnAssign):
+        return [statement.value] if statement.value is not None else []
+    return [child for child in ast.iter_child_nodes(statement) if not isinstance(child, (ast.stmt, ast.excepthandler))]
+
+
+def points(tree: ast.Module) -> list[dict]:
+    """Return all mutants of a file: function, statement, number of the change in it, place and texts."""
+    found: list[dict] = []
+
+    def visit(node: ast.AST, name: tuple[str, ...]) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+                visit(child, (*name, child.name))
+            elif isinstance(child, (ast.stmt, ast.excepthandler)):
+                if isinstance(child, ast.stmt) and name and "__repr__" not in name:
+                    collect(child, ".".join(name))
+                visit(child, name)
+
+    def collect(statement: ast.stmt, name: str) -> None:
+        text = ast.unparse(statement).splitlines()[0]
+        number = 0
+        for part in header(statement):
+            inside_text = {
+                id(inner) for node in ast.walk(part) if isinstance(node, ast.JoinedStr) for inner in ast.walk(node)
+            }
+            for node in ast.walk(part):
+                if id(node) in inside_text:
+                    continue
+                for before, after in changes(node):
+                    place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+                    found.append(
+                        {"function": name, "statement": text, "number": number, "before": before, "after": after}
+                        | {"place": place}
+                    )
+                    number += 1
+
+    visit(tree, ())
+    return found
+
+
+def draw(count: int, seed: int) -> list[dict]:
+    """Draw mutants from the packages, in proportion to their size."""
+    every = []
+    for package in PACKAGES:
+        for path in sorted((ROOT / "src" / "dyadlearn" / package).rglob("*.py")):
+            for point in points(ast.parse(path.read_text())):
+                every.append({"tests": f"tests/{package}", "file": path.stem} | point)
+    names = collections.Counter((each["function"], each["statement"], each["number"]) for each in every)
+    unique = [each for each in every if names[each["function"], each["statement"], each["number"]] == 1]
+    drawn = random.Random(seed).sample(unique, count)
+    return [{key: value for key, value in each.items() if key != "place"} for each in drawn]
+
+
+def locate(mutants: list[dict]) -> list[tuple[Path, tuple[int, int, int, int]] | None]:
+    """Return the file and the place of each mutant in today's tree, None where its statement is gone."""
+    places: dict[tuple, list] = collections.defaultdict(list)
+    for path in sorted((ROOT / "src" / "dyadlearn").rglob("*.py")):
+        for point in points(ast.parse(path.read_text())):
+            places[point["function"], point["statement"], point["number"]].append((path, point["place"]))
+    result = []
+    for mutant in mutants:
+        found = places.get((mutant["function"], mutant["statement"], mutant["number"]), [])
+        result.append(found[0] if len(found) == 1 else None)
+    return result
+
+
+def plant(source: str, place: tuple[int, int, int, int], text: str) -> str:
+    """Return the source with the text at a place replaced."""
+    first, start, last, end = place
+    lines = source.encode().splitlines(keepends=True)
+    head = b"".join(lines[: first - 1]) + lines[first - 1][:start]
+    tail = lines[last - 1][end:] + b"".join(lines[last:])
+    return (head + text.encode() + tail).decode()
+
+
+class Reached:
+    """A plugin of pytest that records which mutated functions each test calls, and how long the test takes."""
+
+    def __init__(self) -> None:
+        self.calls: dict[str, dict] = {}
+        builtins.reached = set()  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Record one test, its fixtures included."""
+        builtins.reached.clear()  # type: ignore[attr-defined]
+        begun = time.perf_counter()
+        try:
+            return (yield)
+        finally:
+            functions = sorted(builtins.reached)  # type: ignore[attr-defined]
+            self.calls[item.nodeid] = {"seconds": round(time.perf_counter() - begun, 3), "functions": functions}
+
+
+def mark(tree: Path, mutants: list[dict]) -> None:
+    """Let each mutated function of a copy of the tree say that it was called."""
+    wanted: dict[Path, set[str]] = collections.defaultdict(set)
+    for mutant, found in zip(mutants, locate(mutants), strict=True):
+        if found is not None:
+            wanted[found[0]].add(mutant["function"])
+    for path, names in wanted.items():
+        lines = path.read_text().splitlines(keepends=True)
+        starts: list[tuple[int, int, str]] = []
+
+        def visit(node: ast.AST, name: tuple[str, ...], names: set[str], starts: list[tuple[int, int, str]]) -> None:
+            for child in ast.iter_child_nodes(node):
+                inner = (*name, child.name) if isinstance(child, (ast.FunctionDef, ast.ClassDef)) else name
+                if isinstance(child, ast.FunctionDef) and ".".join(inner) in names:
+                    body = child.body[1:] if ast.get_docstring(child) else child.body
+                    starts.append((body[0].lineno, body[0].col_offset, ".".join(inner)))
+                visit(child, inner, names, starts)
+
+        visit(ast.parse("".join(lines)), (), names, starts)
+        for line, column, name in sorted(starts, reverse=True):
+            lines.insert(
+                line - 1, " " * column + f"__import__('builtins').__dict__.get('reached', set()).add({name!r})\n"
+            )
+        (tree / path.relative_to(ROOT)).write_text("".join(lines))
+
+
+def record(out: Path) -> int:
+    """Run the tests of the packages in the tree at hand and write which test calls which mutated function."""
+    plugin = Reached()
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    code = pytest.main([*options, *(f"tests/{package}" for package in PACKAGES)], plugins=[plugin])
+    out.write_text(json.dumps(plugin.calls))
+    return int(code)
+
+
+def record_calls(mutants: list[dict]) -> int:
+    """Run the tests once in a copy of the tree that records calls."""
+    MAP.parent.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied(Path(folder), "tree")
+        mark(tree, mutants)
+        command = [sys.executable, __file__, "record", "--out", str(MAP)]
+        return subprocess.run(command, cwd=tree, env=environment(tree), check=False).returncode
+
+
+def copied(folder: Path, name: str) -> Path:
+    """Copy what the tests read; beside it stands a link to the shared data, as beside the original."""
+    tree = folder / name
+    for part in ("src", "tests", "fuzz", "benchmarks", "experiments", "docs", "examples"):
+        shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for part in ("pyproject.toml", "README.md", "Makefile", "CHANGELOG.md"):
+        shutil.copy(ROOT / part, tree / part)
+    if (ROOT.parent / "shared").exists() and not (folder / "shared").exists():
+        (folder / "shared").symlink_to(ROOT.parent / "shared")
+    return tree
+
+
+def environment(tree: Path) -> dict[str, str]:
+    """Return the environment in which the copy is imported."""
+    return os.environ | {"PYTHONPATH": str(tree / "src"), "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def tests_of(mutant: dict, calls: dict[str, dict]) -> list[str]:
+    """Return the tests of the mutant's package that call its function, the quickest first."""
+    chosen = [
+        (entry["seconds"], test)
+        for test, entry in calls.items()
+        if test.startswith(mutant["tests"] + "/") and mutant["function"] in entry["functions"]
+    ]
+    return [test for _, test in sorted(chosen)]
+
+
+def noticed(
+    tree: Path, mutant: dict, found: tuple[Path, tuple[int, int, int, int]], tests: list[str], seconds: float
+) -> str:
+    """Plant a mutant in a copy of the tree and run its tests: 'killed', 'survived' or 'timeout' (killed, too)."""
+    path, place = found
+    if not tests:
+        return "survived"
+    target = tree / path.relative_to(ROOT)
+    source = target.read_text()
+    target.write_text(plant(source, place, mutant["after"]))
+    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
+    try:
+        ended = subprocess.run(
+            command, cwd=tree, env=environment(tree), capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "timeout"
+    finally:
+        target.write_text(source)
+    if ended.returncode not in (0, 1, 2, 4):
+        raise RuntimeError(ended.stdout.decode() + ended.stderr.decode())
+    return "survived" if ended.returncode == 0 else "killed"
+
+
+def run(mutants: list[dict], jobs: int, seconds: float, minutes: float, out: Path) -> list[dict]:
+    """Return the mutants with their outcomes; those beyond the time limit stay as they are."""
+    places, calls, begun = locate(mutants), json.loads(MAP.read_text()), time.monotonic()
+    trees: SimpleQueue[Path] = SimpleQueue()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
+        for job in range(jobs):
+            trees.put(copied(Path(folder), str(job)))
+
+        def one(number: int) -> dict:
+            mutant, place = mutants[number], places[number]
+            if place is None:
+                return mutant | {"outcome": "gone"}
+            if time.monotonic() - begun > 60 * minutes:
+                return mutant
+            tree = trees.get()
+            start = time.monotonic()
+            try:
+                outcome = noticed(tree, mutant, place, tests_of(mutant, calls), seconds)
+            finally:
+                trees.put(tree)
+            took = time.monotonic() - start
+            print(f"{number:4d} {outcome:8s} {took:6.1f} s  {mutant['function']}: {mutant['before']}", flush=True)
+            with out.open("a") as stream:
+                print(json.dumps({"number": number, "outcome": outcome}), file=stream)
+            return mutant | {"outcome": outcome}
+
+        return list(pool.map(one, range(len(mutants))))
+
+
+def main() -> int:
+    """Draw mutants, map the tests, or run the mutants."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["draw", "map", "record", "run"])
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=27)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=300, help="limit for the tests of one mutant")
+    parser.add_argument("--minutes", type=float, default=600, help="start no mutant after this time")
+    parser.add_argument("--check", action="store_true", help="run the killed ones and compare; do not write the list")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int)
+    parser.add_argument("--out", type=Path, default=Path(os.devnull), help="file for the outcomes, as they come")
+    given = parser.parse_args()
+    if given.action == "draw":
+        mutants = draw(given.count, given.seed)
+        LIST.write_text("".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants))
+        return 0
+    if given.action == "record":
+        return record(given.out)
+    mutants = [json.loads(line) for line in LIST.read_text().splitlines()]
+    if given.action == "map":
+        return record_calls(mutants)
+    chosen = mutants[given.first : given.last]
+    if given.check:
+        chosen = [mutant for mutant in chosen if mutant.get("outcome") in ("killed", "timeout")]
+    ended = run(chosen, given.jobs, given.seconds, given.minutes, given.out)
+    counts = collections.Counter(mutant.get("outcome", "not run") for mutant in ended)
+    print(", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
+    if given.check:
+        lost = [mutant for mutant in ended if mutant.get("outcome") == "survived"]
+        for mutant in lost:
+            print("no longer noticed:", json.dumps(mutant, ensure_ascii=False))
+        return bool(lost)
+    mutants[given.first : given.last] = ended
+    LIST.write_text("".join(json.dumps(mutant, ensure_ascii=False) + "\n" for mutant in mutants))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
