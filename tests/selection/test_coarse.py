@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -14,7 +16,6 @@ from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.metrics.cells import best_point
 from dyadlearn.report.page import render
-from dyadlearn.selection import landscape as coarse
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.selection.landscape import coarse_to_fine
 from dyadlearn.settings import Setting
@@ -22,6 +23,8 @@ from dyadlearn.views.evaluation import Evaluation
 from dyadlearn.views.grid import holdout_of_model
 from dyadlearn.views.landscape import landscape_of_search
 from dyadlearn.views.summary import summary_of
+
+coarse = sys.modules[coarse_to_fine.__module__]  # the name of the module is that of a function too
 
 POWERS = 10.0 ** np.arange(-5, 5)
 
