@@ -21,8 +21,8 @@ THREADS ?= 1
 # Bytecode is kept, whatever the shell says: pytest rewrites every test anew without it, in every worker.
 SETTINGS := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=$(THREADS) OPENBLAS_NUM_THREADS=$(THREADS)
 PYTEST := $(SETTINGS) $(BIN)/python -m pytest -q
-# The tests of a file stay together, so that a cluster, a browser or a model that they share is started once.
-SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# A worker that has nothing left takes tests from the others.
+SPREAD := -n $(WORKERS) --dist worksteal
 # More arguments for pytest or for the experiments, for instance: make test ARGS="-m slow", make reproduce ARGS=--plan
 ARGS ?=
 # More arguments for the benchmark at full size, for instance: make bench-scale SCALE="--documents 20000"
