@@ -18,12 +18,8 @@ class Server:
     address : str
         Ends in a slash.
     files : dict of str to bytes
-    asked : list of tuple
-        Name of the file and Range header (or None) of each request so far.
-    knows_ranges : bool
-        Whether to answer a Range with the rest of the file.
-    shift : int
-        By how many bytes such an answer is off.
+    asked : list of str
+        Name of the file of each request so far.
     breaks_off_after : int or None
         Bytes of the answer after which the connection is closed.
     is_silent : bool
@@ -32,36 +28,24 @@ class Server:
 
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
-    knows_ranges: bool = True
-    shift: int = 0
+    asked: list[str] = field(default_factory=list)
     breaks_off_after: int | None = None
     is_silent: bool = False
     stopped: threading.Event = field(default_factory=threading.Event)
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        name, asked = request.path.rpartition("/")[2], request.headers["Range"]
-        self.asked.append((name, asked))
+        name = request.path.rpartition("/")[2]
+        self.asked.append(name)
         if self.is_silent:
             self.stopped.wait(10)
             return
         if name not in self.files:
             request.send_error(404)
             return
-        content, start = self.files[name], 0
-        if asked and self.knows_ranges:
-            start = int(asked.removeprefix("bytes=").removesuffix("-")) + self.shift
-            if start >= len(content):
-                request.send_error(416)
-                return
-            request.send_response(206)
-            request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-        else:
-            request.send_response(200)
-        body = content[start:]
-        request.send_header("Content-Length", str(len(body)))
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(self.files[name])))
         request.end_headers()
-        request.wfile.write(body[: self.breaks_off_after])
+        request.wfile.write(self.files[name][: self.breaks_off_after])
 
 
 @pytest.fixture

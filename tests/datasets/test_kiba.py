@@ -236,8 +236,8 @@ def test_a_truncated_archive(tmp_path, pack):
     lines(
         "name text message",
         ("kiba_binding_affinity_v2.txt", bare(SCORES.T), r"v2.txt has shape \(2, 3\), expected \(3, 2\)"),
-        ("kiba_binding_affinity_v2.txt", "1\tinf\n", "line 1: 'inf' is not a number"),
-        ("kiba_target_sim.txt", "1\tnan\n", "line 1: 'nan' is not a number"),
+        ("kiba_binding_affinity_v2.txt", "1\tinf\n", "no table of numbers .inf at row 0, column 2"),
+        ("kiba_target_sim.txt", "1\tnan\n", "no table of numbers .nan at row 0, column 2"),
         ("kiba_target_sim.txt", bare(DRUGS), r"kiba_target_sim.txt has shape \(3, 3\), expected \(2, 2\)"),
         ("kiba_drug_sim.txt", bare(TARGETS), r"kiba_drug_sim.txt has shape \(2, 2\), expected \(3, 3\)"),
         ("proteins.txt", '{"O00141": "MTV"', "proteins.txt is damaged or no JSON"),

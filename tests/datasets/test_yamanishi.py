@@ -252,7 +252,7 @@ def test_missing_files_are_downloaded_once(tmp_path, publisher):
         data = fetch_yamanishi("nr", data_home=tmp_path)
         assert_array_equal(data.Y, LABELS)
         assert_array_equal(data.K, TARGETS)
-    assert [name for name, _ in publisher.asked] == FILES[1:]
+    assert publisher.asked == FILES[1:]
     assert sorted(path.name for path in (tmp_path / "yamanishi2008").iterdir()) == FILES[1:]
 
 
@@ -270,7 +270,7 @@ def test_a_file_without_a_checksum_is_not_downloaded(tmp_path, publisher):
     assert publisher.asked == []
     write(tmp_path, {FILES[2]: SMALL[FILES[2]]})
     assert_array_equal(fetch_yamanishi("nr", data_home=tmp_path).K, TARGETS)
-    assert [name for name, _ in publisher.asked] == FILES[:2]
+    assert publisher.asked == FILES[:2]
 
 
 def test_all_files_of_all_networks_but_one_have_a_checksum():

@@ -6,15 +6,13 @@ What the files of data sets hold: tables, ids, texts and arrays; and bunches mad
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-import secrets
-import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._array import Array
-from dyadlearn._files.atomic import is_at, lock
-from dyadlearn._files.packed import parse_row, read_arrays, read_text, reading
+from dyadlearn._files.atomic import replacing
+from dyadlearn._files.packed import read_arrays, read_text, reading
 from dyadlearn._files.tables import check_whole, load_table
 from dyadlearn._tables import Ids, Table, make_ids, write_table
 from dyadlearn.exceptions import DataFileError
@@ -113,22 +111,22 @@ class DataFolder:
         FileNotFoundError
             If a file is not there and may not be downloaded, or has no checksum; then none is.
         """
-        files = [(name,) for name in names]
         missing = [name for name in names if self.find(name) is None]
         source = f"from {address}"
-        if missing and not download:
-            self.find_all(files, f"{source}, since download=False")
-        if any(name not in checksums for name in missing):
-            self.find_all(files, f"{source}; a file without a known checksum is not downloaded")
-        for name in missing:
-            try:
-                download_file(address + name, self.home / self.folder / name, sha256=checksums[name])
-            except ConnectionError as error:
-                raise ConnectionError(
-                    f"{error} Get {', '.join(missing)} from {address} by other means and put them, plain or gzipped, "
-                    f"in {self.home / self.folder}; or {_OTHER_FOLDER}"
-                ) from error
-        return self.find_all(files, source)
+        if not download:
+            source += ", since download=False"
+        elif any(name not in checksums for name in missing):
+            source += "; a file without a known checksum is not downloaded"
+        else:
+            for name in missing:
+                try:
+                    download_file(address + name, self.home / self.folder / name, sha256=checksums[name])
+                except ConnectionError as error:
+                    raise ConnectionError(
+                        f"{error} Get {', '.join(missing)} from {address} by other means and put them, plain or "
+                        f"gzipped, in {self.home / self.folder}; or {_OTHER_FOLDER}"
+                    ) from error
+        return self.find_all([(name,) for name in names], source)
 
 
 def read_lines(path: Path) -> list[str]:
@@ -138,9 +136,6 @@ def read_lines(path: Path) -> list[str]:
 
 def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOUT) -> None:
     """Download a file, so that `path` is whole or not there at all.
-
-    What has arrived is kept beside it as ``.part`` when the transfer breaks off. The next call goes on from there
-    if the server can, and the checksum tells whether the pieces belong together; one at the same time does not.
 
     Parameters
     ----------
@@ -160,84 +155,26 @@ def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOU
         The checksum is another one; nothing is kept then.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _unfinished(path) as part:
+    digest = hashlib.sha256()
+    with replacing(path) as file:
         try:
-            resumed = _transfer(url, part, timeout)
+            with urlopen(Request(url, headers={"User-Agent": "dyadlearn"}), timeout=timeout) as response:
+                while part := response.read(2**20):
+                    digest.update(part)
+                    file.write(part)
+                announced = response.headers.get("Content-Length")
+            if announced is not None and file.tell() != int(announced):
+                raise ConnectionError(f"it broke off after {file.tell()} of {announced} bytes")
+        except HTTPError as error:
+            error.close()
+            raise ConnectionError(f"Could not download {url} ({error.code} {error.reason}).") from error
         except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
-            raise ConnectionError(f"Could not download {url} ({_reason(error)}).") from error
-        with part.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if sha256 == found:
-            part.replace(path)
-            return
-        part.unlink()
-    if not resumed:
-        raise ValueError(
-            f"{url} is not the file it was: its SHA-256 checksum is {found}, expected {sha256}. Try again later, or "
-            f"put a file you trust at {path}."
-        )
-    # The pieces may be of different versions of the file: once more, in one piece.
-    download_file(url, path, sha256=sha256, timeout=timeout)
-
-
-@contextmanager
-def _unfinished(path: Path) -> Iterator[Path]:
-    """Give the file that a download grows in: the one that the last has left, unless another is at work on it now.
-
-    Then it is a file of its own, which nobody goes on from.
-    """
-    part = path.with_name(path.name + ".part")
-    with ExitStack() as stack:
-        while sys.platform != "win32":
-            file = stack.enter_context(part.open("ab"))
-            if not lock(file.fileno(), 0.0):
-                part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-                stack.callback(part.unlink, missing_ok=True)
-                break
-            if is_at(file.fileno(), part):
-                stack.callback(_remove_if_empty, part, file.fileno())
-                break
-            # Whoever had it was done with it just now.
-        yield part
-
-
-def _remove_if_empty(part: Path, descriptor: int) -> None:
-    """Leave no file behind of which nothing has arrived, if it is still the open one."""
-    if is_at(descriptor, part) and part.stat().st_size == 0:
-        part.unlink()
-
-
-def _reason(error: Exception) -> str:
-    return f"{error.code} {error.reason}" if isinstance(error, HTTPError) else str(getattr(error, "reason", error))
-
-
-def _transfer(url: str, part: Path, timeout: float) -> bool:
-    """Bring `part` to its full length, and tell whether its beginning was there before."""
-    start = part.stat().st_size if part.exists() else 0
-    headers = {"User-Agent": "dyadlearn"} | ({"Range": f"bytes={start}-"} if start else {})
-    try:
-        with urlopen(Request(url, headers=headers), timeout=timeout) as response:
-            # A server that knows no ranges answers 200 and sends everything.
-            resumed = start > 0 and response.status == 206
-            _save(response, part, start if resumed else 0)
-            return resumed
-    except HTTPError as error:
-        error.close()
-        # 416: the file has nothing after what is here, so this was all of it, or is of another file.
-        if error.code != 416 or not start:
-            raise
-        part.write_bytes(b"")
-        return _transfer(url, part, timeout)
-
-
-def _save(response: HTTPResponse, part: Path, start: int) -> None:
-    """Write what the server sends to `part`, from byte `start` on, and check that all of it came."""
-    with part.open("ab" if start else "wb") as file:
-        shutil.copyfileobj(response, file)
-    announced = response.headers.get("Content-Length")
-    arrived = part.stat().st_size - start
-    if announced is not None and arrived != int(announced):
-        raise ConnectionError(f"it broke off after {arrived} of {announced} bytes")
+            raise ConnectionError(f"Could not download {url} ({getattr(error, 'reason', error)}).") from error
+        if digest.hexdigest() != sha256:
+            raise ValueError(
+                f"{url} is not the file it was: its SHA-256 checksum is {digest.hexdigest()}, expected {sha256}. Try "
+                f"again later, or put a file you trust at {path}."
+            )
 
 
 # Kinds of arrays, as numpy calls them.
@@ -246,17 +183,15 @@ _WORDS = {NUMBERS: "numbers", WHOLE: "whole numbers", NAMES: "names"}
 
 
 def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.ndarray]:
-    """Return the arrays of an npz archive, plain or gzipped, after `check_arrays`."""
-    stored = read_arrays(path, "npz archive")
-    check_arrays(stored, wanted, path)
-    return stored
+    """Return the arrays of an npz archive, plain or gzipped, after a check of their dimensions and kinds.
 
-
-def check_arrays(stored: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[int, str]], path: Path) -> None:
-    """Check that an archive holds the arrays `wanted`, each with its number of dimensions and kind of cells.
-
-    Kinds are `NUMBERS`, `WHOLE` or `NAMES`.
+    Parameters
+    ----------
+    path : Path
+    wanted : mapping of str to (int, str)
+        The number of dimensions of each array, and `NUMBERS`, `WHOLE` or `NAMES` for what it must hold.
     """
+    stored = read_arrays(path, "npz archive")
     missing = [key for key in wanted if key not in stored]
     if missing:
         raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
@@ -266,6 +201,7 @@ def check_arrays(stored: Mapping[str, np.ndarray], wanted: Mapping[str, tuple[in
                 f"{path}: {key} must be {'a list' if ndim == 1 else 'a table'} of {_WORDS[kinds]}, found "
                 f"{stored[key].dtype} {stored[key].shape}."
             )
+    return stored
 
 
 def check_shape(table: np.ndarray, shape: tuple[int, ...], name: str, ids: str) -> np.ndarray:
@@ -280,27 +216,87 @@ def read_numbers(path: Path, *, holes: bool = False) -> np.ndarray:
 
     With `holes`, ``nan`` is a number too.
     """
-
-    def are_good(values: np.ndarray | None) -> bool:
-        return values is not None and bool((np.isfinite(values) | (holes & np.isnan(values))).all())
-
-    rows: list[np.ndarray] = []
-    for number, line in enumerate(read_lines(path), 1):
-        cells = line.split()
-        if not cells:
-            continue
-        if rows and len(cells) != len(rows[0]):
-            raise DataFileError(
-                f"{path}, line {number}: expected {len(rows[0])} numbers, as in the first line, found {len(cells)}."
-            )
-        values = parse_row(cells)
-        if values is None or not are_good(values):
-            wrong = next(cell for cell in cells if not are_good(parse_row([cell])))
-            raise DataFileError(f"{path}, line {number}: {wrong!r} is not a number.")
-        rows.append(values)
-    if not rows:
+    text = read_text(path, "table")
+    if not text.strip():
         raise DataFileError(f"{path} holds no table: expected numbers, separated by spaces or tabs.")
-    return np.array(rows)
+    with reading(path, "table of numbers"):
+        values = np.loadtxt(io.StringIO(text), comments=None, ndmin=2)
+        odd = np.argwhere(np.isinf(values) | (np.isnan(values) & (not holes)))
+        if odd.size:
+            row, column = odd[0]
+            raise ValueError(f"{values[row, column]} at row {row}, column {column + 1}")
+    return values
+
+
+@dataclass(frozen=True)
+class DrugTarget:
+    """Labels (drugs, targets) and the similarities of both sides.
+
+    Attributes
+    ----------
+    labels : Table
+        With the ids of drugs and targets.
+    drugs, targets : ndarray of shape (m, m), (q, q)
+    """
+
+    labels: Table
+    drugs: np.ndarray
+    targets: np.ndarray
+
+    @classmethod
+    def with_ids(cls, labels: Path, drugs: Path, targets: Path, *, by_target: bool = False) -> DrugTarget:
+        """Read three tables that have ids in their first row and column; with `by_target`, labels are (q, m)."""
+        table = read_grid(labels)
+        table = table.transposed if by_target else table
+        return cls(table, read_similarities(drugs, table.row_ids), read_similarities(targets, table.column_ids))
+
+    @classmethod
+    def without_ids(
+        cls, labels: Path, drug_ids: Path, target_ids: Path, drugs: Path | None, targets: Path, *, holes: bool = False
+    ) -> DrugTarget:
+        """Read tables of bare numbers, with the ids in two other files; without `drugs`, a similarity (m, 0)."""
+        rows, columns = read_ids(drug_ids), read_ids(target_ids)
+        m, q = len(rows), len(columns)
+        owner = f"the ids in {drug_ids.name} and {target_ids.name}"
+
+        def read(path: Path, *shape: int, holes: bool = False) -> np.ndarray:
+            return check_shape(read_numbers(path, holes=holes), shape, str(path), owner)
+
+        grid = Table(read(labels, m, q, holes=holes), rows, columns)
+        return cls(grid, np.empty((m, 0)) if drugs is None else read(drugs, m, m), read(targets, q, q))
+
+    def bunch(self, name: str, instances: str, as_frame: bool, *, facts: Mapping[str, Any], **rest: Any) -> Bunch:
+        """Return the data set with either side as rows.
+
+        Parameters
+        ----------
+        name : str
+            Of the data set, as in ``fetch_davis``.
+        instances : str
+            "drugs", or anything else for targets.
+        as_frame : bool
+        facts : mapping
+            What its description says beside the numbers of drugs and targets.
+        **rest
+            Further entries of the result.
+        """
+        description = describe(name, drugs=self.drugs.shape[0], targets=self.targets.shape[0], **facts)
+        labels, K, G = self.labels, self.drugs, self.targets
+        if instances != "drugs":
+            labels, K, G = labels.transposed, G, K
+        rows, columns = both_ids(labels)
+        tables = {
+            "Y": Table(np.ascontiguousarray(labels.values), rows, columns),
+            "K": Table(K, rows, rows),
+            "G": Table(G, columns, columns),
+        }
+        return Bunch(
+            **{key: as_given(table, as_frame, f"fetch_{name}") for key, table in tables.items()},
+            instance_names=np.array(rows.labels),
+            task_names=np.array(columns.labels),
+            DESCR=description,
+            **rest,
+        )
 
 
 def read_grid(path: Path) -> Table:
@@ -374,34 +370,3 @@ def as_given(table: Table, as_frame: bool, owner: str) -> Array:
         return write_table(table.values, table.row_ids, table.column_ids, "pandas")
     except ImportError as error:
         raise ImportError(f"{owner}(as_frame=True) needs pandas: install it, or use as_frame=False.") from error
-
-
-def drug_target_bunch(
-    labels: Table,
-    drug_scores: np.ndarray,
-    target_scores: np.ndarray,
-    *,
-    instances: str,
-    as_frame: bool,
-    owner: str,
-    **rest: Any,
-) -> Bunch:
-    """Put labels (drugs, targets) and the similarities of both sides together, either side as rows.
-
-    `owner` is the function that messages name, `rest` goes into the result.
-    """
-    K, G = drug_scores, target_scores
-    if instances != "drugs":
-        labels, K, G = labels.transposed, target_scores, drug_scores
-    rows, columns = both_ids(labels)
-    tables = {
-        "Y": Table(np.ascontiguousarray(labels.values), rows, columns),
-        "K": Table(K, rows, rows),
-        "G": Table(G, columns, columns),
-    }
-    return Bunch(
-        **{name: as_given(table, as_frame, owner) for name, table in tables.items()},
-        instance_names=np.array(rows.labels),
-        task_names=np.array(columns.labels),
-        **rest,
-    )

@@ -9,36 +9,23 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
-from dyadlearn._tables import Table
-from dyadlearn.datasets._home import (
-    DataFolder,
-    both_ids,
-    check_shape,
-    describe,
-    drug_target_bunch,
-    read_grid,
-    read_ids,
-    read_numbers,
-    read_similarities,
-    read_texts,
-    resolve_home,
-)
+from dyadlearn.datasets._home import DataFolder, DrugTarget, both_ids, read_texts, resolve_home
 from dyadlearn.kernels import normalize
 
 #: Where the publisher of the similarities keeps the files.
 ADDRESS = "http://staff.cs.utu.fi/~aatapa/data/DrugTarget/"
 FOLDER = "davis"
 
-# The publisher's tables have no ids: those of their rows and columns are in two files of their own. The second name
-# of a file is what others who pass the data on call it.
-_PUBLISHED = {
-    "labels": (
+# The publisher's labels and the ids of drugs and targets. The second name of a file is what others who pass the data on
+# call it.
+_PUBLISHED = (
+    (
         "drug-target_interaction_affinities_Kd__Davis_et_al.2011.txt",
         "drug-target_interaction_affinities_Kd__Davis_et_al.2011v1.txt",
     ),
-    "drug_ids": ("drug_PubChem_CIDs.txt", "ligands_can.txt"),
-    "target_ids": ("target_gene_names.txt", "proteins.txt"),
-}
+    ("drug_PubChem_CIDs.txt", "ligands_can.txt"),
+    ("target_gene_names.txt", "proteins.txt"),
+)
 
 
 def fetch_davis(
@@ -130,66 +117,36 @@ def fetch_davis(
     check_choice(drug_similarity, "drug_similarity", ("2D", "ECFP4"))
     check_choice(target_similarity, "target_similarity", ("WS", "WS_normalized"))
     folder = DataFolder("'davis'", FOLDER, resolve_home(data_home))
-    kinds = drug_similarity, target_similarity
     if folder.find("kd_nM.tsv"):
-        grid, drug_scores, target_scores = _read_tables(folder, *kinds)
+        names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
+        data = DrugTarget.with_ids(*folder.find_all([(name,) for name in names], "tables with ids"))
     else:
-        grid, drug_scores, target_scores = _read_published(folder, *kinds)
-    Kd, (drugs, targets) = grid.values, both_ids(grid)
+        similarities = f"drug-drug_similarities_{drug_similarity}.txt", f"target-target_similarities_{target_similarity}.txt"
+        files = [*_PUBLISHED, *((name,) for name in similarities)]
+        data = DrugTarget.without_ids(*folder.find_all(files, f"from {ADDRESS}"))
+        if target_similarity == "WS_normalized" and data.targets.diagonal().max() > 1:
+            data = replace(data, targets=data.targets / 100)  # the publisher counts in per cent
+    Kd, (drugs, targets) = data.labels.values, both_ids(data.labels)
     odd = np.argwhere(Kd <= 0)
     if odd.size:
         row, column = odd[0]
         raise ValueError(
             f"Kd of {drugs.labels[row]} and {targets.labels[column]} is {Kd[row, column]:g}: expected positive numbers."
         )
-    return drug_target_bunch(
-        replace(grid, values=9 - np.log10(Kd) if labels == "pKd" else Kd),
-        drug_scores,
-        normalize(target_scores) if target_similarity == "WS" else target_scores,
-        instances=instances,
-        as_frame=as_frame,
-        owner="fetch_davis",
+    if labels == "pKd":
+        data = replace(data, labels=replace(data.labels, values=9 - np.log10(Kd)))
+    if target_similarity == "WS":
+        data = replace(data, targets=normalize(data.targets))
+    return data.bunch(
+        "davis",
+        instances,
+        as_frame,
         smiles=read_texts(folder.find("smiles.tsv", "ligands_can.txt")),
         sequences=read_texts(folder.find("proteins.tsv", "proteins.txt")),
-        DESCR=describe(
-            "davis",
-            drugs=len(drugs),
-            targets=len(targets),
-            share=100 * np.mean(Kd == 10_000),
-            labels="pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
-            drug_similarity=drug_similarity,
-            address=ADDRESS,
-        ),
+        facts={
+            "share": 100 * np.mean(Kd == 10_000),
+            "labels": "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
+            "drug_similarity": drug_similarity,
+            "address": ADDRESS,
+        },
     )
-
-
-def _read_tables(
-    folder: DataFolder, drug_similarity: str, target_similarity: str
-) -> tuple[Table, np.ndarray, np.ndarray]:
-    """Return the Kd (drugs, targets) and the similarities of both sides from tables with ids."""
-    names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
-    paths = folder.find_all([(name,) for name in names], "tables with ids")
-    grid = read_grid(paths[0])
-    return grid, read_similarities(paths[1], grid.row_ids), read_similarities(paths[2], grid.column_ids)
-
-
-def _read_published(
-    folder: DataFolder, drug_similarity: str, target_similarity: str
-) -> tuple[Table, np.ndarray, np.ndarray]:
-    """Return the same from the publisher's tables without ids."""
-    files = [
-        *_PUBLISHED.values(),
-        (f"drug-drug_similarities_{drug_similarity}.txt",),
-        (f"target-target_similarities_{target_similarity}.txt",),
-    ]
-    paths = folder.find_all(files, f"from {ADDRESS}")
-    drugs, targets = read_ids(paths[1]), read_ids(paths[2])
-    m, q = len(drugs), len(targets)
-    Kd, drug_scores, target_scores = (
-        check_shape(read_numbers(path), shape, str(path), f"the ids in {paths[1].name} and {paths[2].name}")
-        for path, shape in zip((paths[0], *paths[3:]), ((m, q), (m, m), (q, q)), strict=True)
-    )
-    if target_similarity == "WS_normalized" and target_scores.diagonal().max() > 1:
-        # The publisher counts in per cent.
-        target_scores /= 100
-    return Table(Kd, drugs, targets), drug_scores, target_scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,10 @@ from dyadlearn.datasets._home import (
     NAMES,
     NUMBERS,
     DataFolder,
+    DrugTarget,
     both_ids,
     check_shape,
-    describe,
-    drug_target_bunch,
     load_npz,
-    read_ids,
-    read_numbers,
     read_texts,
     resolve_home,
 )
@@ -119,68 +117,46 @@ def fetch_kiba(
     check_choice(drug_similarity, "drug_similarity", ("ECFP4", "published"))
     folder = DataFolder("'kiba'", FOLDER, resolve_home(data_home))
     archive = folder.find(_ARCHIVE) if drug_similarity == "ECFP4" else None
-    grid, fingerprints, drug_scores, target_scores = (
-        _read_archive(archive) if archive else _read_published(folder, drug_similarity)
-    )
-    observed, (drugs, targets) = int(np.isfinite(grid.values).sum()), both_ids(grid)
-    return drug_target_bunch(
-        grid,
-        tanimoto(fingerprints) if drug_scores is None else drug_scores,
-        target_scores,
-        instances=instances,
-        as_frame=as_frame,
-        owner="fetch_kiba",
+    if archive:
+        data, fingerprints = _read_archive(archive)
+    else:
+        is_published = drug_similarity == "published"
+        names = [*_PUBLISHED, *(["kiba_drug_sim.txt"] if is_published else [])]
+        scores, ligands, proteins, targets, *drugs = folder.find_all([(name,) for name in names], f"from {ADDRESS}")
+        published = drugs[0] if is_published else None
+        data = DrugTarget.without_ids(scores, ligands, proteins, published, targets, holes=True)
+        fingerprints = None if is_published else _fingerprints(both_ids(data.labels)[0], read_texts(ligands))
+    observed = int(np.isfinite(data.labels.values).sum())
+    return replace(data, drugs=data.drugs if fingerprints is None else tanimoto(fingerprints)).bunch(
+        "kiba",
+        instances,
+        as_frame,
         fingerprints=fingerprints,
         smiles=read_texts(folder.find("ligands.tsv", "ligands_iso.txt")),
         sequences=read_texts(folder.find("proteins.tsv", "proteins.txt")),
-        DESCR=describe(
-            "kiba",
-            drugs=f"{len(drugs):,}",
-            targets=len(targets),
-            observed=f"{observed:,}",
-            share=100 * observed / grid.values.size,
-            drug_similarity=_SIMILARITIES[drug_similarity],
-            address=ADDRESS,
-        ),
+        facts={
+            "observed": observed,
+            "share": 100 * observed / data.labels.values.size,
+            "drug_similarity": _SIMILARITIES[drug_similarity],
+            "address": ADDRESS,
+        },
     )
 
 
-# Labels (drugs, targets), bits (drugs, 2048) or None, similarities of drugs or None where bits give them, of targets.
-_Read = tuple[Table, np.ndarray | None, np.ndarray | None, np.ndarray]
-
-
-def _read_archive(path: Path) -> _Read:
-    """Read an archive of arrays."""
+def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:
+    """Read an archive of arrays: labels and similarities, those of drugs (m, 0), and the bits (drugs, 2048)."""
     tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
     stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
     drugs, targets = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
     m, q = len(drugs), len(targets)
     for key, shape in (("kiba", (m, q)), ("drug_ecfp4_bits", (m, _N_BITS // 8)), ("target_sim", (q, q))):
         check_shape(stored[key], shape, f"{key} of {path}", "the ids of drugs and targets")
-    if stored["drug_ecfp4_bits"].dtype != np.uint8:
-        found = stored["drug_ecfp4_bits"].dtype
-        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {found}.")
+    bits = stored["drug_ecfp4_bits"]
+    if bits.dtype != np.uint8:
+        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {bits.dtype}.")
     grid = Table(stored["kiba"].astype(np.float64), drugs, targets)
-    fingerprints = np.unpackbits(stored["drug_ecfp4_bits"], axis=1, count=_N_BITS)
-    return grid, fingerprints, None, stored["target_sim"].astype(np.float64)
-
-
-def _read_published(folder: DataFolder, drug_similarity: str) -> _Read:
-    """Read the published texts, and their similarities of drugs or, of their structures, fingerprints."""
-    is_published = drug_similarity == "published"
-    files = [(name,) for name in (*_PUBLISHED, *(["kiba_drug_sim.txt"] if is_published else []))]
-    paths = folder.find_all(files, f"from {ADDRESS}")
-    drugs, targets = read_ids(paths[1]), read_ids(paths[2])
-
-    def read(place: int, *shape: int, holes: bool = False) -> np.ndarray:
-        table = read_numbers(paths[place], holes=holes)
-        return check_shape(table, shape, str(paths[place]), "the ids of drugs and targets")
-
-    m, q = len(drugs), len(targets)
-    grid, target_scores = Table(read(0, m, q, holes=True), drugs, targets), read(3, q, q)
-    if is_published:
-        return grid, None, read(4, m, m), target_scores
-    return grid, _fingerprints(drugs, read_texts(paths[1])), None, target_scores
+    data = DrugTarget(grid, np.empty((m, 0)), stored["target_sim"].astype(np.float64))
+    return data, np.unpackbits(bits, axis=1, count=_N_BITS)
 
 
 def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:

@@ -8,16 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
-from dyadlearn.datasets._home import (
-    DataFolder,
-    both_ids,
-    describe,
-    drug_target_bunch,
-    read_grid,
-    read_similarities,
-    read_texts,
-    resolve_home,
-)
+from dyadlearn.datasets._home import DataFolder, DrugTarget, both_ids, read_texts, resolve_home
 from dyadlearn.exceptions import DataFileError
 
 #: Where the publisher keeps the files.
@@ -132,31 +123,21 @@ def fetch_yamanishi(
     folder = DataFolder(repr(short), FOLDER, resolve_home(data_home))
     names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
     paths = folder.obtain(names, ADDRESS, download=download, checksums=_CHECKSUMS)
-    labels = read_grid(paths[0])
-    targets, drugs = both_ids(labels)
-    odd = np.argwhere(~np.isin(labels.values, (0, 1)))
+    data = DrugTarget.with_ids(*paths, by_target=True)
+    values, (drugs, targets) = data.labels.values, both_ids(data.labels)
+    odd = np.argwhere(~np.isin(values, (0, 1)))
     if odd.size:
         row, column = odd[0]
         raise DataFileError(
-            f"{paths[0]} has {labels.values[row, column]:g} for {targets.labels[row]} and {drugs.labels[column]}: "
-            "expected 0 or 1."
+            f"{paths[0]} has {values[row, column]:g} for {targets.labels[column]} and {drugs.labels[row]}: expected 0 "
+            "or 1."
         )
-    return drug_target_bunch(
-        labels.transposed,
-        read_similarities(paths[1], drugs),
-        read_similarities(paths[2], targets),
-        instances=instances,
-        as_frame=as_frame,
-        owner="fetch_yamanishi",
+    return data.bunch(
+        "yamanishi",
+        instances,
+        as_frame,
         smiles=read_texts(folder.find(f"{short}_smiles.tsv")),
-        DESCR=describe(
-            "yamanishi",
-            title=_TITLES[short],
-            targets=len(targets),
-            drugs=len(drugs),
-            ones=int(labels.values.sum()),
-            address=ADDRESS,
-        ),
+        facts={"title": _TITLES[short], "ones": int(values.sum()), "address": ADDRESS},
     )
 
 
