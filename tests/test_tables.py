@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+from dyadlearn import TwoStepRidge, load, save
 from dyadlearn._tables import Ids, Table, make_ids, read_table, write_table
 from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
@@ -194,6 +195,25 @@ def test_repeated_row_ids_are_refused():
         read_table(polars_frame(["a", "b", "a"]), "X")
     with pytest.raises(IdError, match="The index of Y has repeated ids: 3"):
         read_table(pd.Series([1.0, 2.0], index=[3, 3]), "Y")
+
+
+def test_features_may_have_names_of_any_kind(tmp_path):
+    rng = np.random.default_rng(0)
+    wavelengths = [400.0, 400.5, 401.25]
+    spectra = pd.DataFrame(rng.normal(size=(6, 3)), index=list("abcdef"), columns=wavelengths)
+    dated = spectra.set_axis(pd.date_range("2020", periods=3), axis=1)
+    labels = pd.DataFrame(rng.normal(size=(6, 2)), index=spectra.index, columns=["t", "u"])
+    plain = TwoStepRidge().fit(spectra.to_numpy(), labels.to_numpy()).predict(spectra.to_numpy())
+    for X in (spectra, dated):
+        model = TwoStepRidge().fit(X, labels)
+        save(model, tmp_path / "model.dyad")
+        for each in (model, load(tmp_path / "model.dyad")):
+            np.testing.assert_allclose(each.predict(X), plain, rtol=1e-12)
+    assert read_table(spectra, "X").column_ids.labels == ("400.0", "400.5", "401.25")
+    with pytest.raises(IdError, match=r"The columns of Y has the id 400.0 of type float"):
+        TwoStepRidge().fit(spectra, spectra)
+    with pytest.raises(IdError, match=r"The index of X has the id 0.5 of type float"):
+        TwoStepRidge().fit(spectra.set_axis([0.5, 1.5, 2.5, 3.5, 4.5, 5.5]), labels)
 
 
 def test_repeated_column_ids_are_refused():

@@ -292,18 +292,16 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
 
     if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
         # pandas may repeat names, which narwhals refuses in words of its own.
-        make_ids(list(table.columns), None, f"The columns of {name}")
+        _column_ids(table.columns, name)
     frame = nw.from_native(table, allow_series=True, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise TypeError(f"{name} is a lazy frame: collect it first.")
     if not isinstance(frame, nw.DataFrame | nw.Series):
         return Table(table)
-    kind = str(frame.implementation.value)
+    kind, index = str(frame.implementation.value), nw.maybe_get_index(frame)
+    row_ids = None if index is None else make_ids(index.tolist(), index.name, f"The index of {name}")
     if isinstance(frame, nw.Series):
-        index = nw.maybe_get_index(frame)
-        return Table(table, _index_ids(index, name), None, kind)
-    index = nw.maybe_get_index(frame)
-    row_ids = _index_ids(index, name)
+        return Table(table, row_ids, None, kind)
     schema = frame.schema
     first = next(iter(schema), None)
     if index is None and first is not None and _is_text(schema[first]):
@@ -324,7 +322,7 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
         )
     native = frame.to_native()
     axis = getattr(getattr(native, "columns", None), "name", None)
-    return Table(native, row_ids, make_ids(list(schema), axis, f"The columns of {name}"), kind)
+    return Table(native, row_ids, _column_ids(schema, name, axis), kind)
 
 
 def library_of(given: Any) -> str | None:
@@ -366,8 +364,10 @@ def _is_text(dtype: Any) -> bool:
     return isinstance(dtype, nw.String | nw.Categorical | nw.Enum)
 
 
-def _index_ids(index: Any, name: str) -> Ids | None:
-    return None if index is None else make_ids(index.tolist(), index.name, f"The index of {name}")
+def _column_ids(labels: Iterable[Any], name: str, axis: str | None = None) -> Ids:
+    """Return the ids of columns. A name that is neither text nor a whole number, such as a wavelength, becomes text."""
+    texts = [label if isinstance(label, str | int) or is_missing(label) else str(label) for label in labels]
+    return make_ids(texts, axis, f"The columns of {name}")
 
 
 def in_order(

@@ -103,19 +103,19 @@ def test_ids_that_are_the_same_as_text(tmp_path):
         for asked in (None, ["1"]):
             with pytest.raises(IdError, match=r"are the same as text|repeated ids"):
                 read_features(path, asked, row_ids=row_ids)
-    for asked in ([7, "7"], ["7", " 7"], [b"7", "7"]):
-        with pytest.raises(IdError, match=r"ids names ('7'|' 7') more than once \(1 of 1 ids\): name everybody once"):
+    for asked in ([7, "7"], ["7", " 7"]):
+        with pytest.raises(IdError, match=r"ids have the ids '?7'? and ' ?7', which are the same as text"):
             read_features(path, asked, row_ids=[7, 5, 6, 9])
     (tmp_path / "asked.txt").write_text("5\n7\n5\n")
     (tmp_path / "own.txt").write_text("7\n5\n6\n9\n")
-    with pytest.raises(IdError, match="The list of ids names '5' more than once"):
+    with pytest.raises(IdError, match="The list of ids has repeated ids: '5'"):
         open_source(Path(f"{path}::ids={tmp_path / 'asked.txt'},row_ids=own.txt"))
 
 
 @pytest.mark.parametrize(
     ("asked", "error", "message"),
     [
-        ([b"\xff"], IdError, r"The id b'\\xff' is no text in UTF-8"),
+        ([b"\xff"], IdError, r"ids has the id b'\\xff' of type bytes"),
         ([["d"]], TypeError, r"ids must be a list of texts or whole numbers, found \['d'\] in it"),
         (3, TypeError, "ids must be a list of ids, such as labels.index, found int"),
         (["01", "true"], IdError, "2 of the 2 ids that are asked for are not in"),

@@ -16,9 +16,9 @@ from dyadlearn import read_features
 from dyadlearn.exceptions import DataFileError
 
 IDS, VALUES = ["a", "b"], np.arange(6.0).reshape(2, 3)
-ZEROS = gzip.compress(bytes(2**26))  # 64 MiB
+ZEROS = gzip.compress(bytes(2**24), 1)  # 16 MiB
 
-# What opens a file in every way there is, in a process that may take a gibibyte more than it has.
+# What opens a file in every way there is, in a process that may take 256 MiB more than it has.
 READ = """
 import json, os, resource, sys
 from pathlib import Path
@@ -50,7 +50,7 @@ READERS = {
     "tune": lambda path: command("tune", path, "--instances", path, "--tasks", path, "-o", path + ".dyad"),
 }
 pages = int(Path("/proc/self/statm").read_text().split()[0])
-resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30,) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**28,) * 2)
 found = []
 for name, path in json.loads(sys.argv[1]):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -86,7 +86,8 @@ def packed_text(path):
 
 
 def packed_archive(path):
-    np.savez_compressed(path, x=np.zeros((7000, 8000)), ids=[f"i{row}" for row in range(7000)])
+    if not path.exists():
+        np.savez_compressed(path, x=np.zeros((3500, 4000)), ids=[f"i{row}" for row in range(3500)])
     return path
 
 
@@ -98,12 +99,12 @@ def sparse_array(path):
 
 
 def small_array(path):
-    np.save(path, np.zeros((2**14, 2**14), dtype=np.int8))
+    np.save(path, np.zeros((2**13, 2**13), dtype=np.int8))
     return path
 
 
 def many_cells(path):
-    path.write_text("a,b\nc" + 2**25 * ",")
+    path.write_text("a,b\nc" + 2**23 * ",")
     return path
 
 
@@ -114,7 +115,8 @@ def hdf5(path, shape, ids="S4", **options):
         file.create_dataset("values", shape=shape, dtype="f8", **options)
         if ids is not None:
             file.create_dataset("ids", shape=shape[:1], dtype=ids, chunks=True)
-            file["ids"][:] = [f"i{place}".encode() for place in range(shape[0])]
+            if ids == "S4":  # those that are long are never read, and need not be written
+                file["ids"][:] = [f"i{place}".encode() for place in range(shape[0])]
     return path
 
 
@@ -122,9 +124,9 @@ def parquet(path, kind):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    n, names = 2**22, {"x": pa.array(np.zeros(2**22))}
+    n, names = 2**20, {"x": pa.array(np.zeros(2**20))}
     if kind == "vectors":
-        n = 2**12
+        n = 2**10
         names = {"id": pa.array([f"i{row}" for row in range(n)])}
         names["x"] = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(n * 2**13)), 2**13)
     with pq.ParquetWriter(path, (table := pa.table(names)).schema) as writer:
@@ -157,11 +159,11 @@ def test_sizes_are_known_before_anything_is_read(tmp_path):
         ("npz batches", packed_archive(tmp_path / "packed.npz")),
     ]
     # Beside the part that is looked at before the limit is met.
-    most = {"packed.csv.gz": 700, "packed.txt.gz": 700, "packed.fasta.gz": 700, "line.txt": 700, "bytes.npy": 300}
+    most = {"packed.csv.gz": 200, "packed.txt.gz": 200, "packed.fasta.gz": 200, "line.txt": 200}
     for name, path, error, words, taken in read_within_limits(cases):
         assert error in ("DataFileError", "NotEnoughMemoryError"), (name, path, error, words)
         assert os.path.basename(path) in words
-        assert taken < most.get(os.path.basename(path), 150), (name, path, taken)
+        assert taken < most.get(os.path.basename(path), 100), (name, path, taken)
 
 
 def test_devices_and_pipes_are_not_opened(tmp_path):
@@ -275,29 +277,21 @@ def test_hdf5_reads_no_other_file(secret, write):
     with h5py.File(path := secret / "x.h5", "w") as file:
         write(file, secret)
     key = {link_through_a_link: "data/values", virtual_of_itself: "values"}.get(write)
-    expected = (
-        r"x\.h5: '[\w/]+' (is a link to another file|has its values in other files or data sets), which is never f"
-    )
+    expected = r"x\.h5: '[\w/]+' (is a link|has its values in other files or data sets).*, which is never followed"
     with pytest.raises(DataFileError, match=expected) as found:
         read_features(path, key=key)
     assert "\n" not in str(found.value)
 
 
-def test_links_within_a_file_are_followed(tmp_path):
+def test_a_link_within_a_file_is_refused(tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(path := tmp_path / "x.h5", "w") as file:
-        file["hidden/deep/values"], file["hidden/ids"] = VALUES, IDS
-        file["hidden/again"] = h5py.SoftLink("deep/./values")
-        file["data/values"], file["data/ids"] = h5py.SoftLink("/hidden/again"), h5py.SoftLink("/hidden/ids")
-        file["round/a"], file["round/b"] = h5py.SoftLink("/round/b"), h5py.SoftLink("/round/a")
-        file["lost/a"] = h5py.SoftLink("/nowhere")
-    found = read_features(path, ["b"], key="data")
-    assert_array_equal(found.values, VALUES[[1]])
-    assert_array_equal(read_features(path, key="hidden/deep/values", row_ids="/hidden/ids").values, VALUES)
-    with pytest.raises(DataFileError, match=r"x\.h5: '/round/\w' is a link that leads to itself"):
-        read_features(path, key="round/a", row_ids=IDS)
-    with pytest.raises(DataFileError, match="has no 'lost/a'"):
-        read_features(path, key="lost/a", row_ids=IDS)
+        file["deep/values"], file["deep/ids"] = VALUES, IDS
+        file["data/values"], file["data/ids"] = h5py.SoftLink("/deep/values"), IDS
+    assert_array_equal(read_features(path, ["b"], key="deep").values, VALUES[[1]])
+    assert_array_equal(read_features(path, key="deep/values", row_ids="/deep/ids").values, VALUES)
+    with pytest.raises(DataFileError, match=r"x\.h5: 'values' is a link .* copy the values into this file"):
+        read_features(path, key="data")
 
 
 def test_parquet_reads_no_other_file(tmp_path):

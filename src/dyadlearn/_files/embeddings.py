@@ -1,19 +1,9 @@
-"""What a file of features is once it was opened: its ids are known, its rows are read when they are asked for.
+"""Files of features: their ids are read when they are opened, their rows when they are asked for.
 
-Files of numpy: an array that is mapped into memory, and archives of which single arrays are read.
-
-HDF5 files, of which nothing is read that does not lie in the file itself.
-
-Archives of many arrays: npz and HDF5, which are looked into alike.
-
-Either one matrix has all features, with its ids in an array beside it, or every id has an array of its own. Which of
-the two it is shows from the names, and from the shapes of a few arrays: no values are read before they are asked for.
-
-Features in parquet files, of which the ids are read first and then the row groups that hold what is wanted.
-
-Features stand in columns of numbers, or as vectors in a column of lists.
-
-Which reader a file of features has: its ending tells.
+npy files are mapped into memory. Archives (npz and HDF5) are read alike: either one matrix has all features, with its ids
+in an array beside it, or every id has an array of its own. Names and the shapes of a few arrays decide which of the two it
+is. Nothing is read of an HDF5 file that does not lie in the file itself. Of a parquet file, the ids are read first and
+then the row groups that hold what is wanted; features stand in columns of numbers, or as vectors in a column of lists.
 """
 
 from __future__ import annotations
@@ -21,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +21,6 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 
-from dyadlearn._array import is_sparse
 from dyadlearn._files.packed import (
     UNPACKED_LIMIT,
     check_decoded,
@@ -57,7 +45,6 @@ from dyadlearn._files.tables import (
     suffix_of,
     text_ids,
 )
-from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -143,17 +130,8 @@ class FeatureFile:
     def read(self, places: np.ndarray | None = None) -> Table:
         """Return some rows with their ids, in this order; None for all. Missing and infinite values are refused."""
         table = self.take(places)
-        check_features(table, self.path)
+        check_whole(table, self.path)
         return table
-
-
-def check_features(table: Table, path: Path) -> None:
-    """Refuse features that are missing or infinite, naming the first row that has one."""
-    check_whole(table, path)
-    if is_sparse(table.values) or np.isfinite(table.values).all():
-        return
-    row, ids = int(np.argwhere(np.isinf(table.values))[0][0]), table.row_ids
-    raise DataFileError(f"{path}, row {row + 1 if ids is None else repr(ids.labels[row])}: infinity is no value.")
 
 
 def kept_dtype(*dtypes: Any) -> Any:
@@ -186,7 +164,7 @@ def gather(
     d: int,
     *,
     itemsize: int = 8,
-    held: Callable[[int, int], int] | None = None,
+    held: Callable[[int, int], int] = lambda first, end: 0,
 ) -> np.ndarray:
     """Return some rows (k, d) of a file that is read in spans of rows, after checking that there is memory for them.
 
@@ -202,11 +180,11 @@ def gather(
     path : Path
         For messages.
     d : int
-        How many features a row has, as far as is known without reading one.
+        How many features a row has.
     itemsize : int, default=8
         The bytes of a feature.
-    held : callable, default=None
-        Takes what `read` takes, and returns the bytes that this takes while it is read; None where it takes none.
+    held : callable
+        Takes what `read` takes, and returns the bytes that this takes while it is read.
     """
     order = np.argsort(places, kind="stable")
     ordered = places[order]
@@ -214,30 +192,17 @@ def gather(
     parts = np.split(np.arange(len(places)), cuts)
     spans = [(int(ordered[part[0]]), int(ordered[part[-1]]) + 1) for part in parts]
     # The result, the rows of a part in their order, and what is held of the file meanwhile.
-    need = itemsize * (len(places) + max(map(len, parts))) * d
-    need += 0 if held is None else max(held(*span) for span in spans)
+    need = itemsize * (len(places) + max(map(len, parts))) * d + max(held(*span) for span in spans)
     check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
-    values: np.ndarray | None = None
+    values = np.empty((0, d))
     for part, (first, end) in zip(parts, spans, strict=True):
         rows = read(first, end)
-        if values is None:
-            values = allocated((len(places), rows.shape[1]), kept_dtype(rows.dtype), path)
-        if rows.shape[1] != values.shape[1]:
-            raise DataFileError(f"{path} has rows of {values.shape[1]} and of {rows.shape[1]} features.")
+        if not values.size:
+            values = np.empty((len(places), d), dtype=kept_dtype(rows.dtype))
+        if rows.shape[1] != d:
+            raise DataFileError(f"{path} has rows of {d} and of {rows.shape[1]} features.")
         values[order[part]] = rows[ordered[part] - first]
-    assert values is not None  # somebody is asked for
     return values
-
-
-def allocated(shape: tuple[int, int], dtype: Any, path: Path) -> np.ndarray:
-    """Return an array to read features into, after looking whether there is room for it."""
-    check_memory(
-        np.dtype(dtype).itemsize * shape[0] * shape[1],
-        np.empty(0),
-        f"Reading {shape[0]} × {shape[1]} features of {path}",
-        "ask for fewer of its rows, by their ids",
-    )
-    return np.empty(shape, dtype=dtype)
 
 
 # Ids -----------------------------------------------------------------------------------------------
@@ -259,7 +224,7 @@ def listed(ids: Any, name: str) -> list[Any]:
 
 
 def wanted_ids(labels: Sequence[Any], name: str | None, owner: str) -> Ids:
-    """Return ids that are asked for, after checking that nobody is asked for twice, as by 7 and "7".
+    """Return ids that are asked for, after checking that none repeats, as 7 and "7" do.
 
     Parameters
     ----------
@@ -269,22 +234,9 @@ def wanted_ids(labels: Sequence[Any], name: str | None, owner: str) -> Ids:
     owner : str
         How messages call their list.
     """
-    texts = list(map(_as_text, labels))
-    if len(set(texts)) < len(texts):
-        counted = Counter(texts)
-        repeated = list({text: label for text, label in zip(texts, labels, strict=True) if counted[text] > 1}.values())
-        raise IdError(
-            f"{owner} names {shown(repeated)} more than once ({len(repeated)} of {len(counted)} ids): name everybody "
-            "once, such as by pandas.unique."
-        )
-    return make_ids(labels, name, owner)
-
-
-def _as_text(label: Any) -> str:
-    try:
-        return id_text(label)
-    except UnicodeDecodeError:
-        raise IdError(f"The id {label!r} is no text in UTF-8: decode it first.") from None
+    wanted = make_ids(labels, name, owner)
+    text_ids(wanted, owner)
+    return wanted
 
 
 def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -> Ids:
@@ -382,34 +334,14 @@ def _mapped(path: Path, file: IO[bytes], length: int) -> np.ndarray:
 
 
 @contextmanager
-def open_archive(path: Path) -> Iterator[Archive]:
+def open_archive(path: Path) -> Iterator[dict[str, Member]]:
     """Open an npz archive; of its arrays no more than the list is read."""
     with ZipFile(path) as archive:
-        yield Archive(path, archive)
-
-
-class Archive(Mapping[str, "Member"]):
-    """The arrays of an archive by their names; whoever asks for one has it, and lets it go."""
-
-    def __init__(self, path: Path, archive: ZipFile) -> None:
-        self._path, self._archive = path, archive
-        self._infos = {each.filename.removesuffix(".npy"): each for each in archive.infolist()}
-
-    def __getitem__(self, name: str) -> Member:
-        return Member(self._path, self._archive, self._infos[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._infos)
-
-    def __len__(self) -> int:
-        return len(self._infos)
+        yield {each.filename.removesuffix(".npy"): Member(path, archive, each) for each in archive.infolist()}
 
 
 class Member:
-    """An array in an archive, of which its header is read at first and its values when they are asked for."""
-
-    #: It is not read in parts, unless it can be mapped.
-    chunks = None
+    """An array in an archive: its header is read at first, its values when they are asked for."""
 
     def __init__(self, path: Path, archive: ZipFile, info: ZipInfo) -> None:
         self._path, self._archive, self._info = path, archive, info
@@ -429,24 +361,25 @@ class Member:
         """The type of its values."""
         return self._header[2]
 
-    @cached_property
-    def _values(self) -> np.ndarray:
-        if self._info.compress_type != ZIP_STORED or self.dtype.kind not in "biuf":
+    @property
+    def _is_mapped(self) -> bool:
+        return self._info.compress_type == ZIP_STORED and self.dtype.kind in "biuf"
+
+    @property
+    def chunks(self) -> tuple[int, ...] | None:
+        """The shape of what is read at once; None where any rows can be."""
+        return None if self._is_mapped else self.shape
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        if not self._is_mapped:
             check_unpacked(self._path, self._info.file_size)
-            return read_member(self._archive, self._info)
+            return np.asarray(read_member(self._archive, self._info)[rows])
         with open(self._path, "rb") as file:
             # The name and the extra field before the content need not be as long as in the list at the end.
             file.seek(self._info.header_offset + 26)
             skipped = struct.unpack("<HH", file.read(4))
             file.seek(sum(skipped), 1)
-            return _mapped(self._path, file, self._info.file_size)
-
-    def __getitem__(self, rows: Any) -> np.ndarray:
-        return np.asarray(self._values[rows])
-
-
-# As many soft links as HDF5 itself follows before it takes them for a circle.
-_MOST_LINKS = 16
+            return np.asarray(_mapped(self._path, file, self._info.file_size)[rows])
 
 
 @contextmanager
@@ -457,7 +390,7 @@ def open_hdf5(path: Path) -> Iterator[Group]:
 
 
 class Group:
-    """A group of an HDF5 file, whose links are followed here, since those of h5py may lead to other files.
+    """A group of an HDF5 file that follows no links, since those of h5py may lead to other files.
 
     Parameters
     ----------
@@ -469,9 +402,8 @@ class Group:
     def __init__(self, group: Any, path: Path) -> None:
         self._group, self._path = group, path
 
-    def keys(self) -> list[str]:
-        """Return the names of what is in the group."""
-        return list(self._group)
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group)
 
     def __contains__(self, name: str) -> bool:
         try:
@@ -482,37 +414,24 @@ class Group:
 
     def __getitem__(self, name: str) -> Any:
         """Return a group, or a data set of h5py, which has its values in the file."""
-        item = self._found(self._group, name, _MOST_LINKS)
-        if hasattr(item, "keys"):
-            return Group(item, self._path)
-        if hasattr(item, "shape") and (item.external or item.is_virtual):
-            raise self._foreign(name, "has its values in other files or data sets")
-        return item
-
-    def _found(self, group: Any, name: str, n_links: int) -> Any:
         from h5py import h5l
 
-        if not n_links:
-            raise DataFileError(f"{self._path}: {name!r} is a link that leads to itself: write the data in its place.")
-        item = group.file["/"] if name.startswith("/") else group
-        for part in name.split("/"):
-            if part in ("", "."):
-                continue
-            within, encoded = item, part.encode("utf-8", "surrogateescape")
-            if not hasattr(within, "keys") or not within.id.links.exists(encoded):
+        item, fault = self._group.file["/"] if name.startswith("/") else self._group, ""
+        for part in filter(None, name.split("/")):
+            encoded = part.encode("utf-8", "surrogateescape")
+            if not hasattr(item, "keys") or not item.id.links.exists(encoded):
                 raise KeyError(name)
-            kind = within.id.links.get_info(encoded).type
-            if kind not in (h5l.TYPE_HARD, h5l.TYPE_SOFT):
-                raise self._foreign(name, "is a link to another file")
-            if kind == h5l.TYPE_SOFT:
-                target = within.id.links.get_val(encoded).decode("utf-8", "surrogateescape")
-                item = self._found(within, target, n_links - 1)
-            else:
-                item = within[part]
-        return item
-
-    def _foreign(self, name: str, what: str) -> DataFileError:
-        return DataFileError(f"{self._path}: {name!r} {what}, which is never followed: copy the values into this file.")
+            if item.id.links.get_info(encoded).type != h5l.TYPE_HARD:
+                fault = "is a link to another place or file"
+                break
+            item = item[part]
+        if hasattr(item, "shape") and (item.external or item.is_virtual):
+            fault = "has its values in other files or data sets"
+        if fault:
+            raise DataFileError(
+                f"{self._path}: {name!r} {fault}, which is never followed: copy the values into this file."
+            )
+        return Group(item, self._path) if hasattr(item, "keys") else item
 
 
 #: What the array of ids beside a matrix may be called, and that of the names of its columns.
@@ -533,71 +452,190 @@ CONTAINERS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Any]]]]
 }
 
 
-@dataclass(frozen=True)
-class _Found:
-    """Where the features in a file are.
-
-    Attributes
-    ----------
-    place : tuple of str
-        The names that lead to the matrix, or to the group of one array each.
-    names : list of str or None
-        Of the arrays, where there is one for each id.
-    labels : list or None
-        The ids, where the file has them.
-    columns : list or None
-        What the features are called.
-    shape : tuple of int
-        Of the matrix.
-    """
-
-    place: tuple[str, ...]
-    names: list[str] | None
-    labels: list[Any] | None
-    columns: list[Any] | None = None
-    shape: tuple[int, ...] = ()
-
-
-def open_container(path: Path, ending: str, key: str | None, row_ids: Any, pool: str | None) -> FeatureFile:
-    """Open an archive of arrays.
+class Container:
+    """An archive of arrays: a matrix of features, or a group of one array for each id.
 
     Parameters
     ----------
     path : Path
-    ending : str
-        One of `CONTAINERS`.
-    key : str or None
-        The matrix or the group that holds the features, as ``group/data``; None looks for it.
     row_ids : str, path, sequence of ids or None
         The array of the ids by its name, or what `ids_beside` takes.
     pool : {"mean"} or None
         What becomes of arrays with several rows for one id.
     """
-    what, opening = CONTAINERS[ending]
-    opened = partial(opening, path)
-    with reading(path, what), opened() as root:
-        found = _Search(path, row_ids, pool).of(root, key)
-    if found.names is not None:
-        if row_ids is not None:
+
+    def __init__(self, path: Path, row_ids: Any, pool: str | None) -> None:
+        self._path, self._row_ids, self._pool = path, row_ids, pool
+        # Where the features are: the names that lead to the matrix or the group, and those of the arrays in the group.
+        self._place: tuple[str, ...] = ()
+        self._names: list[str] = []
+        self._labels: list[Any] | None = None
+        self._columns: list[Any] | None = None
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        what, opening = CONTAINERS[suffix_of(self._path)]
+        with reading(self._path, what), opening(self._path) as root:
+            yield root
+
+    def open(self, key: str | None) -> FeatureFile:
+        """Find the features, in what a key such as ``group/data`` names or, for None, wherever they are."""
+        path, row_ids, columns = self._path, self._row_ids, None
+        with self._opened() as root:
+            shape = self._find(root, key)
+        n = shape[0]
+        if self._names and row_ids is not None:
             raise ValueError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
-        assert found.labels is not None
-        return FeatureFile(
-            path,
-            len(found.names),
-            ids_of(found.labels, len(found.names), str(path)),
-            None,
-            partial(_read_one_each, path, what, opened, found, pool),
-        )
-    n, d = found.shape
-    ids = ids_beside(path, row_ids, n) if found.labels is None else ids_of(found.labels, n, str(path))
-    columns = None if found.columns is None else _column_ids(found.columns, d, path)
-    return FeatureFile(path, n, ids, columns, partial(_read_matrix, path, what, opened, found.place))
+        if self._columns is not None:
+            if len(self._columns) != shape[1]:
+                raise DataFileError(f"{path} names {len(self._columns)} columns, but its matrix has {shape[1]}.")
+            columns = make_ids([id_text(label) for label in self._columns], None, f"columns of {path}")
+        ids = ids_beside(path, row_ids, n) if self._labels is None else ids_of(self._labels, n, str(path))
+        return FeatureFile(path, n, ids, columns, self._read_one_each if self._names else self._read_matrix)
 
+    # Looking for the features
 
-def _column_ids(labels: list[Any], d: int, path: Path) -> Ids:
-    if len(labels) != d:
-        raise DataFileError(f"{path} names {len(labels)} columns, but its matrix has {d}.")
-    return make_ids([id_text(label) for label in labels], None, f"columns of {path}")
+    def _find(self, root: Any, key: str | None) -> tuple[int, ...]:
+        """Look for the features and return their shape, or the number of arrays."""
+        names = tuple(part for part in (key or "").split("/") if part)
+        if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
+            names = (str(key),)
+        within = node = root
+        for place, name in enumerate(names):
+            within, node = node, node[name] if not _is_array(node) and name in node else None
+            if node is None:
+                has = "" if _is_array(within) else f": it has {shown(sorted(within))}"
+                raise DataFileError(f"{self._path} has no {'/'.join(names[: place + 1])!r}{has}.")
+        return self._find_matrix(node, names, within) if _is_array(node) else self._find_in_group(node, names)
+
+    def _find_in_group(self, group: Any, place: tuple[str, ...]) -> tuple[int, ...]:
+        names = sorted(group)
+        beside = [name for name in (self._row_ids, *IDS) if isinstance(name, str) and name in names]
+        others = [name for name in names if name not in (*beside, COLUMNS)]
+        if not others:
+            raise DataFileError(f"{self._path} holds no features.")
+        first = group[others[0]]
+        if len(others) == 1 and not _is_array(first):
+            return self._find_in_group(first, (*place, others[0]))
+        if matrix := self._matrix_among(group, others, bool(beside)):
+            return self._find_matrix(group[matrix], (*place, matrix), group)
+        if beside or not _is_array(first):
+            raise DataFileError(
+                f"{self._path} holds {len(others)} arrays or groups, {shown(others)}: say by key= (on the command line "
+                f"{self._path.name}::{others[0]}) which has the features."
+            )
+        self._place, self._names, self._labels = place, others, list(others)
+        if _OWN_ID in getattr(first, "attrs", ()):
+            self._labels = [group[name].attrs[_OWN_ID] for name in others]
+        return (len(others),)
+
+    def _matrix_among(self, group: Any, names: list[str], has_ids: bool) -> str | None:
+        """Return which of the arrays holds all features; None where each is one of many."""
+        if has_ids and len(names) == 1:
+            return names[0]
+        # Very many are one for each id, and are not opened to see that; so are all of which the rows are to be pooled.
+        if self._pool is not None or (len(names) > _FEW and not has_ids):
+            return None
+        shapes = {name: _shape(item) for name in names if _is_array(item := group[name])}
+        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)]
+        return matrices[0] if len(matrices) == 1 else None
+
+    def _find_matrix(self, array: Any, place: tuple[str, ...], group: Any) -> tuple[int, ...]:
+        where = f"{self._path}: {'/'.join(place)!r}"
+        shape = _check_array(array, where)
+        if len(shape) != 2:
+            raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
+        if self._pool is not None:
+            raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
+        names = IDS if self._row_ids is None else (self._row_ids,)
+        ids = next((str(name) for name in names if isinstance(name, str | os.PathLike) and str(name) in group), None)
+        self._place = place
+        self._labels = self._texts(group, ids) if ids is not None and ids != place[-1] else None
+        self._columns = self._texts(group, COLUMNS) if COLUMNS in group and place[-1] != COLUMNS else None
+        return shape
+
+    def _texts(self, group: Any, name: str) -> list[Any]:
+        array = group[name]
+        if not _is_array(array) or len(_shape(array)) != 1:
+            raise DataFileError(f"{self._path}: {name!r} must be a list of names.")
+        dtype = np.dtype(array.dtype)
+        if dtype.kind not in "OSUTiu":
+            raise DataFileError(f"{self._path}: {name!r} holds values of type {array.dtype}, which are no names.")
+        step = max(1, array.shape[0])
+        if dtype.hasobject:
+            # In HDF5, text of any length, of which many may be the same one in the file: a few take no more than many
+            # times the file.
+            if (dtype.metadata or {}).get("vlen") not in (str, bytes):
+                check_numbers(dtype, f"{self._path}: {name!r}")
+            step = max(256, UNPACKED_LIMIT // max(1, check_file(self._path)))
+        else:
+            check_decoded(self._path, step * dtype.itemsize, f"Reading {name!r} of {self._path}")
+        texts: list[Any] = []
+        size = 0
+        for first in range(0, array.shape[0], step):
+            texts.extend(array[first : first + step].tolist())
+            if dtype.hasobject:
+                size += sum(map(len, texts[first:]))
+                check_unpacked(self._path, size)
+        return texts
+
+    # Reading them
+
+    def _at_place(self, root: Any) -> Any:
+        for name in self._place:
+            root = root[name]
+        return root
+
+    def _read_matrix(self, places: np.ndarray) -> np.ndarray:
+        with self._opened() as root:
+            array = self._at_place(root)
+            n, d = array.shape
+            row = d * np.dtype(array.dtype).itemsize
+            return gather(
+                lambda first, end: array[first:end],
+                places,
+                blocks_of(n, None if array.chunks is None else array.chunks[0], row),
+                self._path,
+                d,
+                itemsize=np.dtype(kept_dtype(array.dtype)).itemsize,
+                held=lambda first, end: row * (end - first),
+            )
+
+    def _read_one_each(self, places: np.ndarray) -> np.ndarray:
+        """Return the vectors of some ids, each from an array of its own; the other arrays are not opened."""
+        vectors: list[np.ndarray] = []
+        assert self._labels is not None
+        with self._opened() as root:
+            group = self._at_place(root)
+            for at in places:
+                whose = f"{self._path}: {self._labels[at]!r}"
+                vector = self._vector(group[self._names[at]], whose)
+                if not vectors:  # all of them, and what is made of them
+                    purpose = f"Reading {len(places)} × {len(vector)} features of {self._path}"
+                    check_decoded(self._path, 2 * len(places) * vector.nbytes, purpose)
+                elif len(vector) != len(vectors[0]):
+                    raise DataFileError(
+                        f"{whose} has {len(vector)} features, but {self._labels[places[0]]!r} has {len(vectors[0])}: "
+                        "all must have as many."
+                    )
+                vectors.append(vector)
+        return np.stack(vectors)
+
+    def _vector(self, array: Any, whose: str) -> np.ndarray:
+        if not _is_array(array):
+            raise DataFileError(f"{whose} is a group and no array.")
+        shape = _check_array(array, whose)
+        if len(shape) not in (1, 2):
+            raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
+        if len(shape) == 2 and shape[0] > 1 and self._pool is None:
+            raise DataFileError(
+                f"{whose} has an array of shape {shape}, several rows for one id, such as one for each residue: "
+                'pool="mean" (on the command line FILE::pool=mean) takes their mean.'
+            )
+        check_decoded(self._path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}")
+        rows = np.asarray(array[:])
+        vector = rows if rows.ndim == 1 else rows.mean(axis=0, dtype=np.float64)
+        return np.asarray(vector, dtype=kept_dtype(rows.dtype))
 
 
 def _is_array(node: Any) -> bool:
@@ -609,181 +647,13 @@ def _shape(array: Any) -> tuple[int, ...]:
     return tuple(map(int, array.shape or ()))
 
 
-def _at(root: Any, place: tuple[str, ...]) -> Any:
-    for name in place:
-        root = root[name]
-    return root
-
-
-@dataclass(frozen=True)
-class _Search:
-    """How the features in an archive are found."""
-
-    path: Path
-    row_ids: Any
-    pool: str | None
-
-    def of(self, root: Any, key: str | None) -> _Found:
-        """Return where the features are that a key names, or all there are."""
-        names = tuple(part for part in (key or "").split("/") if part)
-        if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
-            names = (str(key),)
-        node = root
-        for place, name in enumerate(names):
-            within, node = node, node[name] if not _is_array(node) and name in node else None
-            if node is None:
-                has = "" if _is_array(within) else f": it has {shown(sorted(within.keys()))}"
-                raise DataFileError(f"{self.path} has no {'/'.join(names[: place + 1])!r}{has}.")
-        if _is_array(node):
-            return self._of_matrix(node, names, _at(root, names[:-1]))
-        return self._of_group(node, names)
-
-    def _of_group(self, group: Any, place: tuple[str, ...]) -> _Found:
-        names = sorted(group.keys())
-        beside = [name for name in (self.row_ids, *IDS) if isinstance(name, str) and name in names]
-        others = [name for name in names if name not in (*beside, COLUMNS)]
-        if not others:
-            raise DataFileError(f"{self.path} holds no features.")
-        first = group[others[0]]
-        if len(others) == 1 and not _is_array(first):
-            return self._of_group(first, (*place, others[0]))
-        if matrix := self._matrix_among(group, others, bool(beside)):
-            return self._of_matrix(group[matrix], (*place, matrix), group)
-        if beside or not _is_array(first):
-            raise DataFileError(
-                f"{self.path} holds {len(others)} arrays or groups, {shown(others)}: say by key= (on the command line "
-                f"{self.path.name}::{others[0]}) which has the features."
-            )
-        labels: list[Any] = others
-        if _OWN_ID in getattr(first, "attrs", ()):
-            labels = [group[name].attrs[_OWN_ID] for name in others]
-        return _Found(place, others, labels)
-
-    def _matrix_among(self, group: Any, names: list[str], has_ids: bool) -> str | None:
-        """Return which of the arrays holds all features; None where each is one of many."""
-        if has_ids and len(names) == 1:
-            return names[0]
-        # Very many are one for each id, and are not opened to see that; so are all of which the rows are to be pooled.
-        if self.pool is not None or (len(names) > _FEW and not has_ids):
-            return None
-        items = {name: group[name] for name in names}
-        shapes = {name: _shape(item) for name, item in items.items() if _is_array(item)}
-        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)]
-        return matrices[0] if len(matrices) == 1 else None
-
-    def _of_matrix(self, array: Any, place: tuple[str, ...], group: Any) -> _Found:
-        where = f"{self.path}: {'/'.join(place)!r}"
-        check_numbers(np.dtype(array.dtype), where)
-        shape = _shape(array)
-        if len(shape) != 2 or 0 in shape:
-            raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
-        if self.pool is not None:
-            raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
-        own = (self.row_ids,) if self.row_ids is not None else IDS
-        found = [name for name in own if isinstance(name, str | os.PathLike) and str(name) in group]
-        labels = self._texts(group, str(found[0])) if found and str(found[0]) != place[-1] else None
-        columns = self._texts(group, COLUMNS) if COLUMNS in group and place[-1] != COLUMNS else None
-        return _Found(place, None, labels, columns, shape)
-
-    def _texts(self, group: Any, name: str) -> list[Any]:
-        array = group[name]
-        if not _is_array(array) or len(_shape(array)) != 1:
-            raise DataFileError(f"{self.path}: {name!r} must be a list of names.")
-        if np.dtype(array.dtype).kind not in "OSUTiu":
-            raise DataFileError(f"{self.path}: {name!r} holds values of type {array.dtype}, which are no names.")
-        if not np.dtype(array.dtype).hasobject:
-            check_decoded(self.path, array.shape[0] * array.dtype.itemsize, f"Reading {name!r} of {self.path}")
-            values: list[Any] = array[:].tolist()
-            return values
-        # In HDF5, text of any length.
-        if (array.dtype.metadata or {}).get("vlen") not in (str, bytes):
-            check_numbers(np.dtype(object), f"{self.path}: {name!r}")
-        return self._long_texts(array)
-
-    def _long_texts(self, array: Any) -> list[Any]:
-        """Return texts of any length, of which many may be the same one in the file."""
-        # However long they are, a few take no more than many times the file.
-        step = max(256, UNPACKED_LIMIT // max(1, check_file(self.path)))
-        texts, size = [], 0
-        for first in range(0, array.shape[0], step):
-            texts.extend(array[first : first + step].tolist())
-            size += sum(map(len, texts[first:]))
-            check_unpacked(self.path, size)
-        return texts
-
-
-def _read_matrix(
-    path: Path,
-    what: str,
-    opened: Callable[[], AbstractContextManager[Any]],
-    place: tuple[str, ...],
-    places: np.ndarray,
-) -> np.ndarray:
-    with reading(path, what), opened() as root:
-        array = _at(root, place)
-        n, d = array.shape
-        row = d * np.dtype(array.dtype).itemsize
-        starts = blocks_of(n, None if array.chunks is None else array.chunks[0], row)
-        return gather(
-            lambda first, end: array[first:end],
-            places,
-            starts,
-            path,
-            d,
-            itemsize=np.dtype(kept_dtype(array.dtype)).itemsize,
-            held=lambda first, end: row * (end - first),
-        )
-
-
-def _read_one_each(
-    path: Path,
-    what: str,
-    opened: Callable[[], AbstractContextManager[Any]],
-    found: _Found,
-    pool: str | None,
-    places: np.ndarray,
-) -> np.ndarray:
-    """Return the vectors of some ids, each from an array of its own; the other arrays are not opened."""
-    assert found.names is not None
-    assert found.labels is not None
-    values: np.ndarray | None = None
-    with reading(path, what), opened() as root:
-        group = _at(root, found.place)
-        for row, at in enumerate(places):
-            whose = f"{path}: {found.labels[at]!r}"
-            vector = _vector(group[found.names[at]], pool, path, whose)
-            kept = kept_dtype(vector.dtype)
-            if values is None:
-                values = allocated((len(places), len(vector)), kept, path)
-            if len(vector) != values.shape[1]:
-                raise DataFileError(
-                    f"{whose} has {len(vector)} features, but {found.labels[places[0]]!r} has {values.shape[1]}: all "
-                    "must have as many."
-                )
-            if np.promote_types(values.dtype, kept) != values.dtype:
-                values = values.astype(kept)  # the first to have more digits than those before it
-            values[row] = vector
-    assert values is not None  # somebody is asked for
-    return values
-
-
-def _vector(array: Any, pool: str | None, path: Path, whose: str) -> np.ndarray:
-    if not _is_array(array):
-        raise DataFileError(f"{whose} is a group and no array.")
+def _check_array(array: Any, whose: str) -> tuple[int, ...]:
+    """Return the shape of an array after checking that it holds numbers; () where it holds nothing."""
     check_numbers(np.dtype(array.dtype), whose)
     shape = _shape(array)
-    if len(shape) not in (1, 2) or 0 in shape:
-        raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
-    if len(shape) == 2 and shape[0] > 1 and pool is None:
-        raise DataFileError(
-            f"{whose} has an array of shape {shape}, several rows for one id, such as one for each residue: "
-            'pool="mean" (on the command line FILE::pool=mean) takes their mean.'
-        )
-    check_decoded(path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}")
-    rows = np.asarray(array[:])
-    if rows.ndim == 1:
-        return rows
-    return np.asarray(rows.mean(axis=0, dtype=np.float64), dtype=kept_dtype(rows.dtype))
+    if 0 in shape:
+        raise DataFileError(f"{whose} has an array of shape {shape}: expected a row of features for each id.")
+    return shape
 
 
 # The column that pandas writes an index without a name into.
@@ -811,21 +681,20 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
             own = row_ids or _id_column(kinds, index, path)
             labels = file.lists([own])[own]
     # An index that is nobody's ids, such as numbers of rows, is no feature either.
-    kinds = {name: kind for name, kind in kinds.items() if name == own or name not in index}
-    names = _feature_columns(kinds, key, own, path)
-    if names is None and row_ids is None:
+    kinds = {name: kind for name, kind in kinds.items() if name not in (own, *index)}
+    names = _feature_columns(kinds, key, path)
+    odd = [name for name in names if kinds[name] not in ("number", "whole", "vectors")]
+    if odd and row_ids is None and key is None:
         return FeatureFile.of_table(path, load_table(path))
-    odd = [name for name in names or kinds if name != own and kinds[name] not in ("number", "whole", "vectors")]
-    if names is None or odd:
+    if odd:
         raise DataFileError(f"{path} has the columns {shown(odd)}, which are no numbers: expected features.")
+    if labels is None:
+        ids = ids_beside(path, row_ids, n)
+    else:
+        ids = ids_of(labels, n, str(path), None if own == _PANDAS else own)
     is_vectors = kinds[names[0]] == "vectors"
-    ids = (
-        ids_beside(path, row_ids, n)
-        if labels is None
-        else ids_of(labels, n, str(path), None if own == _PANDAS else own)
-    )
     columns = None if is_vectors else make_ids(names, None, f"The columns of {path}")
-    return FeatureFile(path, n, ids, columns, partial(_rows, path, names, is_vectors))
+    return FeatureFile(path, n, ids, columns, partial(_rows, path, names))
 
 
 def _id_column(kinds: dict[str, str], index: list[str], path: Path) -> str:
@@ -840,8 +709,8 @@ def _id_column(kinds: dict[str, str], index: list[str], path: Path) -> str:
     return found
 
 
-def _feature_columns(kinds: dict[str, str], key: str | None, own: str | None, path: Path) -> list[str] | None:
-    """Return which columns are the features; None where some of them are neither numbers nor vectors."""
+def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list[str]:
+    """Return which columns are the features: the one that is asked for or has vectors, else all."""
     if key is not None:
         if key not in kinds:
             raise DataFileError(f"{path} has no column {key!r}: its columns are {shown([*kinds])}.")
@@ -852,23 +721,22 @@ def _feature_columns(kinds: dict[str, str], key: str | None, own: str | None, pa
             f"{path} has vectors in {len(vectors)} columns, {shown(vectors)}: say by key= (on the command line "
             f"{path.name}::{vectors[0]}) which are the features."
         )
-    if vectors:
-        return vectors
-    names = [name for name in kinds if name != own]
-    if not names:
+    if not kinds:
         raise DataFileError(f"{path} has ids and no features.")
-    return names if {kinds[name] for name in names} <= {"number", "whole"} else None
+    return vectors or [*kinds]
 
 
-def _rows(path: Path, names: list[str], is_vectors: bool, places: np.ndarray) -> np.ndarray:
+def _rows(path: Path, names: list[str], places: np.ndarray) -> np.ndarray:
     with open_parquet(path) as file:
-
-        def read(first: int, end: int) -> np.ndarray:
-            return file.vectors(names[0], first, end) if is_vectors else file.numbers(names, first, end)
-
-        width = file.width(names[0]) if is_vectors else len(names)
         # A row group is there as arrow and as numpy has it.
-        return gather(read, places, file.starts, path, width, held=lambda first, _: 2 * file.group_bytes(names, first))
+        return gather(
+            lambda first, end: file.rows(names, first, end),
+            places,
+            file.starts,
+            path,
+            file.width(names),
+            held=lambda first, end: 2 * file.group_bytes(names, first),
+        )
 
 
 #: Endings of files that features are read from, by their ids.
@@ -902,7 +770,7 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
             f"{pool!r} for {path}."
         )
     if ending in CONTAINERS and not _is_whole(path, ending):
-        return open_container(path, ending, key, row_ids, pool)
+        return Container(path, row_ids, pool).open(key)
     if ending == ".parquet":
         return open_frame(path, key, row_ids)
     if key is not None:

@@ -99,10 +99,10 @@ class Parquet:
         """What each column holds: "whole", "number", "vectors", "text" or "other"."""
         return {field.name: _kind(field.type) for field in self._file.schema_arrow}
 
-    def width(self, name: str) -> int:
-        """Return the number of values in a row of a column, by the first row group."""
+    def width(self, names: Sequence[str]) -> int:
+        """Return the number of values in a row of some columns, by the first row group that has rows."""
         group = self._group(0)
-        return self._count(group, [name])[0] // int(self._about.row_group(group).num_rows)
+        return self._count(group, names)[0] // int(self._about.row_group(group).num_rows)
 
     def group_bytes(self, names: Sequence[str], row: int) -> int:
         """Return the bytes that some columns of the row group take that holds a row."""
@@ -133,21 +133,18 @@ class Parquet:
         table = self._file.read(list(names))
         return {name: [cell for chunk in table[name].chunks for cell in _cells(chunk)] for name in names}
 
-    def numbers(self, names: list[str], first: int, end: int) -> np.ndarray:
-        """Return some rows of some columns, which lie in one row group."""
-        import pyarrow as pa
-
-        columns = self._span(names, first, end).columns
-        # Of others than floats an array of objects would be made where one is missing.
-        floats = [each if pa.types.is_floating(each.type) else each.cast(pa.float64()) for each in columns]
-        return np.column_stack([each.to_numpy() for each in floats])
-
-    def vectors(self, name: str, first: int, end: int) -> np.ndarray:
-        """Return some rows of a column of lists, which lie in one row group."""
+    def rows(self, names: list[str], first: int, end: int) -> np.ndarray:
+        """Return some rows, which lie in one row group, of columns of numbers or of one column of vectors."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        column = self._span([name], first, end)[name].combine_chunks()
+        group = self._group(first)
+        table = self._file.read_row_group(group, columns=names).slice(first - self.starts[group], end - first)
+        if self.kinds[names[0]] != "vectors":
+            # Of others than floats an array of objects would be made where one is missing.
+            floats = [each if pa.types.is_floating(each.type) else each.cast(pa.float64()) for each in table.columns]
+            return np.column_stack([each.to_numpy() for each in floats])
+        column = table[names[0]].combine_chunks()
         if isinstance(column.type, pa.BaseExtensionType):
             column = column.storage
         lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
@@ -156,23 +153,13 @@ class Parquet:
         values: np.ndarray = column.flatten().to_numpy(zero_copy_only=False)
         return values.reshape(len(lengths), int(lengths[0]))
 
-    def _span(self, names: list[str], first: int, end: int) -> Any:
-        group = self._group(first)
-        table = self._file.read_row_group(group, columns=names)
-        return table.slice(first - self.starts[group], end - first)
-
     def batches(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, np.ndarray]]:
         """Yield some columns by their names, `n_rows` rows at a time."""
-        row = max((self._count(place, names)[1] / size for place, size in self._sizes()), default=0.0)
+        sizes = ((place, self._about.row_group(place).num_rows) for place in range(self._about.num_row_groups))
+        row = max((self._count(place, names)[1] / size for place, size in sizes if size), default=0.0)
         check_decoded(self._path, int(row * min(n_rows, self.n)), f"Reading {n_rows} rows of {self._path}")
         for part in self._file.iter_batches(n_rows, columns=list(names)):
             yield {name: part.column(name).to_numpy(zero_copy_only=False) for name in names}
-
-    def _sizes(self) -> Iterator[tuple[int, int]]:
-        """Yield the row groups that hold rows, each with their number."""
-        for place in range(self._about.num_row_groups):
-            if size := self._about.row_group(place).num_rows:
-                yield place, size
 
 
 def _cells(chunk: Any) -> list[Any]:
@@ -198,9 +185,7 @@ def _kind(kind: Any) -> str:
         return "number"
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
         return "vectors" if _kind(kind.value_type) in ("whole", "number") else "other"
-    # Older versions do not know the views that polars writes.
-    texts = (getattr(of, f"is_{name}", None) for name in _TEXT_TYPES)
-    return "text" if any(test(kind) for test in texts if test is not None) else "other"
+    return "text" if str(kind) in _TEXT_TYPES else "other"
 
 
 def _index_columns(about: bytes | None) -> list[str]:
@@ -418,15 +403,16 @@ def load_table(path: Path) -> Table:
 
 
 def check_whole(table: Table, path: Path, rule: str = "only labels may have holes") -> None:
-    """Refuse a table with holes, naming the first and the rule that it breaks."""
-    if is_sparse(table.values) or not np.isnan(table.values).any():
+    """Raise if a value is missing or infinite, naming the first; `rule` says why none may be missing."""
+    if is_sparse(table.values) or np.isfinite(table.values).all():
         return
-    places = np.argwhere(np.isnan(table.values))[0]
+    places = np.argwhere(~np.isfinite(table.values))[0]
     where = [
         f"{word} {place + 1}" if ids is None else f"{word} {ids.labels[place]!r}"
         for word, ids, place in zip(("row", "column"), (table.row_ids, table.column_ids), places, strict=True)
     ]
-    raise DataFileError(f"{path}, {', '.join(where)}: the value is missing; {rule}.")
+    fault = f"the value is missing; {rule}" if np.isnan(table.values[tuple(places)]) else "infinity is no value"
+    raise DataFileError(f"{path}, {', '.join(where)}: {fault}.")
 
 
 def read_cells(path: Path) -> Cells:

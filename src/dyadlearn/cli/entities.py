@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse
-from dyadlearn._files.embeddings import FeatureFile, check_features, open_features, read_ids
-from dyadlearn._files.tables import as_number, id_text, is_blank, read_cells, suffix_of, text_ids
+from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
+from dyadlearn._files.tables import as_number, check_whole, id_text, is_blank, read_cells, suffix_of, text_ids
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, make_ids, shown
 from dyadlearn.cli.options import Reading, parse_options, parse_values
@@ -472,7 +472,7 @@ def _of_numbers(
     if name != "precomputed":
         check_kernel(name or usual, params)
         table = source.table(places)
-        check_features(table, path)
+        check_whole(table, path)
         names = None if columns is None else list(map(id_text, columns.labels))
         return table, Recipe("features", name or usual, params, names=names)
     if params:
@@ -484,7 +484,7 @@ def _of_numbers(
         m, n = table.values.shape
         raise KernelError(f"{path} has {m} rows and {n} columns, but a precomputed kernel is square.")
     table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
-    check_features(table, path)
+    check_whole(table, path)
     return replace(table, column_ids=None), Recipe("kernel", "precomputed")
 
 
@@ -618,7 +618,7 @@ def new_entities(
         what = "features"
     if wanted is not None and table.column_ids is not None:
         table = _with_columns(table, path, wanted, what, recipe.kind == "kernel", terminal)
-    check_features(table, path)
+    check_whole(table, path)
     return replace(table, column_ids=None)
 
 

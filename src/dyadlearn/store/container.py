@@ -378,9 +378,7 @@ class Reader:
             return self._seen[plain[tag]]
         codec, cls = _CODECS.get(tag[1:]), stored_class(tag[1:])
         value: Any
-        if tag == "$frame":
-            value = _read_frame(self.fields(plain[tag], path), path)
-        elif codec is not None:
+        if codec is not None:
             value = codec.read(self, plain[tag], path)
         elif cls is not None:
             value = cls.from_state(self.fields(plain[tag], path), path)
@@ -450,12 +448,6 @@ def _frame(frame: Any, path: str) -> Table:
     return Table(values, table.row_ids, table.column_ids, table.kind)
 
 
-def _read_frame(found: Mapping[str, Any], path: str) -> Table:
-    """Return the table of a frame as earlier versions wrote it."""
-    state = {"values": found["values"], "row_ids": found["ids"], "column_ids": found["columns"], "kind": found["kind"]}
-    return Table.from_state({**state, "is_vector": False}, path)
-
-
 def _write_array(writer: Writer, value: Any, path: str) -> str:
     array = to_numpy(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
@@ -467,10 +459,10 @@ def _write_array(writer: Writer, value: Any, path: str) -> str:
 
 
 def _read_array(reader: Reader, layout: str, path: str) -> np.ndarray:
-    if layout not in ("C", "F", "C2", "F2"):  # earlier versions wrote 2 for gaps between numbers
+    if layout not in ("C", "F"):
         raise ModelFileError(f"its array {path} has the unknown layout {layout!r}")
     array = reader.arrays[path]
-    return np.asfortranarray(array) if layout[0] == "F" and reader.copies else array
+    return np.asfortranarray(array) if layout == "F" and reader.copies else array
 
 
 def _write_objects(writer: Writer, array: np.ndarray, path: str) -> list[str]:
