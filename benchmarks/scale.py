@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import dijkstra
 from threadpoolctl import threadpool_limits
 
 from dyadlearn import OnlineTwoStepRidge
-from dyadlearn.streams import fit_stream, read_npz_batches, write_npz_batch
+from dyadlearn.streams import fit_stream
 
 sys.path.append(str(Path(__file__).parents[1] / "experiments"))
 from canonical_projection import CanonicalProjection
@@ -120,22 +120,30 @@ def write_stream(
     paths = []
     for start in range(0, n, batch):
         paths.append(folder / f"{start:09d}.npz")
-        write_npz_batch(paths[-1], *make_documents(min(batch, n - start), n_terms, hierarchy, rng))
+        X, Y = make_documents(min(batch, n - start), n_terms, hierarchy, rng)
+        sparse.save_npz(paths[-1], X, compressed=False)
+        sparse.save_npz(paths[-1].with_suffix(".labels.npz"), Y, compressed=False)
     return paths
+
+
+def read_batches(paths: Sequence[Path]) -> Iterator[tuple[sparse.csr_array, sparse.csr_array]]:
+    """Yield documents and labels, one file at a time."""
+    for path in paths:
+        yield sparse.load_npz(path), sparse.load_npz(path.with_suffix(".labels.npz"))
 
 
 def batches(paths: Sequence[Path], n_first: int) -> Iterator[tuple[sparse.csr_array, sparse.csr_array]]:
     """Yield the first files as one batch, then one file at a time."""
-    first = list(read_npz_batches(paths[:n_first]))
+    first = list(read_batches(paths[:n_first]))
     yield sparse.vstack([X for X, _ in first], "csr"), sparse.vstack([Y for _, Y in first], "csr")
     if paths[n_first:]:
-        yield from read_npz_batches(paths[n_first:])
+        yield from read_batches(paths[n_first:])
 
 
 def measure_predictions(model: OnlineTwoStepRidge, paths: Sequence[Path]) -> tuple[float, float]:
     """Return the seconds that predicting all labels of all documents took, and their instance-wise AUC."""
     passed, better, n = 0.0, 0.0, 0
-    for X, Y in read_npz_batches(paths):
+    for X, Y in read_batches(paths):
         begin = time.perf_counter()
         F = model.predict(X)
         passed += time.perf_counter() - begin
@@ -168,7 +176,7 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
     tell("write the stream to disk", time.perf_counter() - begin, options.documents + options.test)
 
     begin = time.perf_counter()
-    projection = fit_stream(CanonicalProjection(options.components, random_state=0), read_npz_batches(paths))
+    projection = fit_stream(CanonicalProjection(options.components, random_state=0), read_batches(paths))
     tell("projection: one pass over the documents", time.perf_counter() - begin, options.documents)
     begin = time.perf_counter()
     found = len(projection.singular_values_)

@@ -18,9 +18,9 @@ from sklearn.linear_model import SGDRegressor
 
 from dyadlearn import Landmarks, OnlineTwoStepRidge, TwoStepRidge, load, save, streams
 from dyadlearn._tables import Ids, Table
-from dyadlearn.exceptions import DataFileError, IdError, ModelFileError
+from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.store.container import read_container, write_container
-from dyadlearn.streams import fit_stream, read_npz_batches, read_parquet_batches, write_npz_batch
+from dyadlearn.streams import fit_stream
 
 P, Q, R = 5, 4, 2
 
@@ -213,6 +213,7 @@ print(json.dumps({"seen": seen, "files": files}))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed where they can be forked")
 def test_killed_again_and_again_it_is_the_same_bit_for_bit(tmp_path):
     done = subprocess.run(
@@ -403,116 +404,6 @@ def test_progress_is_shown_to_those_who_watch(batches, capsys, tmp_path):
     assert "rows/s" in told
 
 
-# Readers -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("form", ["dense", "sparse", "vector"])
-def test_archives_of_numpy(batches, tmp_path, form):
-    stream = [FORMS[form](X, Y) for X, Y in batches]
-    files = [tmp_path / f"batch {number}" for number in range(len(stream))]
-    for path, batch in zip(files, stream, strict=True):
-        write_npz_batch(path, *batch)
-    for found, expected in zip(read_npz_batches(files), stream, strict=True):
-        for ours, theirs in zip(found, expected, strict=True):
-            assert type(ours) is type(theirs)
-            assert (ours != theirs).sum() == 0
-    model = fit_stream(OnlineTwoStepRidge(), read_npz_batches(files))
-    assert_allclose(model.coef_, fit_stream(OnlineTwoStepRidge(), stream).coef_, rtol=1e-12)
-    pieces = list(read_npz_batches(files, batch_size=4))
-    assert [X.shape[0] for X, _ in pieces] == [4, 3, 3, 4, 4, 1, 1, 4, 2, 2, 4, 4]
-    assert next(read_npz_batches(str(files[1])))[0].shape == (3, P)
-
-
-def test_a_batch_is_written_whole_or_not_at_all(batches, tmp_path, monkeypatch):
-    path = tmp_path / "batch.npz"
-    write_npz_batch(path, *batches[0])
-    before = path.read_bytes()
-
-    def full(file, **arrays):
-        file.write(b"half of it")
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(np, "savez", full)
-    with pytest.raises(OSError, match="no space left"):
-        write_npz_batch(path, *batches[1])
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["batch.npz"]
-
-
-def test_broken_archives_are_refused(tmp_path):
-    path = tmp_path / "batch.npz"
-    with pytest.raises(FileNotFoundError, match="There is no file .*batch.npz"):
-        next(read_npz_batches(path))
-    with pytest.raises(ValueError, match="paths is empty"):
-        next(read_npz_batches([]))
-    np.savez(path, X=np.ones((2, 3)), y=np.ones(2))
-    with pytest.raises(ValueError, match=r"batch.npz holds no Y, nor Y_data, .*: it has X, y"):
-        next(read_npz_batches(path))
-    write_npz_batch(path, np.ones((2, 3)), np.ones((3, 1)))
-    with pytest.raises(ValueError, match="X has 2 rows, but Y has 3"):
-        next(read_npz_batches(path))
-    with pytest.raises(ValueError, match="batch_size must be at least 1"):
-        next(read_npz_batches(path, batch_size=0))
-    np.savez(path, X_data=[1.0], X_indices=[7], X_indptr=[0, 1], X_shape=[1, 3], Y=np.ones((1, 1)))
-    with pytest.raises(ValueError, match="indices must be < 3"):
-        next(read_npz_batches(path))
-    np.savez(path, X=np.ones((2, 3)), Y=np.array(["a", "b"]))
-    with pytest.raises(DataFileError, match=r"batch\.npz: Y must be a matrix of numbers, found <U1 \(2,\)"):
-        next(read_npz_batches(path))
-    for content in (b"", b"PK\x03\x04junk", path.read_bytes()[:-30]):
-        path.write_bytes(content)
-        with pytest.raises(DataFileError, match=r"batch\.npz is damaged or no npz archive"):
-            next(read_npz_batches(path))
-
-
-def parquet(path, X, Y):
-    pl = pytest.importorskip("polars")
-    columns = {f"x{j}": X[:, j] for j in range(P)} | {f"y{j}": Y[:, j] for j in range(Q)}
-    pl.DataFrame({"y1": columns.pop("y1")} | columns).write_parquet(path, row_group_size=4)
-
-
-def test_parquet_files(batches, tmp_path):
-    files = [tmp_path / f"{number}.parquet" for number in range(len(batches))]
-    for path, batch in zip(files, batches, strict=True):
-        parquet(path, *batch)
-    labels = [f"y{j}" for j in range(Q)]
-    for found, expected in zip(read_parquet_batches(files, labels), batches, strict=True):
-        for ours, theirs in zip(found, expected, strict=True):
-            assert_array_equal(ours, theirs)
-    pieces = list(read_parquet_batches(files, labels, batch_size=5))
-    assert [len(X) for X, _ in pieces] == [5, 2, 3, 5, 4, 1, 5, 1, 2, 5, 3]
-    for ours, theirs in zip(whole(pieces), whole(batches), strict=True):
-        assert_array_equal(ours, theirs)
-    X, y = next(read_parquet_batches(files[0], "y2", ["x4", "x0"]))
-    assert_array_equal(X, batches[0][0][:, [4, 0]])
-    assert_array_equal(y, batches[0][1][:, 2])
-
-
-def test_broken_parquet_files_are_refused(batches, tmp_path):
-    pl = pytest.importorskip("polars")
-    path, other = tmp_path / "0.parquet", tmp_path / "1.parquet"
-    parquet(path, *batches[0])
-    pl.DataFrame({"x0": [1.0], "name": ["a"], "y0": [None]}, schema_overrides={"y0": pl.Int64}).write_parquet(other)
-    with pytest.raises(ValueError, match="0.parquet has no column 'y9': give the names of columns that all files have"):
-        next(read_parquet_batches(path, ["y9"]))
-    with pytest.raises(ValueError, match="1.parquet has no column 'y1', 'x1'"):
-        next(read_parquet_batches([path, other], ["y1"], ["x0", "x1"]))
-    broken = tmp_path / "2.parquet"
-    for content in (b"PAR1junkPAR1", path.read_bytes()[:-40] + 40 * b"x"):
-        broken.write_bytes(content)
-        with pytest.raises(DataFileError, match=r"2\.parquet is damaged or no parquet file"):
-            list(read_parquet_batches(broken, ["y0"]))
-    with pytest.raises(ValueError, match="1.parquet: column 'name' holds no numbers"):
-        next(read_parquet_batches(other, ["y0"]))
-    with pytest.raises(ValueError, match="labels is empty"):
-        next(read_parquet_batches(path, []))
-    with pytest.raises(ValueError, match="features is empty"):
-        next(read_parquet_batches(path, ["y0"], []))
-    # A hole is NaN, a label that is not observed.
-    with pytest.raises(ValueError, match="Y is NaN everywhere"):
-        fit_stream(OnlineTwoStepRidge(), read_parquet_batches(other, ["y0"], ["x0"]))
-
-
 def rated(batches):
     """Return the batches as frames with holes; every second one speaks of users of the one before it too."""
     pd, rng = pytest.importorskip("pandas"), np.random.default_rng(3)
@@ -555,19 +446,3 @@ def test_known_users_of_a_stream_are_an_error_unless_replaced(batches, tasks):
         fit_stream(OnlineTwoStepRidge(keep_labels=True), rated(batches), tasks=tasks)
     with pytest.raises(TypeError, match="known"):
         fit_stream(SGDRegressor(), batches, known="replace")
-
-
-def test_files_may_have_holes(batches, tasks, tmp_path):
-    pl = pytest.importorskip("polars")
-    X, Y = batches[2]
-    Y = np.where(np.arange(Y.size).reshape(Y.shape) % 3 == 0, np.nan, Y)
-    write_npz_batch(tmp_path / "0.npz", X, Y)
-    columns = {f"x{j}": X[:, j] for j in range(P)}
-    columns |= {f"y{j}": [None if np.isnan(label) else label for label in Y[:, j]] for j in range(Q)}
-    pl.DataFrame(columns).write_parquet(tmp_path / "0.parquet")
-    wanted = OnlineTwoStepRidge().fit(X, Y, tasks=tasks).predict(X)
-    for stream in (
-        read_npz_batches(tmp_path / "0.npz", 4),
-        read_parquet_batches(tmp_path / "0.parquet", [f"y{j}" for j in range(Q)], batch_size=4),
-    ):
-        assert_allclose(fit_stream(OnlineTwoStepRidge(), stream, tasks=tasks).predict(X), wanted, rtol=1e-8)

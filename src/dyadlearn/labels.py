@@ -14,17 +14,7 @@ from dyadlearn._array import Array, is_foreign, is_sparse, namespace, to_numpy, 
 from dyadlearn._checks import check_not_empty, check_real, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
-from dyadlearn._tables import (
-    Ids,
-    Table,
-    as_text,
-    check_id_types,
-    free_name,
-    make_ids,
-    read_table,
-    write_rows,
-    write_table,
-)
+from dyadlearn._tables import Ids, Table, as_text, free_name, make_ids, read_table, write_rows, write_table
 
 __all__ = [
     "LongGrid",
@@ -48,7 +38,7 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
     """
     table = read_table(without_mask(Y), name)
     if table.kind == "pandas":  # columns of other frames have text for names
-        check_id_types(list(getattr(Y, "columns", ())), f"The columns of {name}")
+        make_ids(list(getattr(Y, "columns", ())), None, f"The columns of {name}")
     values = table.values
     if is_sparse(values):
         raise TypeError(f"{name} is sparse, but its zeros are labels too: give it dense, as {name}.toarray().")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,19 +19,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from dyadlearn._array import Array, is_foreign, is_sparse, refuse_mask, row_blocks
+from dyadlearn._array import is_foreign, is_sparse
 from dyadlearn._checks import check_count
-from dyadlearn._files.atomic import replacing
-from dyadlearn._files.packed import check_file, make_sparse, read_arrays, reading
-from dyadlearn._files.tables import open_parquet
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
-from dyadlearn.exceptions import DataFileError, ModelFileError
+from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store import read_model, write_model
 
-__all__ = ["fit_stream", "read_npz_batches", "read_parquet_batches", "write_npz_batch"]
-
-PathLike = str | os.PathLike[str]
+__all__ = ["fit_stream"]
 
 
 def fit_stream(
@@ -39,7 +34,7 @@ def fit_stream(
     batches: Iterable[tuple[Any, Any]],
     *,
     tasks: Any = None,
-    checkpoint: PathLike | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     every: int = 10,
     resume: bool = True,
     known: str | None = None,
@@ -57,9 +52,9 @@ def fit_stream(
     model : OnlineTwoStepRidge, or whatever has `partial_fit`
         Not fitted, or fitted on what came before the stream. It learns in place.
     batches : iterable of (X, y)
-        Chunks of instances (l, p) and their labels (l, q), NaN where not observed: a list, a generator, one of the
-        readers here. For resumption it must bring the same batches again;
-        those that were learnt are read, compared by a digest of all their numbers and ids, and passed over.
+        Chunks of instances (l, p) and their labels (l, q), NaN where not observed: a list, or a generator such as one
+        that reads a file at a time. For resumption it must bring the same batches again; those that were learnt are
+        read, compared by a digest of all their numbers and ids, and passed over.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
         The tasks, for an `OnlineTwoStepRidge`.
     checkpoint : path or None, default=None
@@ -225,178 +220,3 @@ def _skip(stream: Iterator[tuple[Any, Any]], wanted: _Position, path: Path) -> N
             f"The stream has changed: its first {wanted.n_batches} batches are not those that the checkpoint {path} "
             f"has learnt. {anew}"
         )
-
-
-# Readers -----------------------------------------------------------------------------------------
-
-
-def read_npz_batches(paths: PathLike | Iterable[PathLike], batch_size: int | None = None) -> Iterator[tuple[Any, Any]]:
-    """Read batches from archives of numpy, one file in memory at a time.
-
-    An archive holds the instances as ``X`` and the labels as ``Y``; a sparse matrix is in CSR form as ``X_data``,
-    ``X_indices``, ``X_indptr`` and ``X_shape``, likewise for Y. `write_npz_batch` writes such files.
-
-    Parameters
-    ----------
-    paths : path or iterable of paths
-        In the order of the stream.
-    batch_size : int or None, default=None
-        Rows in a batch; the last of a file may have fewer. None: every file is a batch.
-
-    Yields
-    ------
-    X : array or sparse array of shape (l, p)
-    Y : array or sparse array of shape (l, q)
-
-    Raises
-    ------
-    DataFileError
-        When it comes to a file that is damaged or no such archive; the error names it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from dyadlearn.streams import read_npz_batches, write_npz_batch
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     for number in range(2):
-    ...         write_npz_batch(Path(folder) / f"{number}.npz", np.ones((3, 2)), np.ones((3, 4)))
-    ...     [(X.shape, Y.shape) for X, Y in read_npz_batches(sorted(Path(folder).glob("*.npz")), batch_size=2)]
-    [((2, 2), (2, 4)), ((1, 2), (1, 4)), ((2, 2), (2, 4)), ((1, 2), (1, 4))]
-    """
-    if batch_size is not None:
-        check_count(batch_size, "batch_size")
-    for path in _listed(paths):
-        archive = read_arrays(path, "npz archive")
-        X, Y = _unpacked(archive, "X", path), _unpacked(archive, "Y", path)
-        if X.shape[0] != Y.shape[0]:
-            raise DataFileError(f"{path}: X has {X.shape[0]} rows, but Y has {Y.shape[0]}.")
-        for rows in row_blocks(X.shape[0], 1, limit=batch_size or max(X.shape[0], 1)):
-            yield X[rows], Y[rows]
-
-
-def _unpacked(archive: dict[str, np.ndarray], name: str, path: Path) -> Array:
-    if name in archive:
-        found = archive[name]
-        if found.ndim not in (1, 2) or found.dtype.kind not in "biuf":
-            raise DataFileError(f"{path}: {name} must be a matrix of numbers, found {found.dtype} {found.shape}.")
-        return found
-    parts = [f"{name}_{part}" for part in ("data", "indices", "indptr", "shape")]
-    if not all(part in archive for part in parts):
-        held = ", ".join(archive) or "nothing"
-        raise DataFileError(f"{path} holds no {name}, nor {', '.join(parts)}: it has {held}.")
-    with reading(path, f"archive of a sparse {name}"):
-        m, p = (int(length) for length in archive[parts[3]])
-        return make_sparse({part.removeprefix(f"{name}_"): archive[part] for part in parts}, (m, p))
-
-
-def write_npz_batch(path: PathLike, X: Any, Y: Any) -> None:
-    """Write a batch to an archive for `read_npz_batches`, whole or not at all.
-
-    Parameters
-    ----------
-    path : path
-    X : array or sparse matrix of shape (l, p)
-    Y : array or sparse matrix of shape (l, q) or (l,)
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from scipy import sparse
-    >>> from dyadlearn.streams import read_npz_batches, write_npz_batch
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_npz_batch(Path(folder) / "batch.npz", sparse.eye_array(3), [1.0, 0.0, 1.0])
-    ...     [(X.toarray()[0], Y) for X, Y in read_npz_batches(Path(folder) / "batch.npz")]
-    [(array([1., 0., 0.]), array([1., 0., 1.]))]
-    """
-    arrays: dict[str, Any] = {}
-    for name, values in (("X", X), ("Y", Y)):
-        if not is_sparse(values):
-            arrays[name] = np.asarray(refuse_mask(values, name))
-            continue
-        matrix = sparse.csr_array(values)
-        arrays |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
-        arrays[f"{name}_shape"] = np.array(matrix.shape)
-    with replacing(Path(path)) as file:  # numpy would add an ending to a name
-        np.savez(file, **arrays)
-
-
-def read_parquet_batches(
-    paths: PathLike | Iterable[PathLike],
-    labels: str | Sequence[str],
-    features: Sequence[str] | None = None,
-    *,
-    batch_size: int = 10_000,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Read batches from Parquet files, in memory for one batch; needs pyarrow.
-
-    Parameters
-    ----------
-    paths : path or iterable of paths
-        In the order of the stream.
-    labels : str or sequence of str
-        The columns that hold the labels: one for each task, or the name of a single one.
-    features : sequence of str or None, default=None
-        The columns that hold the features of the instances; None is all others, in the order of the first file.
-    batch_size : int, default=10_000
-        Rows in a batch; the last of a file may have fewer.
-
-    Yields
-    ------
-    X : array of shape (l, p)
-    Y : array of shape (l, q), or (l,) for a single name
-
-    Raises
-    ------
-    DataFileError
-        If a file lacks a column, or when it comes to one that is damaged; the error names it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import polars as pl
-    >>> from dyadlearn.streams import read_parquet_batches
-    >>> visits = pl.DataFrame({"age": [31.0, 40, 27], "pages": [3, 8, 5], "bought": [0, 1, 1]})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     visits.write_parquet(Path(folder) / "visits.parquet")
-    ...     batches = read_parquet_batches(Path(folder) / "visits.parquet", labels=["bought"], batch_size=2)
-    ...     [(X.shape, Y.shape) for X, Y in batches]
-    [((2, 2), (2, 1)), ((1, 2), (1, 1))]
-    """
-    files = _listed(paths)
-    check_count(batch_size, "batch_size")
-    wanted = [labels] if isinstance(labels, str) else list(labels)
-    for path in files:
-        with open_parquet(path) as file:
-            names = file.names
-        if features is None:
-            features = [name for name in names if name not in wanted]
-        if not wanted or not features:
-            raise ValueError(f"{'features' if wanted else 'labels'} is empty: name at least one column.")
-        missing = [name for name in (*wanted, *features) if name not in names]
-        if missing:
-            shown = ", ".join(map(repr, missing[:5]))
-            raise DataFileError(f"{path} has no column {shown}: give the names of columns that all files have.")
-    for path in files:
-        with open_parquet(path) as file:
-            for columns in file.batches([*(features or ()), *wanted], batch_size):
-                # A column with holes has no dtype of numbers, or NaN in them.
-                for name, values in columns.items():
-                    if values.dtype.kind not in "biuf":
-                        raise DataFileError(f"{path}: column {name!r} holds no numbers, or misses some: leave it out.")
-                X, Y = (np.column_stack([columns[name] for name in some]) for some in (features or (), wanted))
-                yield X, Y[:, 0] if isinstance(labels, str) else Y
-
-
-def _listed(paths: PathLike | Iterable[PathLike]) -> list[Path]:
-    files = [Path(paths)] if isinstance(paths, str | os.PathLike) else [Path(path) for path in paths]
-    if not files:
-        raise ValueError("There are no files to read: paths is empty.")
-    for path in files:
-        if not path.exists():
-            raise FileNotFoundError(f"There is no file {path}.")
-        check_file(path)
-    return files

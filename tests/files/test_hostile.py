@@ -27,7 +27,6 @@ from dyadlearn import cli, load, read_features
 from dyadlearn._files.packed import stream
 from dyadlearn._files.tables import load_table
 from dyadlearn.kernels.sequences import read_fasta
-from dyadlearn.streams import read_npz_batches, read_parquet_batches
 
 def command(*words):
     try:
@@ -43,8 +42,6 @@ READERS = {
     "table": lambda path: load_table(Path(path)),
     "lines": lambda path: list(stream(path)),
     "fasta": read_fasta,
-    "npz batches": lambda path: list(read_npz_batches(path)),
-    "parquet batches": lambda path: list(read_parquet_batches(path, "x")),
     "model": load,
     "inspect": lambda path: command("inspect", path),
     "tune": lambda path: command("tune", path, "--instances", path, "--tasks", path, "-o", path + ".dyad"),
@@ -156,7 +153,6 @@ def test_sizes_are_known_before_anything_is_read(tmp_path):
         ("table", sparse_file(tmp_path / "sparse.csv", 2**40)),
         ("lines", sparse_file(tmp_path / "line.txt", 2**40)),
         ("table", many_cells(tmp_path / "cells.csv")),
-        ("npz batches", packed_archive(tmp_path / "packed.npz")),
     ]
     # Beside the part that is looked at before the limit is met.
     most = {"packed.csv.gz": 200, "packed.txt.gz": 200, "packed.fasta.gz": 200, "line.txt": 200}
@@ -175,7 +171,7 @@ def test_devices_and_pipes_are_not_opened(tmp_path):
         "features": (".csv", ".npy", ".npz", ".h5", ".parquet"),
         "table": (".csv", ".csv.gz", ".npy", ".npz", ".parquet"),
         "tune": (".csv", ".npz", ".parquet"),
-        **dict.fromkeys(("lines", "fasta", "npz batches", "parquet batches", "model", "inspect"), (".x",)),
+        **dict.fromkeys(("lines", "fasta", "model", "inspect"), (".x",)),
     }
     cases = []
     for ending in sorted(set(sum(endings.values(), ()))):

@@ -14,7 +14,6 @@ from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, PairRegressor, T
 from dyadlearn.kernels import repair, tanimoto, weighted_sum
 from dyadlearn.labels import read_labels, to_grid
 from dyadlearn.metrics import mean_squared_error
-from dyadlearn.streams import write_npz_batch
 from sweeps import every, lines, over
 
 RNG = np.random.default_rng(0)
@@ -74,7 +73,6 @@ def test_masked_ids_are_missing():
         (lambda: repair(masked(np.eye(2))), "K"),
         (lambda: weighted_sum([masked(np.eye(2)), np.eye(2)]), r"grams\[0\]"),
         (lambda: tanimoto(masked(np.eye(2))), "A"),
-        (lambda: write_npz_batch("never.npz", X, masked(Y)), "Y"),
     )
 )
 def test_elsewhere_a_mask_is_refused_and_named(call, name, tmp_path, monkeypatch):

@@ -7,10 +7,8 @@ import hashlib
 import os
 import secrets
 import shutil
-import signal
 import stat
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -75,7 +73,7 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
     """Open a file that takes the place of `path` when all went well; else nothing is left of it.
 
     Whoever opens `path` finds the old file or the new one, whole, whatever happens in between. What a killed process
-    left of an attempt is removed by the next one. An interrupt never falls between the replacement and its being noted.
+    left of an attempt is removed by the next one.
 
     Parameters
     ----------
@@ -99,7 +97,7 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
             yield file
             file.flush()
             os.fsync(file.fileno())
-            with _held(target), _uninterrupted():
+            with _held(target):
                 if unchanged is not None and not unchanged():
                     raise FileChangedError(
                         f"{path} was changed by another process after it was read: nothing was written, so run this "
@@ -210,21 +208,3 @@ def _open_to_lock(path: Path) -> int:
         return os.open(path, os.O_RDWR)  # network file systems lock only what may be written
     except PermissionError:
         return os.open(path, os.O_RDONLY)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Put an interrupt off to the end."""
-    handler = signal.getsignal(signal.SIGINT)
-    # Only the main thread is ever interrupted.
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    if came:
-        handler(came[0], None)

@@ -153,14 +153,6 @@ class Parquet:
         values: np.ndarray = column.flatten().to_numpy(zero_copy_only=False)
         return values.reshape(len(lengths), int(lengths[0]))
 
-    def batches(self, names: Sequence[str], n_rows: int) -> Iterator[dict[str, np.ndarray]]:
-        """Yield some columns by their names, `n_rows` rows at a time."""
-        sizes = ((place, self._about.row_group(place).num_rows) for place in range(self._about.num_row_groups))
-        row = max((self._count(place, names)[1] / size for place, size in sizes if size), default=0.0)
-        check_decoded(self._path, int(row * min(n_rows, self.n)), f"Reading {n_rows} rows of {self._path}")
-        for part in self._file.iter_batches(n_rows, columns=list(names)):
-            yield {name: part.column(name).to_numpy(zero_copy_only=False) for name in names}
-
 
 def _cells(chunk: Any) -> list[Any]:
     """Return the values of an array of arrow; a text that repeats is one object."""
