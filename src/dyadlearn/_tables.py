@@ -6,7 +6,7 @@ What has ids is aligned by them and never by position. Whatever takes a frame ta
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from numbers import Integral
@@ -202,10 +202,7 @@ class Table(Stored):
         kind : {"pandas", "polars", "pyarrow"}, default=None
             The library of the frame; None takes the one that it came in, else pandas or polars, whichever is there.
         """
-        library = frame_library(kind or self.kind)
-        if library is None:
-            raise ImportError("A data frame needs its library: install pandas or polars.")
-        return write_table(np.asarray(self.values), self.row_ids, self.column_ids, library)
+        return write_table(np.asarray(self.values), self.row_ids, self.column_ids, _frame_library(kind or self.kind))
 
     @property
     def is_native(self) -> bool:
@@ -408,28 +405,42 @@ def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind
         return pd.DataFrame(values, index=index, columns=columns)
     if values.ndim == 1:
         return nw.new_series("", values, backend=kind).to_native()
-    columns = range(values.shape[1]) if column_ids is None else as_text(column_ids, kind).labels
+    columns = range(values.shape[1]) if column_ids is None else text_ids(column_ids, "The columns", str).labels
     names = [str(label) for label in columns]
     data: dict[str, Any] = {}
     if row_ids is not None:
         # A column holds values of one type.
-        row_ids = row_ids if len(set(map(type, row_ids.labels))) == 1 else as_text(row_ids, kind)
+        row_ids = row_ids if len(set(map(type, row_ids.labels))) == 1 else text_ids(row_ids, "The rows", str)
         data[free_name(row_ids.name or "id", names)] = list(row_ids.labels)
     data |= {label: values[:, j] for j, label in enumerate(names)}
     return nw.from_dict(data, backend=kind).to_native()
 
 
-def as_text(ids: Ids, kind: str) -> Ids:
-    """Return ids as the text that a frame of library `kind` can hold, refusing those that would become the same."""
-    first: dict[str, Hashable] = {}
+def id_text(label: Any) -> str:
+    """Return an id as files and the command line know it: text, without blanks around it, empty for None."""
+    return "" if label is None else (label.decode() if isinstance(label, bytes) else str(label)).strip()
+
+
+def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
+    """Return ids as text; raise if two are the same there, such as 1 and "1".
+
+    Parameters
+    ----------
+    ids : Ids
+    owner : str
+        Whose they are, for messages.
+    text : callable
+        Makes text of an id.
+    """
+    found: dict[str, Hashable] = {}
     for label in ids.labels:
-        other = first.setdefault(str(label), label)
+        other = found.setdefault(text(label), label)
         if other is not label:
             raise IdError(
-                f"The ids {other!r} and {label!r} would be the same in a frame of {kind}, which has text for ids: "
-                "rename one of them, or use a frame of pandas."
+                f"{owner} have the ids {other!r} and {label!r}, which are the same as text: files and most frames "
+                "cannot tell them apart. Rename one of them, or use pandas."
             )
-    return Ids(tuple(first), ids.name)
+    return Ids(tuple(found), ids.name)
 
 
 def free_name(name: str, taken: Container[str]) -> str:
@@ -439,16 +450,16 @@ def free_name(name: str, taken: Container[str]) -> str:
     return name
 
 
-def frame_library(kind: str | None) -> str | None:
-    """Return the library that a table of results is written in: `kind`, else pandas or polars, None without either."""
-    return kind or next((name for name in ("pandas", "polars") if find_spec(name)), None)
+def _frame_library(kind: str | None) -> Any:
+    """Return the library that a frame is written in: `kind`, else pandas or polars."""
+    library = kind or next((name for name in ("pandas", "polars") if find_spec(name)), None)
+    if library is None:
+        raise ImportError("A data frame needs its library: install pandas or polars.")
+    return library
 
 
 def write_rows(columns: Mapping[str, Sequence[Any]], kind: str | None) -> Any:
     """Return a small frame of library `kind`, or of the first installed of pandas and polars."""
     import narwhals as nw
 
-    backend: Any = frame_library(kind)
-    if backend is None:
-        raise ImportError("A table of results needs a data frame library: install pandas or polars.")
-    return nw.from_dict(dict(columns), backend=backend).to_native()
+    return nw.from_dict(dict(columns), backend=_frame_library(kind)).to_native()

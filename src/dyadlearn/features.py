@@ -10,7 +10,7 @@ from typing import Any
 
 from dyadlearn._files.embeddings import ENDINGS, listed, open_features, wanted_ids
 from dyadlearn._files.tables import suffix_of
-from dyadlearn._tables import Ids, Table, library_of
+from dyadlearn._tables import Table, library_of
 from dyadlearn.exceptions import DataFileError
 
 __all__ = ["Table", "read_features"]
@@ -117,13 +117,8 @@ def read_features(
         raise file.without_ids
     if ids is None:
         return file.read()
-    wanted = _wanted(ids)
-    return replace(file.read(file.places(wanted.labels, of or "ids")), row_ids=wanted, kind=library_of(ids))
-
-
-def _wanted(ids: Any) -> Ids:
-    labels = listed(ids, "ids")
+    labels, name = listed(ids, "ids"), getattr(ids, "name", None)
     if not labels:
         raise ValueError("ids is empty: name whose features are wanted, or leave it out for all.")
-    name = getattr(ids, "name", None)
-    return wanted_ids(labels, name if isinstance(name, str) else None, "ids")
+    wanted = wanted_ids(labels, name if isinstance(name, str) else None, "ids")
+    return replace(file.read(file.places(wanted.labels, of or "ids")), row_ids=wanted, kind=library_of(ids))

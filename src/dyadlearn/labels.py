@@ -14,7 +14,7 @@ from dyadlearn._array import Array, is_foreign, is_sparse, namespace, to_numpy, 
 from dyadlearn._checks import check_not_empty, check_real, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
-from dyadlearn._tables import Ids, Table, as_text, free_name, make_ids, read_table, write_rows, write_table
+from dyadlearn._tables import Ids, Table, free_name, make_ids, read_table, text_ids, write_rows, write_table
 
 __all__ = [
     "LongGrid",
@@ -296,7 +296,7 @@ def to_grid(
     rows, columns = Ids(found.instances, names[0]), Ids(found.tasks, names[1])
     if kind != "pandas":
         # Only pandas has an index; elsewhere the ids of a grid are its first column, provided that it is text.
-        rows, columns = as_text(rows, kind), as_text(columns, kind)
+        rows, columns = text_ids(rows, "The instances", str), text_ids(columns, "The tasks", str)
     return replace(
         found,
         grid=write_table(found.grid, rows, columns, kind),

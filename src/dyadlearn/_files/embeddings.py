@@ -36,16 +36,14 @@ from dyadlearn._files.packed import (
 )
 from dyadlearn._files.tables import (
     ARRAYS,
+    PANDAS,
     check_whole,
-    id_text,
-    index_with_ids,
     load_table,
     open_parquet,
     read_cells,
     suffix_of,
-    text_ids,
 )
-from dyadlearn._tables import Ids, Table, make_ids, shown
+from dyadlearn._tables import Ids, Table, id_text, make_ids, shown, text_ids
 from dyadlearn.exceptions import DataFileError, IdError
 
 #: What stands, after the name of a file of features, in that of a file with its ids.
@@ -149,11 +147,6 @@ def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
         )
     if dtype.kind not in "biuf":
         raise DataFileError(f"{whose} holds values of type {dtype}: expected numbers.")
-
-
-def blocks_of(n: int, step: int | None, row_bytes: int) -> np.ndarray:
-    """Return where the blocks of n rows begin: every `step` rows, or as many as make a few megabytes."""
-    return np.arange(0, n, step or max(1, _SPAN // max(row_bytes, 1)))
 
 
 def gather(
@@ -312,15 +305,23 @@ def open_npy(path: Path, row_ids: Any) -> FeatureFile:
         mapped = _mapped(path, file, path.stat().st_size)
     if mapped.ndim != 2 or not mapped.size:
         raise DataFileError(f"{path} has an array of shape {mapped.shape}: expected a row of features for each id.")
-    n, d = mapped.shape
-    starts = blocks_of(n, None, d * mapped.itemsize)
-    ids = ids_beside(path, row_ids, n)
-    size = np.dtype(kept_dtype(mapped.dtype)).itemsize
+    ids = ids_beside(path, row_ids, mapped.shape[0])
+    return FeatureFile(path, mapped.shape[0], ids, None, partial(_matrix_rows, mapped, path))
 
-    def rows(places: np.ndarray) -> np.ndarray:
-        return gather(lambda first, end: mapped[first:end], places, starts, path, d, itemsize=size)
 
-    return FeatureFile(path, n, ids, None, rows)
+def _matrix_rows(array: Any, path: Path, places: np.ndarray) -> np.ndarray:
+    """Return some rows of an array (n, d) that is in a file, reading the chunks that hold them."""
+    n, d = array.shape
+    row, chunks = d * np.dtype(array.dtype).itemsize, getattr(array, "chunks", None)
+    return gather(
+        lambda first, end: array[first:end],
+        places,
+        np.arange(0, n, chunks[0] if chunks else max(1, _SPAN // row)),
+        path,
+        d,
+        itemsize=np.dtype(kept_dtype(array.dtype)).itemsize,
+        held=lambda first, end: row * (end - first),
+    )
 
 
 def _mapped(path: Path, file: IO[bytes], length: int) -> np.ndarray:
@@ -588,18 +589,7 @@ class Container:
 
     def _read_matrix(self, places: np.ndarray) -> np.ndarray:
         with self._opened() as root:
-            array = self._at_place(root)
-            n, d = array.shape
-            row = d * np.dtype(array.dtype).itemsize
-            return gather(
-                lambda first, end: array[first:end],
-                places,
-                blocks_of(n, None if array.chunks is None else array.chunks[0], row),
-                self._path,
-                d,
-                itemsize=np.dtype(kept_dtype(array.dtype)).itemsize,
-                held=lambda first, end: row * (end - first),
-            )
+            return _matrix_rows(self._at_place(root), self._path, places)
 
     def _read_one_each(self, places: np.ndarray) -> np.ndarray:
         """Return the vectors of some ids, each from an array of its own; the other arrays are not opened."""
@@ -656,10 +646,6 @@ def _check_array(array: Any, whose: str) -> tuple[int, ...]:
     return shape
 
 
-# The column that pandas writes an index without a name into.
-_PANDAS = "__index_level_0__"
-
-
 def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
     """Open a parquet file of features.
 
@@ -678,7 +664,12 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
         if not n:
             raise DataFileError(f"{path} holds no rows.")
         if row_ids is None or (isinstance(row_ids, str) and row_ids in kinds):
-            own = row_ids or _id_column(kinds, index, path)
+            own = row_ids or file.id_column
+            if own is None:
+                raise DataFileError(
+                    f"{path} has no column of ids: expected text, or whole numbers in the first column; found "
+                    f"{shown([*kinds])}."
+                )
             labels = file.lists([own])[own]
     # An index that is nobody's ids, such as numbers of rows, is no feature either.
     kinds = {name: kind for name, kind in kinds.items() if name not in (own, *index)}
@@ -691,22 +682,10 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
     if labels is None:
         ids = ids_beside(path, row_ids, n)
     else:
-        ids = ids_of(labels, n, str(path), None if own == _PANDAS else own)
+        ids = ids_of(labels, n, str(path), None if own == PANDAS else own)
     is_vectors = kinds[names[0]] == "vectors"
     columns = None if is_vectors else make_ids(names, None, f"The columns of {path}")
     return FeatureFile(path, n, ids, columns, partial(_rows, path, names))
-
-
-def _id_column(kinds: dict[str, str], index: list[str], path: Path) -> str:
-    texts = [name for name, kind in kinds.items() if kind == "text"]
-    whole = [name for place, name in enumerate(kinds) if kinds[name] == "whole" and (name == _PANDAS or place == 0)]
-    found = index_with_ids(index, texts, path) or next(iter([*texts, *whole[::-1]]), None)
-    if found is None:
-        raise DataFileError(
-            f"{path} has no column of ids: expected text, or whole numbers in the first column; found "
-            f"{shown([*kinds])}."
-        )
-    return found
 
 
 def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list[str]:

@@ -14,7 +14,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -37,7 +37,7 @@ from dyadlearn._files.packed import (
     reading,
 )
 from dyadlearn._memory import check_memory
-from dyadlearn._tables import Ids, Table, free_name, make_ids, shown
+from dyadlearn._tables import Ids, Table, free_name, id_text, make_ids, shown, text_ids
 from dyadlearn._text import printable
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -45,6 +45,8 @@ from dyadlearn.exceptions import DataFileError, IdError
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 # The bytes of a value as an object of Python, in a list of columns and in a list of lines.
 _OBJECT = 100
+#: The column that pandas writes an index without a name into.
+PANDAS = "__index_level_0__"
 # The types of text in arrow.
 _TEXT_TYPES = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 _NEEDED = "parquet", "pyarrow", ", or write the table as csv"
@@ -98,6 +100,25 @@ class Parquet:
     def kinds(self) -> dict[str, str]:
         """What each column holds: "whole", "number", "vectors", "text" or "other"."""
         return {field.name: _kind(field.type) for field in self._file.schema_arrow}
+
+    @property
+    def id_column(self) -> str | None:
+        """The column of ids: the index of pandas, else the first of text, else the first of all if of whole numbers.
+
+        An index that was never given a name and holds no text beside columns that do has none: these are numbers of
+        rows, left over where some were taken out.
+        """
+        kinds, index = self.kinds, self.index
+        if len(index) > 1:
+            raise DataFileError(
+                f"{self._path} has an index of {len(index)} levels, {shown(index)}: ids are an index of one level, "
+                "such as by reset_index() and set_index(…) in pandas."
+            )
+        texts = [name for name, kind in kinds.items() if kind == "text"]
+        if index and not (texts and index[0].startswith("__index_level_") and index[0] not in texts):
+            return index[0]
+        whole = [name for place, name in enumerate(kinds) if kinds[name] == "whole" and (name == PANDAS or place == 0)]
+        return next(iter([*texts, *whole[::-1]]), None)
 
     def width(self, names: Sequence[str]) -> int:
         """Return the number of values in a row of some columns, by the first row group that has rows."""
@@ -185,30 +206,6 @@ def _index_columns(about: bytes | None) -> list[str]:
     # An index that only counts the rows is no column.
     found = [] if about is None else json.loads(about).get("index_columns", [])
     return [name for name in found if isinstance(name, str)]
-
-
-def index_with_ids(index: Sequence[str], texts: Sequence[str], path: Path) -> str | None:
-    """Return the column of the index of pandas, if it has ids.
-
-    It has none where it was never given a name and holds no text beside columns that do: these are numbers of rows,
-    left over where some were taken out.
-
-    Parameters
-    ----------
-    index : sequence of str
-        The columns of the index.
-    texts : sequence of str
-        The columns of text.
-    path : Path
-        For messages.
-    """
-    if len(index) > 1:
-        raise DataFileError(
-            f"{path} has an index of {len(index)} levels, {shown(index)}: ids are an index of one level, such as by "
-            "reset_index() and set_index(…) in pandas."
-        )
-    is_left_over = bool(index and texts) and index[0].startswith("__index_level_") and index[0] not in texts
-    return index[0] if index and not is_left_over else None
 
 
 def write_parquet(file: Any, columns: Mapping[str, Sequence[Any]]) -> None:
@@ -303,12 +300,8 @@ class Cells:
         """Return some columns as numbers, NaN where a cell is missing; a cell that is no number is named."""
         values = np.empty((len(self.lines), len(places)))
         for row, line in enumerate(self.lines):
-            cells = [line[place] for place in places]
-            plain = parse_row(cells)
-            if plain is None:
-                values[row] = [self._number(row, place) for place in places]
-            else:
-                values[row] = plain
+            plain = parse_row([line[place] for place in places])
+            values[row] = [self._number(row, place) for place in places] if plain is None else plain
         if np.isinf(values).any():
             row, column = np.argwhere(np.isinf(values))[0]
             raise DataFileError(f"{self.where(row, places[column])}: infinity is no value.")
@@ -346,32 +339,6 @@ def _remedy(cell: Any) -> str:
 def suffix_of(path: Path) -> str:
     """Return the ending of a name in lower case, without that of compression."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def id_text(label: Any) -> str:
-    """Return an id as the command line knows it: text, without blanks around it, empty for None."""
-    return "" if label is None else (label.decode() if isinstance(label, bytes) else str(label)).strip()
-
-
-def text_ids(ids: Ids, owner: str) -> Ids:
-    """Return ids as text, as files hold them; refuse two that are the same there, such as 1 and "1".
-
-    Parameters
-    ----------
-    ids : Ids
-    owner : str
-        Whose they are, for messages.
-    """
-    found: dict[str, Hashable] = {}
-    for label in ids.labels:
-        text = id_text(label)
-        if text in found:
-            raise IdError(
-                f"{owner} have the ids {found[text]!r} and {label!r}, which are the same as text: files cannot tell "
-                "them apart. Rename one of them."
-            )
-        found[text] = label
-    return Ids(tuple(found), ids.name)
 
 
 def is_blank(cell: Any) -> bool:
@@ -458,14 +425,12 @@ def _delimiter(text: str) -> str:
 
 def _read_parquet(path: Path) -> Cells:
     with open_parquet(path) as file:
-        columns, index = file.lists(), file.index
-    if not columns or not file.n:
-        raise DataFileError(f"{path} holds no table.")
-    # pandas writes its index last, and says so; else ids are text, and the other columns of a grid are not.
-    texts = [name for name, cells in columns.items() if any(isinstance(cell, str) for cell in cells)]
-    own = index_with_ids(index, texts, path) or next(iter([*texts, *columns]))
-    # Numbers of rows that are nobody's ids are no values either.
-    headings = [name for name in columns if name == own or name not in index]
+        columns = file.lists()
+        if not columns or not file.n:
+            raise DataFileError(f"{path} holds no table.")
+        own = file.id_column or next(iter(columns))
+        # Numbers of rows that are nobody's ids are no values either.
+        headings = [name for name in columns if name == own or name not in file.index]
     lines: list[Sequence[Any]] = list(zip(*(columns[name] for name in headings), strict=True))
     return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(own))
 

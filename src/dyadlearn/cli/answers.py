@@ -13,7 +13,8 @@ from dyadlearn import explain as explained
 from dyadlearn import recommend as recommended
 from dyadlearn import screen as screened
 from dyadlearn import top_pairs
-from dyadlearn._files.tables import id_text, write_columns
+from dyadlearn._files.tables import write_columns
+from dyadlearn._tables import id_text
 from dyadlearn._text import number
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import n_entities, take_rows

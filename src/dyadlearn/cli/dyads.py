@@ -23,13 +23,12 @@ from dyadlearn._files.tables import (
     Cells,
     TextColumnError,
     as_number,
-    id_text,
     is_blank,
     load_table,
     read_cells,
     suffix_of,
 )
-from dyadlearn._tables import Ids, Table, lies_on_its_side, make_ids, shown
+from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Files, Source, open_source, training_side
 from dyadlearn.cli.options import LabelOptions, Reading
 from dyadlearn.cli.terminal import Terminal

@@ -17,9 +17,9 @@ import numpy as np
 
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
-from dyadlearn._files.tables import as_number, check_whole, id_text, is_blank, read_cells, suffix_of, text_ids
+from dyadlearn._files.tables import as_number, check_whole, is_blank, read_cells, suffix_of
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, make_ids, shown
+from dyadlearn._tables import Ids, Table, id_text, make_ids, shown, text_ids
 from dyadlearn.cli.options import Reading, parse_options, parse_values
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError, KernelError

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn._files.tables import id_text, writing
-from dyadlearn._tables import shown
+from dyadlearn._files.tables import writing
+from dyadlearn._tables import id_text, shown
 from dyadlearn._text import make_list, number
 from dyadlearn.cli import options
 from dyadlearn.cli.entities import in_words

@@ -21,8 +21,8 @@ from dyadlearn import (
     TwoStepRidge,
     TwoStepRidgeCV,
 )
-from dyadlearn._files.tables import id_text, text_ids, writing
-from dyadlearn._tables import Ids, Table
+from dyadlearn._files.tables import writing
+from dyadlearn._tables import Ids, Table, id_text, text_ids
 from dyadlearn.cli.dyads import Dyads
 from dyadlearn.cli.entities import Files, Recipe, Recipes, in_words, new_side, recipes_from_state, recipes_state
 from dyadlearn.cli.options import MODELS, ModelArgument, Sides, check_has_tasks, given_options, sides_of

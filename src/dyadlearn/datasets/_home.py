@@ -321,9 +321,8 @@ def read_similarities(path: Path, ids: Ids | None) -> np.ndarray:
 
 def read_ids(path: Path) -> Ids:
     """Read the ids of one side: the names of a JSON object, else one in each line."""
-    lines = read_lines(path)
-    labels = list(_read_object(path, lines)) if _is_object(lines) else [line.strip() for line in lines if line.strip()]
-    return make_ids(labels, None, str(path))
+    lines = _read_object(path) or [line.strip() for line in read_lines(path) if line.strip()]
+    return make_ids(list(lines), None, str(path))
 
 
 def read_texts(path: Path | None) -> dict[str, str]:
@@ -331,13 +330,10 @@ def read_texts(path: Path | None) -> dict[str, str]:
 
     Empty without a file. A first line ``drug`` and ``smiles`` is a header.
     """
-    if path is None:
-        return {}
-    lines = read_lines(path)
-    if _is_object(lines):
-        return _read_object(path, lines)
-    texts = {}
-    for number, line in enumerate(lines, 1):
+    texts = {} if path is None else _read_object(path)
+    if path is None or texts:
+        return texts
+    for number, line in enumerate(read_lines(path), 1):
         cells = line.split("\t")
         if len(cells) < 2:
             raise DataFileError(f"{path}, line {number}: expected an id, a tab and a text, found {line[:50]!r}.")
@@ -346,13 +342,13 @@ def read_texts(path: Path | None) -> dict[str, str]:
     return texts
 
 
-def _is_object(lines: list[str]) -> bool:
-    return lines[0].lstrip().startswith("{")
-
-
-def _read_object(path: Path, lines: list[str]) -> dict[str, str]:
+def _read_object(path: Path) -> dict[str, str]:
+    """Return a JSON object of texts; empty where the file holds none."""
+    text = read_text(path)
+    if not text.lstrip().startswith("{"):
+        return {}
     with reading(path, "JSON"):
-        return {str(name): str(text) for name, text in json.loads("\n".join(lines)).items()}
+        return {str(name): str(value) for name, value in json.loads(text).items()}
 
 
 def describe(name: str, **facts: Any) -> str:

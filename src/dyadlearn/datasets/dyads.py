@@ -117,22 +117,17 @@ def make_dyads(
     >>> bool((network.Y == -network.Y.T).all())
     True
     """
-    for value, name in (
-        (n_instances, "n_instances"),
-        (n_tasks, "n_tasks"),
-        (n_features, "n_features"),
-        (n_task_features, "n_task_features"),
-        (rank, "rank"),
-    ):
+    counts = {"n_instances": n_instances, "n_tasks": n_tasks, "n_features": n_features}
+    for name, value in (counts | {"n_task_features": n_task_features, "rank": rank}).items():
         check_count(value, name)
-    if not isinstance(noise, Real) or not 0 <= noise < np.inf:
-        raise ValueError(f"noise must be a finite number of at least 0, found {noise!r}.")
-    if not isinstance(main_effects, Real) or not 0 <= main_effects < np.inf:
-        raise ValueError(f"main_effects must be a finite number of at least 0, found {main_effects!r}.")
-    if not isinstance(mean, Real) or not np.isfinite(float(mean)):
-        raise ValueError(f"mean must be a finite number, found {mean!r}.")
-    if not isinstance(missing, Real) or not 0 <= missing < 1:
-        raise ValueError(f"missing must be a probability of at least 0 and below 1, found {missing!r}.")
+    for name, number, least, below, words in (
+        ("noise", noise, 0, np.inf, "a finite number of at least 0"),
+        ("main_effects", main_effects, 0, np.inf, "a finite number of at least 0"),
+        ("mean", mean, -np.finfo(np.float64).max, np.inf, "a finite number"),
+        ("missing", missing, 0, 1, "a probability of at least 0 and below 1"),
+    ):
+        if not isinstance(number, Real) or not least <= number < below:
+            raise ValueError(f"{name} must be {words}, found {number!r}.")
     check_choice(labels, "labels", ("real", "binary"))
     if symmetry is not None:
         check_choice(symmetry, "symmetry", ("symmetric", "antisymmetric"))
