@@ -306,17 +306,15 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
         frame = frame.drop(first)
         del schema[first]
     text = [column for column, dtype in schema.items() if _is_text(dtype)]
-    if text and not of_words:
-        raise ValueError(
-            f"{name} holds text in column {shown(text)}: expected numbers. Put ids in the index of a pandas "
-            "frame or in the first column of any other."
-        )
-    odd = [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
+    odd = text or [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
     if odd and not of_words:
-        raise ValueError(
-            f"{name} holds values of type {schema[odd[0]]} in column {shown(odd)}: expected numbers. Make numbers of "
-            "them first, such as days since a fixed date."
+        what, remedy = (
+            f"values of type {schema[odd[0]]}",
+            "Make numbers of them first, such as days since a fixed date.",
         )
+        if text:
+            what, remedy = "text", "Put ids in the index of a pandas frame or in the first column of any other."
+        raise ValueError(f"{name} holds {what} in column {shown(odd)}: expected numbers. {remedy}")
     native = frame.to_native()
     axis = getattr(getattr(native, "columns", None), "name", None)
     return Table(native, row_ids, _column_ids(schema, name, axis), kind)

@@ -142,13 +142,8 @@ def fisher_relabel(Y: Any) -> Array:
     positive = values == float(found[1])
     total = int(xp.sum(xp.astype(observed, xp.int64)))
     n_positive = int(xp.sum(xp.astype(positive, xp.int64)))
-    relabelled = xp.where(
-        positive,
-        xp.full_like(values, total / n_positive),
-        xp.full_like(values, -total / (total - n_positive)),
-    )
-    relabelled = xp.where(observed, relabelled, xp.full_like(values, float("nan")))
-    return grid.restore(relabelled)
+    classes = xp.full_like(values, total / n_positive), xp.full_like(values, -total / (total - n_positive))
+    return grid.restore(xp.where(observed, xp.where(positive, *classes), values))  # NaN stays
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -438,15 +433,11 @@ def to_long(grid: Any, *, instances: Sequence[Hashable] | None = None, tasks: Se
         sides = ((rows, instances, values.shape[0], "instances"), (columns, tasks, values.shape[1], "tasks"))
         ids = [_ids_at(*side) for side in sides]
         return np.stack(ids, axis=1), values[rows, columns]
-    row_ids = labels.row_ids or Ids(tuple(range(values.shape[0])))
-    column_ids = labels.column_ids or Ids(tuple(range(values.shape[1])))
     data: dict[str, Any] = {}
-    for name, column in (
-        (row_ids.name or "instance", [row_ids.labels[row] for row in rows]),
-        (column_ids.name or "task", [column_ids.labels[place] for place in columns]),
-        ("value", values[rows, columns]),
-    ):
-        data[free_name(name, data)] = column
+    for ids, places, name in ((labels.row_ids, rows, "instance"), (labels.column_ids, columns, "task")):
+        known = ids or Ids(tuple(range(places.max(initial=0) + 1)))
+        data[free_name(known.name or name, data)] = known.take(places).labels
+    data[free_name("value", data)] = values[rows, columns]
     return write_rows(data, labels.kind)
 
 

@@ -562,22 +562,20 @@ class Container:
         dtype = np.dtype(array.dtype)
         if dtype.kind not in "OSUTiu":
             raise DataFileError(f"{self._path}: {name!r} holds values of type {array.dtype}, which are no names.")
-        step = max(1, array.shape[0])
-        if dtype.hasobject:
-            # In HDF5, text of any length, of which many may be the same one in the file: a few take no more than many
-            # times the file.
-            if (dtype.metadata or {}).get("vlen") not in (str, bytes):
-                check_numbers(dtype, f"{self._path}: {name!r}")
-            step = max(256, UNPACKED_LIMIT // max(1, check_file(self._path)))
-        else:
-            check_decoded(self._path, step * dtype.itemsize, f"Reading {name!r} of {self._path}")
+        if not dtype.hasobject:
+            check_decoded(self._path, array.shape[0] * dtype.itemsize, f"Reading {name!r} of {self._path}")
+            return list(array[:].tolist())
+        if (dtype.metadata or {}).get("vlen") not in (str, bytes):
+            check_numbers(dtype, f"{self._path}: {name!r}")
+        # In HDF5, text of any length, of which many may be the same one in the file. A few take no more than many times
+        # the file.
+        step = max(256, UNPACKED_LIMIT // max(1, check_file(self._path)))
         texts: list[Any] = []
         size = 0
         for first in range(0, array.shape[0], step):
             texts.extend(array[first : first + step].tolist())
-            if dtype.hasobject:
-                size += sum(map(len, texts[first:]))
-                check_unpacked(self._path, size)
+            size += sum(map(len, texts[first:]))
+            check_unpacked(self._path, size)
         return texts
 
     # Reading them

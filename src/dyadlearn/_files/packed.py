@@ -12,7 +12,7 @@ import math
 import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import IO, Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
@@ -147,29 +147,26 @@ def read_arrays(path: str | os.PathLike[str], what: str = "array of numpy") -> d
 
     Nothing is executed, and nothing is allocated for an array that the file cannot hold.
     """
-    if is_gzipped(path):
-        content = _read_bytes(path, what)
-        return _arrays(path, io.BytesIO(content), len(content), what)
-    length = check_file(path)
-    with open(path, "rb") as file:
-        return _arrays(path, file, length, what)
-
-
-def _arrays(path: str | os.PathLike[str], file: IO[bytes], length: int, what: str) -> dict[str, np.ndarray]:
-    check_memory(length, np.empty(0), f"Reading {path}", "give a smaller file")
-    is_archive = file.read(4) == _ZIP
-    file.seek(0)
-    with reading(path, what):
+    with ExitStack() as stack:
+        file: IO[bytes]
+        if is_gzipped(path):
+            content = _read_bytes(path, what)
+            file, length = io.BytesIO(content), len(content)
+        else:
+            file, length = stack.enter_context(open(path, "rb")), check_file(path)
+        check_memory(length, np.empty(0), f"Reading {path}", "give a smaller file")
+        stack.enter_context(reading(path, what))
+        is_archive = file.read(4) == _ZIP
+        file.seek(0)
         if not is_archive:
             return {"values": _array(file, length)}
-        with ZipFile(file) as archive:
-            members = archive.infolist()
-            stored = sum(member.file_size for member in members if member.compress_type == ZIP_STORED)
-            packed = sum(member.file_size for member in members if member.compress_type != ZIP_STORED)
-            if stored > length:
-                raise ValueError(f"it announces {stored} bytes and has {length}")
-            check_unpacked(path, packed)
-            return {member.filename.removesuffix(".npy"): read_member(archive, member) for member in members}
+        archive = stack.enter_context(ZipFile(file))
+        members = archive.infolist()
+        stored = sum(member.file_size for member in members if member.compress_type == ZIP_STORED)
+        if stored > length:
+            raise ValueError(f"it announces {stored} bytes and has {length}")
+        check_unpacked(path, sum(member.file_size for member in members) - stored)
+        return {member.filename.removesuffix(".npy"): read_member(archive, member) for member in members}
 
 
 def check_unpacked(path: str | os.PathLike[str], size: int) -> None:

@@ -122,14 +122,10 @@ def load_hummingbird(
 def _side(stored: dict[str, np.ndarray], site: str, side: str, path: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the covariance (n, n), the trait (n, 1) and the names (n,) of the species of one side at a site."""
     word, names = _WORDS[side], stored[f"net_{site}_{side}"]
+    found = {}
     for key, ids, ndim in (("phylo_vcv", "tree_tips", 2), ("trait", "trait_ids", 1)):
-        shape = ndim * (len(stored[f"{word}_{ids}"]),)
-        check_shape(stored[f"{word}_{key}"], shape, f"{path}: {word}_{key}", f"{word}_{ids}")
-    wanted = names.tolist()
-    tips, owners = (
-        make_ids(stored[f"{word}_{key}"].tolist(), None, f"{word}_{key} of {path}").positions(
-            wanted, f"{word}_{key} of {path}"
-        )
-        for key in ("tree_tips", "trait_ids")
-    )
-    return stored[f"{word}_phylo_vcv"][np.ix_(tips, tips)], stored[f"{word}_trait"][owners][:, None], names
+        table, labels, owner = stored[f"{word}_{key}"], stored[f"{word}_{ids}"].tolist(), f"{word}_{ids} of {path}"
+        check_shape(table, ndim * (len(labels),), f"{path}: {word}_{key}", f"{word}_{ids}")
+        places = make_ids(labels, None, owner).positions(names.tolist(), owner)
+        found[key] = table[np.ix_(*ndim * [places])]
+    return found["phylo_vcv"], found["trait"][:, None], names

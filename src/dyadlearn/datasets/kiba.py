@@ -117,6 +117,7 @@ def fetch_kiba(
     check_choice(drug_similarity, "drug_similarity", ("ECFP4", "published"))
     folder = DataFolder("'kiba'", FOLDER, resolve_home(data_home))
     archive = folder.find(_ARCHIVE) if drug_similarity == "ECFP4" else None
+    fingerprints: np.ndarray | None
     if archive:
         data, fingerprints = _read_archive(archive)
     else:
