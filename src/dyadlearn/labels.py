@@ -434,8 +434,8 @@ def to_long(grid: Any, *, instances: Sequence[Hashable] | None = None, tasks: Se
         ids = [_ids_at(*side) for side in sides]
         return np.stack(ids, axis=1), values[rows, columns]
     data: dict[str, Any] = {}
-    for ids, places, name in ((labels.row_ids, rows, "instance"), (labels.column_ids, columns, "task")):
-        known = ids or Ids(tuple(range(places.max(initial=0) + 1)))
+    for own, places, name in ((labels.row_ids, rows, "instance"), (labels.column_ids, columns, "task")):
+        known = own or Ids(tuple(range(places.max(initial=0) + 1)))
         data[free_name(known.name or name, data)] = known.take(places).labels
     data[free_name("value", data)] = values[rows, columns]
     return write_rows(data, labels.kind)

@@ -49,14 +49,14 @@ _OBJECT = 100
 PANDAS = "__index_level_0__"
 # The types of text in arrow.
 _TEXT_TYPES = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
-_NEEDED = "parquet", "pyarrow", ", or write the table as csv"
+_NEEDED = "pyarrow", ", or write the table as csv"
 
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Parquet]:
     """Open a parquet file; nothing but its metadata is read."""
     check_file(path)
-    pq = imported("pyarrow.parquet", f"Reading {_NEEDED[0]}", *_NEEDED[1:])
+    pq = imported("pyarrow.parquet", "Reading parquet", *_NEEDED)
     with reading(path, "parquet file"):
         about = pq.read_metadata(path)
         columns = [about.schema.column(place) for place in range(about.num_columns)]
@@ -206,14 +206,6 @@ def _index_columns(about: bytes | None) -> list[str]:
     # An index that only counts the rows is no column.
     found = [] if about is None else json.loads(about).get("index_columns", [])
     return [name for name in found if isinstance(name, str)]
-
-
-def write_parquet(file: Any, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Write a table of named columns to an open file."""
-    pq = imported("pyarrow.parquet", f"Writing {_NEEDED[0]}", *_NEEDED[1:])
-    import pyarrow as pa
-
-    pq.write_table(pa.table({name: list(cells) for name, cells in columns.items()}), file)
 
 
 #: How a missing value may be spelled, in lower case.
@@ -505,10 +497,14 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
     elif suffix_of(path) == ".npz":
         _write_arrays(path, {name: np.asarray(cells) for name, cells in columns.items()})
     else:
+        pq = imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
+        import pyarrow as pa
+
         # A column of one kind: texts where ids are of several.
-        kinds = {name: {type(cell) for cell in cells} for name, cells in columns.items()}
+        texts = {name for name, cells in columns.items() if any(isinstance(cell, str) for cell in cells)}
+        table = {name: list(map(str, cells) if name in texts else cells) for name, cells in columns.items()}
         with writing(path), replacing(path) as file:
-            write_parquet(file, {n: list(map(str, c)) if str in kinds[n] else c for n, c in columns.items()})
+            pq.write_table(pa.table(table), file)
 
 
 def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._state import StoredEstimator, stored_estimators
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.store.container import Reader, Writer, check_container, read_container, write_container
+from dyadlearn.store.container import Reader, Writer, read_container, write_container
 
 __all__ = ["load", "read_model", "save", "write_model"]
 
@@ -83,7 +83,7 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
 
     def check(written: Path) -> None:
         try:
-            _model(check_container(written, writer.arrays), writer.arrays, written, copies=False)
+            _model(*read_container(written, writer.arrays), written, copies=False)
         except (ModelFileError, OSError) as error:
             reason = _short(str(error).replace(str(written), "it"))
             raise ModelFileError(

@@ -143,18 +143,21 @@ def read_checksum(path: Path) -> str | None:
     return None if found is None or found[2] is None else found[2].decode()
 
 
-def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
-    """Return the header and the arrays of a file, or say what is wrong with it.
+def read_container(path: Path, written: Mapping[str, np.ndarray] | None = None) -> tuple[Any, Mapping[str, np.ndarray]]:
+    """Return the header and the arrays of a file after checking it down to the last byte.
 
     Parameters
     ----------
     path : Path
+    written : mapping of str to array or None
+        The arrays that the file was made of. They are returned, and of those in the file no more than a piece at a time
+        is in memory.
 
     Returns
     -------
     header : what JSON holds
-    arrays : dict of str to array
-        Contiguous, row by row.
+    arrays : mapping of str to array
+        Contiguous, row by row, unless they were given.
 
     Raises
     ------
@@ -166,35 +169,24 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     size = check_file(path, ModelFileError)
     with open(path, "rb") as file:
         head, span, header, forms = _read_tables(file, size, path)
-        # A file with holes may be larger than any disk.
-        check_memory(1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine")
+        if written is None:
+            # A file with holes may be larger than any disk.
+            check_memory(1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine")
+            arrays: Mapping[str, np.ndarray] = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
+        else:
+            arrays = written
         digest = hashlib.sha256(len(head).to_bytes(8, "little"))
         digest.update(head[: span[0]] + _NO_CHECKSUM.encode() + head[span[1] :])
-        arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
-        for array in arrays.values():
-            content = _bytes(array)
-            for first in range(0, len(content), _CHUNK):
-                part = content[first : first + _CHUNK]
-                if file.readinto(part) != len(part):
+        for name in forms:
+            for first in range(0, arrays[name].nbytes, _CHUNK):
+                length = min(_CHUNK, arrays[name].nbytes - first)
+                part = memoryview(bytearray(length)) if written else _bytes(arrays[name])[first : first + length]
+                if file.readinto(part) != length:
                     raise _cut_short(path, file.tell(), size)
                 digest.update(part)
         if digest.hexdigest().encode() != head[slice(*span)]:
             raise _damaged(path, "its checksum does not match")
     return header, arrays
-
-
-def check_container(path: Path, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Return the header of a file after comparing its arrays, piece by piece, with those that it was made of."""
-    size = check_file(path, ModelFileError)
-    with open(path, "rb") as file:
-        _, _, header, forms = _read_tables(file, size, path)
-        for name in forms:
-            content = np.frombuffer(_bytes(arrays[name]), np.uint8)
-            for first in range(0, len(content), _CHUNK):
-                part = content[first : first + _CHUNK]
-                if not np.array_equal(np.frombuffer(file.read(len(part)), np.uint8), part):
-                    raise _damaged(path, f"its {name} is not what was written")
-    return header
 
 
 def _read_tables(
