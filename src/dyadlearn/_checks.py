@@ -10,7 +10,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 from dyadlearn._array import Array, detached, is_foreign, library, namespace, refuse_mask
 
@@ -83,7 +83,7 @@ def check_share(value: Any, name: str) -> float:
     return float(value)
 
 
-def check_matrix(array: Any, name: str, *, accept_sparse: bool = False) -> Array:
+def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_nan: bool = False) -> Array:
     """Return a non-empty finite real matrix of floats, in the library it came in."""
     check_not_empty(array, name)
     if not is_foreign(array):
@@ -92,6 +92,7 @@ def check_matrix(array: Any, name: str, *, accept_sparse: bool = False) -> Array
             return check_array(
                 array,
                 accept_sparse="csr" if accept_sparse else False,
+                ensure_all_finite="allow-nan" if allow_nan else True,
                 dtype=[np.float64, np.float32],
                 input_name=name,
             )
@@ -102,6 +103,31 @@ def check_matrix(array: Any, name: str, *, accept_sparse: bool = False) -> Array
     if not bool(xp.all(xp.isfinite(array))):
         raise ValueError(f"{name} contains NaN or infinity.")
     return array
+
+
+def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool, allow_nan: bool = False) -> Array:
+    """Return the rows of a Table of instances, and note (`reset`) or compare how many features they have."""
+    if is_foreign(table.values):
+        rows = check_matrix(table.values, "X")
+        if reset:
+            estimator.n_features_in_ = int(rows.shape[1])
+        elif rows.shape[1] != estimator.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input."
+            )
+        return rows
+    # Columns of a kernel are ids and were aligned as such; they are no feature names.
+    values = np.asarray(table.values) if is_kernel and table.kind else table.values
+    with reading_numbers(values, "X"):
+        return validate_data(
+            estimator,
+            values,
+            reset=reset,
+            accept_sparse=False if is_kernel else "csr",
+            ensure_all_finite="allow-nan" if allow_nan else True,
+            dtype=[np.float64, np.float32],
+        )
 
 
 def check_not_empty(array: Any, name: str) -> None:

@@ -35,14 +35,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import (
     Array,
@@ -64,7 +64,7 @@ from dyadlearn._array import (
     to_numpy,
     zeros,
 )
-from dyadlearn._checks import check_choice, check_matrix, check_same_library, check_whole, reading_numbers
+from dyadlearn._checks import check_choice, check_instances, check_same_library, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
@@ -79,6 +79,7 @@ _METHODS = ("rpcholesky", "uniform")
 _BLOCK = 128
 
 
+@dataclass(eq=False, repr=False)
 class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Make few features of rows, whose products are close to any kernel: those of a few rows that stand for all.
 
@@ -163,13 +164,13 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     True
     """
 
-    n_components_: int
-    component_indices_: np.ndarray
-    components_: Array | None
-    error_: float
-    _factor: Array
-    _diagonal: float | None
-    _columns: Ids | None
+    n_components_: int = field(init=False)
+    component_indices_: np.ndarray = field(init=False)
+    components_: Array | None = field(init=False)
+    error_: float = field(init=False)
+    _factor: Array = field(init=False)
+    _diagonal: float | None = field(init=False)
+    _columns: Ids | None = field(init=False)
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "_factor": "n_components_ n_components_",
@@ -177,20 +178,11 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         "_columns": "n_features_in_",
     }
 
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        kernel: Any = "rbf",
-        kernel_params: Any = None,
-        method: str = "rpcholesky",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.method = method
-        self.random_state = random_state
+    n_components: int = 100
+    kernel: Any = field(default="rbf", kw_only=True)
+    kernel_params: Any = field(default=None, kw_only=True)
+    method: str = field(default="rpcholesky", kw_only=True)
+    random_state: Any = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose landmarks among rows.
@@ -331,26 +323,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         table = self._aligned(read_table(X, "X"), reset=reset)
         if reset:
             self._columns = table.column_ids if self._is_precomputed else None
-        if is_foreign(table.values):
-            rows = check_matrix(table.values, "X")
-            if reset:
-                self.n_features_in_ = int(rows.shape[1])
-            elif rows.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
-                    "features as input."
-                )
-        else:
-            # Columns of a kernel are ids and were aligned as such; they are no feature names.
-            values = np.asarray(table.values) if self._is_precomputed and table.kind else table.values
-            with reading_numbers(values, "X"):
-                rows = validate_data(
-                    self,
-                    values,
-                    reset=reset,
-                    accept_sparse=False if self._is_precomputed else "csr",
-                    dtype=[np.float64, np.float32],
-                )
+        rows = check_instances(self, table, is_kernel=self._is_precomputed, reset=reset)
         if not reset:
             check_same_library({"X": rows, "the landmarks": self._factor})
         elif self._is_precomputed and rows.shape[0] != rows.shape[1]:

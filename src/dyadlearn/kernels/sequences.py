@@ -338,6 +338,7 @@ class KmerCounts(TextFeatures):
         _check_words(self.k, self.alphabet, self.unknown)
 
 
+@dataclass(eq=False, repr=False)
 class SmithWaterman(TextStep):
     r"""Align proteins with those of the training, as the first step of a pipeline.
 
@@ -376,19 +377,11 @@ class SmithWaterman(TextStep):
     array([[0.92, 0.  ]])
     """
 
-    def __init__(
-        self,
-        matrix: str = "BLOSUM62",
-        gap_open: float = 10.0,
-        gap_extend: float = 0.5,
-        n_jobs: int | None = None,
-        progress: bool | None = None,
-    ) -> None:
-        self.matrix = matrix
-        self.gap_open = gap_open
-        self.gap_extend = gap_extend
-        self.n_jobs = n_jobs
-        self.progress = progress
+    matrix: str = "BLOSUM62"
+    gap_open: float = 10.0
+    gap_extend: float = 0.5
+    n_jobs: int | None = None
+    progress: bool | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Keep the sequences to align others with.

@@ -115,20 +115,17 @@ def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
     )
 
 
-def checked_tasks(table: Table, spec: KernelSpec, names: Ids | None, n_columns: int) -> Array:
-    """Return the rows of tasks to predict for, as a matrix with the columns that those of training had."""
+def checked_tasks(
+    table: Table, spec: KernelSpec, names: Ids | None, n_columns: int, *, allow_nan: bool = False
+) -> Array:
+    """Return the rows of tasks to predict for, with the columns that those of training had."""
     if not spec.is_precomputed:
         check_names(names, table.column_ids, "tasks")
-    rows = check_rows(table.values, spec, "tasks")
-    check_task_columns(rows, spec, n_columns)
-    return rows
-
-
-def check_task_columns(rows: Array, spec: KernelSpec, n_columns: int) -> None:
-    """Refuse rows of tasks to predict for with more or fewer columns than those of training had."""
+    rows = check_rows(table.values, spec, "tasks", allow_nan=allow_nan)
     if rows.shape[1] != n_columns:
         what = "kernel values with the training tasks" if spec.is_precomputed else "features"
         raise ValueError(f"tasks has {rows.shape[1]} columns, expected {n_columns} {what}.")
+    return rows
 
 
 def knows_no_tasks(model: Any, remedy: str) -> ValueError:
@@ -304,15 +301,6 @@ def mapped(rows: Array, feature_map: Any, name: str) -> Array:
     if feature_map.shape[0] != rows.shape[1]:
         raise ValueError(f"{name} has {feature_map.shape[0]} rows, expected {rows.shape[1]}: one for each feature.")
     return matmul(rows, feature_map)
-
-
-def check_n_features(rows: Array, model: Any) -> None:
-    """Refuse rows of X with more or fewer columns than a fitted model had, in the words of scikit-learn."""
-    if rows.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"X has {rows.shape[1]} features, but {type(model).__name__} is expecting {model.n_features_in_} features "
-            "as input."
-        )
 
 
 def groups_in_order(grid: Table, groups: Any, task_groups: Any) -> tuple[Any, Any]:

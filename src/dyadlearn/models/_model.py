@@ -9,26 +9,16 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, is_foreign, namespace, to_numpy
-from dyadlearn._checks import (
-    check_alpha,
-    check_labels,
-    check_matrix,
-    reading_numbers,
-)
+from dyadlearn._array import Array, cast, namespace, to_numpy
+from dyadlearn._checks import check_alpha, check_instances, check_labels
 from dyadlearn._codes import id_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
-from dyadlearn.models._inputs import (
-    check_n_features,
-    in_range,
-    knows_no_tasks,
-    positions,
-)
+from dyadlearn.models._inputs import in_range, knows_no_tasks, positions
 from dyadlearn.models._observed import is_listed, listed_determination, listed_labels, pair_labels
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -228,22 +218,7 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
         """Check X as scikit-learn does, in whatever library it came."""
-        if not is_foreign(table.values):
-            # Columns of a kernel are ids and were aligned as such; they are no feature names.
-            values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
-            with reading_numbers(values, "X"):
-                return validate_data(
-                    self,
-                    values,
-                    reset=reset,
-                    accept_sparse=False if spec.is_precomputed else "csr",
-                    dtype=[np.float64, np.float32],
-                )
-        rows = check_matrix(table.values, "X")
-        if reset:
-            self.n_features_in_ = int(rows.shape[1])
-        check_n_features(rows, self)
-        return rows
+        return check_instances(self, table, is_kernel=spec.is_precomputed, reset=reset)
 
     def _check_alphas(self) -> None:
         for name, value in self._alphas.items():

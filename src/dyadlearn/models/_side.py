@@ -205,9 +205,10 @@ def _coordinates(rows: Array, directions: Array) -> Array:
     return xp.concat([inside, distance[:, None]], axis=1)
 
 
-def check_rows(rows: Any, spec: KernelSpec, name: str) -> Array:
-    """Return the rows of a side as a finite matrix; features may be sparse."""
-    return check_matrix(rows, name, accept_sparse=not spec.is_precomputed)
+def check_rows(rows: Any, spec: KernelSpec, name: str, *, allow_nan: bool = False) -> Array:
+    """Return the rows of a side as a finite matrix; features may be sparse, and NaN if that is allowed."""
+    is_kernel = spec.is_precomputed
+    return check_matrix(rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan and not is_kernel)
 
 
 def side_size(rows: Array, spec: KernelSpec) -> SideSize:

@@ -7,7 +7,7 @@ Ridge regression on pairs, with a shared function and functions of each task's a
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +24,27 @@ from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
 from dyadlearn.pairing.certainty import Process
 from dyadlearn.pairing.expansion import NewRows
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters:
+    """Parameters that all models of a grid have."""
+
+    kernel: Any = "linear"
+    kernel_params: dict[str, Any] | None = None
+    fit_intercept: bool = True
+    repair: str = "clip"
+    device: str | None = None
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class TaskKernelParameters(KernelParameters):
+    """Parameters that all models with a task kernel have."""
+
+    task_kernel: Any = "linear"
+    task_kernel_params: dict[str, Any] | None = None
+    tol: float = 1e-8
+    max_iter: int = 1000
 
 
 class ProcessRidge(PairwiseRidge, stored=False):
@@ -214,7 +235,8 @@ def _checked_diagonal(given: Any, size: int, like: Array, owner: str, name: str)
     return as_array_of(values.reshape(-1), like, like.dtype)
 
 
-class IndependentTaskRidge(PairwiseRidge):
+@dataclass(eq=False, repr=False)
+class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     r"""Kernel ridge regression for every task on its own.
 
     .. math:: \mathbf{f}(\mathbf{d}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}
@@ -273,24 +295,8 @@ class IndependentTaskRidge(PairwiseRidge):
     _learns_from_tasks = False
     _tasks_remedy = "use TwoStepRidge or KroneckerRidge."
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        filter: SpectralFilter | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        device: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.filter = filter
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.device = device
+    alpha: float = 1.0
+    filter: SpectralFilter | None = field(default=None, kw_only=True)
 
     def _check_params(self) -> None:
         super()._check_params()
@@ -300,7 +306,8 @@ class IndependentTaskRidge(PairwiseRidge):
         return Independent(side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))
 
 
-class TwoStepRidge(PairwiseRidge):
+@dataclass(eq=False, repr=False)
+class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
     r"""Two kernel ridge regressions in a row, over instances and over tasks.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\,
@@ -373,38 +380,11 @@ class TwoStepRidge(PairwiseRidge):
     array([[100.625]])
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        task_alpha: float = 1.0,
-        *,
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        task_kernel: Any = "linear",
-        task_kernel_params: dict[str, Any] | None = None,
-        filter: SpectralFilter | None = None,
-        task_filter: SpectralFilter | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        symmetry: str | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.task_alpha = task_alpha
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.task_kernel = task_kernel
-        self.task_kernel_params = task_kernel_params
-        self.filter = filter
-        self.task_filter = task_filter
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.tol = tol
-        self.max_iter = max_iter
-        self.symmetry = symmetry
-        self.device = device
+    alpha: float = 1.0
+    task_alpha: float = 1.0
+    filter: SpectralFilter | None = field(default=None, kw_only=True)
+    task_filter: SpectralFilter | None = field(default=None, kw_only=True)
+    symmetry: str | None = field(default=None, kw_only=True)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition; a network has one.
@@ -450,7 +430,8 @@ class TwoStepRidge(PairwiseRidge):
         return TwoStep(rows, task_side.spectrum.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))
 
 
-class KroneckerRidge(ProcessRidge):
+@dataclass(eq=False, repr=False)
+class KroneckerRidge(TaskKernelParameters, ProcessRidge):
     r"""Kernel ridge regression on pairs, with the product of both kernels.
 
     .. math:: (\mathbf{G}\otimes\mathbf{K}+\lambda\mathbf{I})\,\mathrm{vec}(\mathbf{A})
@@ -519,33 +500,11 @@ class KroneckerRidge(ProcessRidge):
 
     _coupled = Kronecker
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        task_kernel: Any = "linear",
-        task_kernel_params: dict[str, Any] | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        device: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.task_kernel = task_kernel
-        self.task_kernel_params = task_kernel_params
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
+    alpha: float = 1.0
 
 
-class PairKernelRidge(ProcessRidge):
+@dataclass(eq=False, repr=False)
+class PairKernelRidge(TaskKernelParameters, ProcessRidge):
     r"""Kernel ridge regression on pairs, with any kernel that both sides' eigenvectors diagonalise.
 
     The kernel between the pairs (d, t) and (d', t') is
@@ -621,36 +580,10 @@ class PairKernelRidge(ProcessRidge):
            [0.125, 0.625]])
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        product: float = 1.0,
-        per_task: float = 0.0,
-        per_instance: float = 0.0,
-        kernel: Any = "linear",
-        kernel_params: dict[str, Any] | None = None,
-        task_kernel: Any = "linear",
-        task_kernel_params: dict[str, Any] | None = None,
-        fit_intercept: bool = True,
-        repair: str = "clip",
-        tol: float = 1e-8,
-        max_iter: int = 1000,
-        device: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.product = product
-        self.per_task = per_task
-        self.per_instance = per_instance
-        self.kernel = kernel
-        self.kernel_params = kernel_params
-        self.task_kernel = task_kernel
-        self.task_kernel_params = task_kernel_params
-        self.fit_intercept = fit_intercept
-        self.repair = repair
-        self.tol = tol
-        self.max_iter = max_iter
-        self.device = device
+    alpha: float = 1.0
+    product: float = field(default=1.0, kw_only=True)
+    per_task: float = field(default=0.0, kw_only=True)
+    per_instance: float = field(default=0.0, kw_only=True)
 
     def _shares(self) -> tuple[float, float, float]:
         """Return the shares that the model uses, given or chosen."""

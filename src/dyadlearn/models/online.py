@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NoReturn, Self
 
@@ -291,6 +291,7 @@ Chunks = Iterable[tuple[Any, Any]]
 _LOST = 1e-8
 
 
+@dataclass(eq=False, repr=False)
 class OnlineTwoStepRidge(GrowingModel):
     r"""Two-step ridge regression, linear in features, that learns and forgets batch by batch.
 
@@ -390,30 +391,17 @@ class OnlineTwoStepRidge(GrowingModel):
 
     _tasks_remedy = "fit it with tasks=, the features of the tasks."
 
-    landscape_: np.ndarray
+    landscape_: np.ndarray = field(init=False)
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        task_alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        feature_map: Any = None,
-        task_feature_map: Any = None,
-        solver: str = "auto",
-        keep_instances: bool = False,
-        keep_tasks: bool = False,
-        keep_labels: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.task_alpha = task_alpha
-        self.fit_intercept = fit_intercept
-        self.feature_map = feature_map
-        self.task_feature_map = task_feature_map
-        self.solver = solver
-        self.keep_instances = keep_instances
-        self.keep_tasks = keep_tasks
-        self.keep_labels = keep_labels
+    alpha: float = 1.0
+    task_alpha: float = 1.0
+    fit_intercept: bool = field(default=True, kw_only=True)
+    feature_map: Any = field(default=None, kw_only=True)
+    task_feature_map: Any = field(default=None, kw_only=True)
+    solver: str = field(default="auto", kw_only=True)
+    keep_instances: bool = field(default=False, kw_only=True)
+    keep_tasks: bool = field(default=False, kw_only=True)
+    keep_labels: bool = field(default=False, kw_only=True)
 
     # Learning and forgetting ---------------------------------------------------------------------
 

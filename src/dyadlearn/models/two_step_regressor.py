@@ -5,17 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_array, get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, copied, is_foreign, library, refuse_mask, take_rows
-from dyadlearn._checks import check_alpha, check_choice, check_labels, check_not_empty, check_whole, reading_numbers
+from dyadlearn._array import Array, copied, is_foreign, library, take_rows
+from dyadlearn._checks import check_alpha, check_choice, check_instances, check_labels, check_whole
 from dyadlearn._codes import group_codes, id_columns
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, in_order, read_table
@@ -28,7 +28,7 @@ from dyadlearn.models._inputs import (
     check_names,
     check_orientation,
     check_sizes,
-    check_task_columns,
+    checked_tasks,
     groups_in_order,
     in_training_order,
     knows_no_tasks,
@@ -36,7 +36,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
 )
 from dyadlearn.models._model import WITH_TASKS, determination
-from dyadlearn.models._side import KernelSpec
+from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
 
@@ -44,6 +44,7 @@ from dyadlearn.settings import Setting, as_setting, check_groups
 _MEMORY = 20
 
 
+@dataclass(eq=False, repr=False)
 class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""Any two regressors in a row, one across instances and one across tasks.
 
@@ -127,28 +128,19 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
     (8, 5)
     """
 
-    n_iter_: int
-    _learnt: _TwoSteps
-    _grid: Table
+    n_iter_: int = field(init=False)
+    _learnt: _TwoSteps = field(init=False)
+    _grid: Table = field(init=False)
     # The order of the steps and when imputing stops, as they were when it was fitted: others may be set after that.
-    _how: tuple[int, float, int]
+    _how: tuple[int, float, int] = field(init=False)
     # What the columns of each side were called, for those that have one.
-    _names: tuple[Ids | None, Ids | None]
+    _names: tuple[Ids | None, Ids | None] = field(init=False)
 
-    def __init__(
-        self,
-        instance_estimator: Any = None,
-        task_estimator: Any = None,
-        *,
-        first_step: str = "instances",
-        tol: float = 1e-8,
-        max_iter: int = 0,
-    ) -> None:
-        self.instance_estimator = instance_estimator
-        self.task_estimator = task_estimator
-        self.first_step = first_step
-        self.tol = tol
-        self.max_iter = max_iter
+    instance_estimator: Any = None
+    task_estimator: Any = None
+    first_step: str = field(default="instances", kw_only=True)
+    tol: float = field(default=1e-8, kw_only=True)
+    max_iter: int = field(default=0, kw_only=True)
 
     def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
         """Fit both steps on a grid of labels.
@@ -183,7 +175,8 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
             grid = replace(grid, row_ids=instances.row_ids, values=grid.values.copy())
             if task_table is not None:
                 task_table = align_side(task_table, grid.column_ids, specs[1], "tasks", "the columns of Y")
-                task_rows, names = _checked_tasks(task_table, specs[1]), task_table.column_ids
+                task_rows = check_rows(task_table.values, specs[1], "tasks", allow_nan=True)
+                names = task_table.column_ids
                 grid = replace(grid, column_ids=task_table.row_ids)
             check_sizes(rows, grid.values, task_rows)
             check_labels(grid.values)
@@ -379,18 +372,12 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
             raise knows_no_tasks(self, WITH_TASKS)
         table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), step.spec, self._grid.column_ids, "tasks")
         _refuse_foreign(tasks=table)
-        if not step.spec.is_precomputed:
-            check_names(self._names[1], table.column_ids, "tasks")
-        rows = _checked_tasks(table, step.spec)
-        check_task_columns(rows, step.spec, step.rows.shape[1])
-        return table, rows
+        return table, checked_tasks(table, step.spec, self._names[1], step.rows.shape[1], allow_nan=True)
 
     def _validated(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Check X as scikit-learn does; what may be sparse or missing in it is up to the estimator."""
-        # Columns of a kernel are ids and were aligned as such; they are no feature names.
-        values = np.asarray(table.values) if spec.is_precomputed and table.kind else table.values
-        with reading_numbers(values, "X"):
-            return validate_data(self, values, reset=reset, **_accepted(spec))
+        """Return the rows of X, checked; whether features may be missing is up to the estimator."""
+        is_kernel = spec.is_precomputed
+        return check_instances(self, table, is_kernel=is_kernel, reset=reset, allow_nan=not is_kernel)
 
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
@@ -648,24 +635,6 @@ def _has_tags(estimator: Any) -> bool:
 def _spec(estimator: Any) -> KernelSpec:
     """Return what an estimator wants of its side: a kernel, or features."""
     return KernelSpec("precomputed" if get_tags(estimator).input_tags.pairwise else "linear", None, "error")
-
-
-def _accepted(spec: KernelSpec) -> dict[str, Any]:
-    """Return what rows of a side may be, for scikit-learn's checks."""
-    is_kernel = spec.is_precomputed
-    return {
-        "accept_sparse": False if is_kernel else "csr",
-        "ensure_all_finite": True if is_kernel else "allow-nan",
-        "dtype": [np.float64, np.float32],
-    }
-
-
-def _checked_tasks(table: Table, spec: KernelSpec) -> Array:
-    """Return the rows of tasks as a matrix of numbers."""
-    values = refuse_mask(table.values, "tasks")
-    check_not_empty(values, "tasks")
-    with reading_numbers(values, "tasks"):
-        return check_array(values, input_name="tasks", **_accepted(spec))
 
 
 def _refuse_foreign(**tables: Table | None) -> None:

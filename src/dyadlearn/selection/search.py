@@ -23,7 +23,6 @@ from dyadlearn._codes import group_codes
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning, UndefinedScoreWarning
-from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import Plan, Problem, Units, check_enough_left, holdout, plan
 from dyadlearn.holdout.folds import as_splitter, fold_groups
 from dyadlearn.holdout.units import scored_labels, warn_of_tasks_without_labels
@@ -51,15 +50,12 @@ class SearchParameters:
 
     setting: str = "B"
     scoring: Any = "neg_mean_squared_error"
-    kernel: Any = "linear"
-    kernel_params: dict[str, Any] | None = None
     kernel_grid: Sequence[dict[str, Any]] | None = None
-    fit_intercept: bool = True
-    repair: str = "clip"
     cv: Any = None
     exhaustive: bool = False
     progress: bool | None = None
-    device: str | None = None
+    # A search chooses it.
+    alpha: Any = field(default=None, init=False)
 
 
 class Search(SearchParameters, KeptHoldout, stored=False):
@@ -262,11 +258,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 class TaskSearchParameters(SearchParameters):
     """Parameters of every search for models that know tasks."""
 
-    task_kernel: Any = "linear"
-    task_kernel_params: dict[str, Any] | None = None
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
-    tol: float = 1e-8
-    max_iter: int = 1000
 
     @property
     def task_kernel_params_(self: Any) -> Any:
@@ -358,9 +350,7 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
 
     alphas: Any = None
     task_alphas: Any = None
-    filter: SpectralFilter | None = field(default=None, kw_only=True)
-    task_filter: SpectralFilter | None = field(default=None, kw_only=True)
-    symmetry: str | None = field(default=None, kw_only=True)
+    task_alpha: Any = field(default=None, init=False)
 
     def _grids(self) -> tuple[list[float], list[float] | None]:
         task_alphas = None if self.symmetry is not None else grid_of(self.task_alphas, "task_alphas")
@@ -598,6 +588,9 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     alphas: Any = None
     shares: Sequence[tuple[float, float, float]] | None = None
     shares_: tuple[float, float, float] | None = field(init=False)
+    product: Any = field(default=None, init=False)
+    per_task: Any = field(default=None, init=False)
+    per_instance: Any = field(default=None, init=False)
 
     def _shares(self) -> tuple[float, float, float]:
         return self._all_shares()[0] if self.shares_ is None else self.shares_
@@ -718,7 +711,6 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
 
     alphas: Any = None
     alpha_per_task: bool = field(default=False, kw_only=True)
-    filter: SpectralFilter | None = field(default=None, kw_only=True)
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
         # Where there are many, each is put in its place with its tasks: see `_by_task`.
