@@ -319,7 +319,7 @@ def _asked(model: Any, fitted: PairwiseRidge, labels: Table, given: Any, axis: i
         if fitted is model or ids is None or not ids.lacking([given]):
             place = _place(given, ids, labels.values.shape[axis], name)
             return place, _id_at(ids, place)
-        label, given = given, model._new_row(given, axis)
+        label, given = given, model._looked_up([given], axis)
     read = (fitted._instance_rows, fitted._task_rows)[axis]
     table, rows = read(_one_row(given))
     assert table is not None

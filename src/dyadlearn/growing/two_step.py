@@ -30,15 +30,7 @@ from dyadlearn._array import Array, double, namespace, take_rows
 from dyadlearn._means import value, with_constants
 from dyadlearn._state import Stored
 from dyadlearn.growing.inverse import RidgeInverse
-from dyadlearn.growing.statistics import (
-    Statistics,
-    add_rows,
-    add_tasks,
-    alike,
-    digits_lost,
-    remove_rows,
-    remove_tasks,
-)
+from dyadlearn.growing.statistics import Statistics, add_rows, add_tasks, alike, digits_lost, remove_rows, remove_tasks
 
 
 class TwoSteps(Stored, stored=False):

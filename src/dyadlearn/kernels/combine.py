@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, library, namespace, refuse_mask
+from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, library, namespace, refuse_mask
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table, formed_as, in_order, read_table
 from dyadlearn.exceptions import IdError, KernelError
@@ -153,12 +153,31 @@ def weighted_product(grams: Iterable[Any], weights: Sequence[float] | None = Non
     return _product(grams, check_weights(weights, len(grams), "grams"))
 
 
+def _sum(grams: Iterable[Any], weights: tuple[float, ...]) -> Any:
+    """Add the `grams`, one after the other."""
+    return _combined(grams, weights, lambda K, weight, name: weight * K, operator.iadd)
+
+
+def _product(grams: Iterable[Any], weights: tuple[float, ...]) -> Any:
+    """Multiply powers of the `grams`, one after the other."""
+    return _combined(grams, weights, _power, operator.imul)
+
+
+def _power(K: Array, weight: float, name: str) -> Array:
+    if not weight.is_integer() and float(namespace(K).min(K)) < 0:
+        raise KernelError(f"{name} has negative entries, without a power {weight:g}; use a whole exponent.")
+    return K**weight
+
+
 @dataclass(frozen=True)
 class _Combination(Stored, stored=False):
     """Kernels and their weights, checked when they are put together."""
 
     kernels: Sequence[Any]
     weights: Sequence[float] | None = None
+
+    #: How weighted blocks are joined.
+    _join: ClassVar[Callable[..., Any]]
 
     def __post_init__(self) -> None:
         if isinstance(self.kernels, str) or callable(self.kernels):
@@ -169,18 +188,18 @@ class _Combination(Stored, stored=False):
         weights = check_weights(self.weights, len(self.kernels), "kernels")
         object.__setattr__(self, "weights", None if self.weights is None else weights)
 
-    def _grams(self, A: Array, B: Array | None) -> Iterator[Array]:
-        """Yield the block of one kernel after the other, so that they need not all be held at once."""
-        for member in self.kernels:
-            kernel, params = _split(member)
-            yield gram(A, B, kernel=kernel, params=params)
+    def __call__(self, A: Array, B: Array | None = None) -> Array:
+        """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
+        # One block after the other, so that they need not all be held at once.
+        return self._joined(gram(A, B, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
 
-    def _diagonals(self, A: Array) -> Iterator[Array]:
-        """Yield k(a, a) of every row as a column (n, 1), of one kernel after the other."""
-        for member in self.kernels:
-            kernel, params = _split(member)
-            found = gram_diagonal(A, kernel=kernel, params=params)
-            yield (found if is_foreign(found) else np.asarray(found))[:, None]
+    def diagonal(self, A: Array) -> Array:
+        """Return k(a, a) of every row, shape (n,)."""
+        found = (gram_diagonal(A, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
+        return self._joined((each if is_foreign(each) else np.asarray(each))[:, None] for each in found)[:, 0]
+
+    def _joined(self, blocks: Iterable[Array]) -> Array:
+        return self._join(blocks, check_weights(self.weights, len(self.kernels), "kernels"))
 
 
 @dataclass(frozen=True)
@@ -206,13 +225,7 @@ class Sum(_Combination):
            [ 4. , 12. ]])
     """
 
-    def __call__(self, A: Array, B: Array | None = None) -> Array:
-        """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
-        return _sum(self._grams(A, B), check_weights(self.weights, len(self.kernels), "kernels"))
-
-    def diagonal(self, A: Array) -> Array:
-        """Return k(a, a) of every row, shape (n,)."""
-        return _sum(self._diagonals(A), check_weights(self.weights, len(self.kernels), "kernels"))[:, 0]
+    _join = staticmethod(_sum)
 
 
 @dataclass(frozen=True)
@@ -239,13 +252,7 @@ class Product(_Combination):
            [0., 4.]])
     """
 
-    def __call__(self, A: Array, B: Array | None = None) -> Array:
-        """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
-        return _product(self._grams(A, B), check_weights(self.weights, len(self.kernels), "kernels"))
-
-    def diagonal(self, A: Array) -> Array:
-        """Return k(a, a) of every row, shape (n,)."""
-        return _product(self._diagonals(A), check_weights(self.weights, len(self.kernels), "kernels"))[:, 0]
+    _join = staticmethod(_product)
 
 
 def _split(member: Any) -> tuple[Any, Any]:
@@ -260,7 +267,7 @@ def _split(member: Any) -> tuple[Any, Any]:
     )
 
 
-def check_weights(weights: Any, count: int, what: str) -> tuple[float, ...]:
+def check_weights(weights: Any, count: int, what: str, name: str = "weights") -> tuple[float, ...]:
     """Return one non-negative weight for each of `count` things."""
     if count == 0:
         raise ValueError(f"{what} must hold at least one, found none.")
@@ -268,27 +275,11 @@ def check_weights(weights: Any, count: int, what: str) -> tuple[float, ...]:
         return (1.0,) * count
     weights = tuple(weights)
     if len(weights) != count:
-        raise ValueError(f"weights must hold one number for each of {count} {what}, found {len(weights)}.")
+        raise ValueError(f"{name} must hold one number for each of {count} {what}, found {len(weights)}.")
     for weight in weights:
         if not isinstance(weight, Real) or not math.isfinite(weight) or weight < 0:
-            raise ValueError(f"weights must be non-negative finite numbers, found {weight!r}.")
+            raise ValueError(f"{name} must be non-negative finite numbers, found {weight!r}.")
     return tuple(float(weight) for weight in weights)
-
-
-def _sum(grams: Iterable[Any], weights: tuple[float, ...]) -> Any:
-    """Add the `grams`, one after the other."""
-    return _combined(grams, weights, lambda K, weight, name: weight * K, operator.iadd)
-
-
-def _product(grams: Iterable[Any], weights: tuple[float, ...]) -> Any:
-    """Multiply powers of the `grams`, one after the other."""
-    return _combined(grams, weights, _power, operator.imul)
-
-
-def _power(K: Array, weight: float, name: str) -> Array:
-    if not weight.is_integer() and float(namespace(K).min(K)) < 0:
-        raise KernelError(f"{name} has negative entries, without a power {weight:g}; use a whole exponent.")
-    return K**weight
 
 
 def _combined(
@@ -320,9 +311,9 @@ def _combined(
         _check_columns(total, table, name)
         table = table.rows_as(total.row_ids, f"the rows of {name}", "those before it")
         table = table.columns_as(total.column_ids, f"the columns of {name}", "those before it")
-        values, block = _of_one_dtype(total.values, table.values)
+        dtype = float_dtype(total.values, table.values)
         total = Table(
-            join(values, weighed(block, weight, name)),
+            join(cast(total.values, dtype), weighed(cast(table.values, dtype), weight, name)),
             total.row_ids or table.row_ids,
             total.column_ids or table.column_ids,
             total.kind or table.kind,
@@ -377,11 +368,6 @@ def _check_columns(total: Table, table: Table, name: str) -> None:
             f"{name} has its rows in another order than those before it, and not all have ids of their columns: give "
             "them these, or bring all into one order."
         )
-
-
-def _of_one_dtype(total: Array, K: Array) -> tuple[Array, Array]:
-    xp, dtype = namespace(total, K), float_dtype(total, K)
-    return xp.astype(total, dtype, copy=False), xp.astype(K, dtype, copy=False)
 
 
 def _scale(diagonal: Any, K: Array, axis: int, name: str) -> Array:

@@ -9,16 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    float_dtype,
-    is_foreign,
-    is_sparse,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
+from dyadlearn._array import Array, as_array_of, float_dtype, is_foreign, is_sparse, namespace, row_blocks, to_numpy
 from dyadlearn._tables import Table, formed_as, read_table, write_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite

@@ -38,7 +38,7 @@ from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError
-from dyadlearn.kernels.combine import normalize
+from dyadlearn.kernels.combine import check_weights, normalize
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, own_ids, title_of
 from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, gram, gram_diagonal
 from dyadlearn.kernels.repair import mended
@@ -303,11 +303,7 @@ class LearnedKernel(Stored):
 
     def diagonal(self, A: Array) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        terms = (member.term(member.own(a)) for member, a, _ in self._parts(A, None))
-        total = next(terms)
-        for term in terms:
-            total = total + term
-        return total
+        return sum(member.term(member.own(a)) for member, a, _ in self._parts(A, None))
 
     def blocks(self, A: Array, B: Array | None = None) -> list[Array]:
         """Return the block (n_a, n_b) of each description, scaled, but without weights and exponents."""
@@ -323,18 +319,13 @@ class LearnedKernel(Stored):
         exponents : sequence of float
             Positive, one for each description.
         """
-        for name, values, least in (("weights", weights, 0.0), ("exponents", exponents, math.ulp(0.0))):
-            if len(values) != len(self.members):
-                raise ValueError(
-                    f"{name} must hold one number for each of {len(self.members)} descriptions, found {len(values)}."
-                )
-            wrong = [value for value in map(float, values) if not least <= value < math.inf]
-            if wrong:
-                word = "non-negative" if least == 0 else "positive"
-                raise ValueError(f"{name} must be {word} finite numbers, found {wrong[0]}.")
+        weights = check_weights(weights, len(self.members), "descriptions")
+        exponents = check_weights(exponents, len(self.members), "descriptions", "exponents")
+        if 0 in exponents:
+            raise ValueError("exponents must be positive finite numbers, found 0.0.")
         return LearnedKernel(
             tuple(
-                replace(member, weight=float(weight), exponent=float(exponent) if member.has_exponent else 1.0)
+                replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0)
                 for member, weight, exponent in zip(self.members, weights, exponents, strict=True)
             )
         )

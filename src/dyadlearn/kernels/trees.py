@@ -79,7 +79,7 @@ def taxonomy_kernel(
         If `ranks` names columns that are not there.
     ValueError
         If there are no ranks or entities, `ranks` names one twice, the tables differ in their ranks, weights are
-        negative or all zero, a name is no name, or the ranks go from the lowest to the highest.
+        negative or all zero, or a name is no name.
 
     See Also
     --------
@@ -113,13 +113,8 @@ def taxonomy_kernel(
     if not any(given):
         raise ValueError("weights of the ranks are all zero: give at least one that is positive.")
     known: dict[tuple[int, Hashable], int] = {}
-    paths = _of_ranks(rows, headings, ranks is None, "A")
-    first = _codes(paths, headings, known)
-    if B is None:
-        _check_order(paths, first, headings)
-        second = first
-    else:
-        second = _codes(_of_ranks(columns, headings, ranks is None, "B"), headings, known)
+    first = _codes(_of_ranks(rows, headings, ranks is None, "A"), headings, known)
+    second = first if B is None else _codes(_of_ranks(columns, headings, ranks is None, "B"), headings, known)
     # Paths that have ended are not the same for it.
     second = np.where(second == _ENDED, _ENDED_TOO, second)
     n, p = len(first), len(second)
@@ -232,25 +227,6 @@ def _name(cell: Any, rank: Any) -> str | None:
     if not isinstance(cell, Hashable):
         raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: give text or whole numbers.")
     return str(int(cell) if isinstance(cell, float) else cell)
-
-
-def _check_order(paths: list[Sequence[Any]], codes: np.ndarray, headings: list[Any]) -> None:
-    """Refuse ranks from the lowest to the highest: no path ever parts, and names stand below several others."""
-    for rank in range(1, len(headings)):
-        whole = codes[:, rank] >= 0
-        edges = np.unique(codes[whole, rank - 1 : rank + 1], axis=0)
-        if len(np.unique(edges[:, 0])) < len(edges):
-            return  # a path parts here, as it should
-    for rank in range(1, len(headings)):
-        above: dict[Hashable, int] = {}
-        for row in np.flatnonzero(codes[:, rank] >= 0):
-            name = _name(paths[row][rank], headings[rank])
-            if above.setdefault(name, codes[row, rank]) != codes[row, rank]:
-                raise ValueError(
-                    f"the ranks seem to go from the lowest to the highest: {name!r} of {headings[rank]!r} stands below "
-                    f"several of {headings[rank - 1]!r}, and none of these has more than one. Give the highest first, "
-                    f"such as ranks=[{shown(headings[::-1], len(headings))}]; ranks that say nothing can be left out."
-                )
 
 
 # A name or a length, and a name in quotes, in which two quotes stand for one.

@@ -29,8 +29,9 @@ where :math:`\mathbf{z}^i` has its block i alone. In the eigenvectors of both si
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -137,8 +138,7 @@ class _System:
         return self.centred(found)
 
     def _ridge(self, X: Array) -> Array:
-        ridge = self.operator.parameters.lam * X
-        return ridge if self.labels.weights is None else self.over_weights(ridge)
+        return self.over_weights(self.operator.parameters.lam * X)
 
     def over_weights(self, X: Array) -> Array:
         weights = self.labels.weights
@@ -178,7 +178,7 @@ class _System:
         # A part whose sum is that of the slope, and the rest, which sums to zero.
         beside = self._means(slope) * self.cells
         right = self.centred(right - (self.operator(beside) * self.cells + self._ridge(beside)))
-        return beside + self.solve(right, None if start is None else start, tol)
+        return beside + self.solve(right, start, tol)
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,8 +356,8 @@ class _Grid:
     sigma: Array
     s: Array
     phi: Array
-    ones: Array | None
-    total: float
+    ones: Array | None = None
+    total: float = 1.0
 
     @classmethod
     def of(cls, operator: PairOperator, free_mean: bool, turned: bool) -> _Grid:
@@ -368,12 +368,11 @@ class _Grid:
             rows, columns, b, c = columns, rows, c, b
         (sigma, U), (s, V) = eigh(rows.kernel), eigh(columns.kernel)
         phi = 1.0 / (sigma[:, None] * (a * s + b)[None, :] + c * s[None, :] + operator.parameters.lam)
-        grid = cls(operator, turned, (a, b, c), U, V, sigma, s, phi, None, 1.0)
+        grid = cls(operator, turned, (a, b, c), U, V, sigma, s, phi)
         if not free_mean:
             return grid
-        xp = namespace(U)
-        ones = grid.inverse(xp.ones((U.shape[0], V.shape[0]), dtype=U.dtype, device=U.device))
-        return cls(operator, turned, (a, b, c), U, V, sigma, s, phi, ones, float(xp.sum(ones)))
+        ones = grid.inverse(namespace(phi).ones_like(phi))
+        return replace(grid, ones=ones, total=float(namespace(phi).sum(ones)))
 
     def inverse(self, Y: Array) -> Array:
         """Return C⁻¹ Y."""
@@ -419,8 +418,27 @@ class _Grid:
         return Slopes(by_row, by_column, shares, lam)
 
 
+class _Solved:
+    """Held-out residuals and their mean square, which is the error."""
+
+    found: Array
+
+    @property
+    def residuals(self) -> Array:
+        return self.found
+
+    @property
+    def error(self) -> float:
+        return inner(self.found, self.found) / math.prod(self.found.shape)
+
+    @property
+    def slope(self) -> Array:
+        """The slope of the error by the residuals."""
+        return (2.0 / math.prod(self.found.shape)) * self.found
+
+
 @dataclass(frozen=True, eq=False)
-class _Cells:
+class _Cells(_Solved):
     """Single cells that leave."""
 
     grid: _Grid
@@ -440,17 +458,9 @@ class _Cells:
     def operator(self) -> PairOperator:
         return self.grid.operator
 
-    @property
-    def residuals(self) -> Array:
-        return self.found
-
-    @property
-    def error(self) -> float:
-        return inner(self.found, self.found) / _size(self.found)
-
     def slopes(self) -> Slopes:
         grid, V = self.grid, self.grid.V
-        z = (2.0 / _size(self.found)) * self.found / self.diagonal
+        z = self.slope / self.diagonal
         weights = z * self.found
         pairs = [(-grid.apply(z), self.duals)]
         if grid.ones is not None:
@@ -463,7 +473,7 @@ class _Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
+class _Rows(_Solved):
     """Whole rows that leave."""
 
     grid: _Grid
@@ -497,13 +507,9 @@ class _Rows:
     def residuals(self) -> Array:
         return self.found.T if self.grid.turned else self.found
 
-    @property
-    def error(self) -> float:
-        return inner(self.found, self.found) / _size(self.found)
-
     def slopes(self) -> Slopes:
         grid, xp = self.grid, namespace(self.found)
-        z, r = (2.0 / _size(self.found)) * self._solve(self.found), self.found
+        z, r = self._solve(self.slope), self.found
         pairs = [(-grid.apply(z), self.duals)]
         if grid.ones is not None:
             ones, total = grid.ones, grid.total
@@ -515,7 +521,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tasks:
+class _Tasks(_Solved):
     """Single cells that leave where tasks have nothing in common, each with its constant."""
 
     operator: PairOperator
@@ -534,22 +540,10 @@ class _Tasks:
         duals = inverse @ Y
         return cls(operator, inverse, duals, duals / xp.linalg.diagonal(inverse)[:, None])
 
-    @property
-    def residuals(self) -> Array:
-        return self.found
-
-    @property
-    def error(self) -> float:
-        return inner(self.found, self.found) / _size(self.found)
-
     def slopes(self) -> Slopes:
         N, xp = self.inverse, namespace(self.inverse)
-        z = (2.0 / _size(self.found)) * self.found / xp.linalg.diagonal(N)[:, None]
+        z = self.slope / xp.linalg.diagonal(N)[:, None]
         weights = xp.sum(z * self.found, axis=1)
         left = N @ z
         kernel = (N * weights[None, :]) @ N - left @ self.duals.T
         return Slopes(kernel, None, np.zeros(0), float(xp.linalg.trace(kernel)))
-
-
-def _size(grid: Array) -> int:
-    return int(grid.shape[0] * grid.shape[1])

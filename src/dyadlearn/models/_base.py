@@ -15,14 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, is_sparse, namespace, take_block, take_rows
-from dyadlearn._checks import (
-    check_alpha,
-    check_choice,
-    check_count,
-    check_flag,
-    check_same_library,
-    check_share,
-)
+from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_same_library, check_share
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order, read_table, shown
 from dyadlearn.exceptions import IdError
@@ -30,23 +23,11 @@ from dyadlearn.holdout import Problem, Units, holdout
 from dyadlearn.holdout.intervals import Bounds, Intervals, TaskIntervals
 from dyadlearn.holdout.observed import PairIntervals, PairProblem
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
+from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import symmetric_grid
-from dyadlearn.models._inputs import (
-    among,
-    check_names,
-    checked_tasks,
-    groups_in_order,
-    in_training_order,
-    unwrap_tasks,
-)
+from dyadlearn.models._inputs import among, check_names, checked_tasks, groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._model import PairModel
-from dyadlearn.models._observed import (
-    Training,
-    held_out_pairs,
-    pair_labels,
-    read_training,
-    solved_pairs,
-)
+from dyadlearn.models._observed import Training, held_out_pairs, pair_labels, read_training, solved_pairs
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -80,33 +61,10 @@ def training_places(ids: Ids | None, training: Ids | None, n_rows: int) -> np.nd
         Of the rows, and of those of training.
     n_rows : int
     """
-    if ids is None or training is None or _counts(ids):
+    known = own_ids(ids)
+    if known is None or training is None:
         return np.full(n_rows, -1)
-    return among(ids.labels, training.labels)
-
-
-def _counts(ids: Ids) -> bool:
-    """Tell whether a frame without ids has counted its rows by itself, from 0: these numbers are nobody's."""
-    return ids.labels == tuple(range(len(ids)))
-
-
-def interval_tables(model: PairwiseRidge, X: Any, tasks: Any, coverage: Any, setting: Any) -> tuple[Table, Table]:
-    """Return lower and upper bounds; arguments as in `PairwiseRidge.predict_interval`."""
-    predicted = model._predicted(X, tasks)
-    instances, rows = model._instance_rows(X)
-    task_table, task_rows = model._task_rows(tasks)
-    ids = (instances.row_ids, None if task_table is None else task_table.row_ids)
-    training = (model._ids[0], model._ids[1] or _node_ids(model))
-    places = [
-        None if asked is None else training_places(own, known, asked.size) if asked.places is None else asked.places
-        for asked, own, known in zip((rows, task_rows), ids, training, strict=True)
-    ]
-    lower, upper = interval_grids(model, (rows, task_rows), ids, (places[0], places[1]), coverage, setting)
-    ends = []
-    for end in (lower, upper):
-        end = model._in_form(end) if tasks is None else end
-        ends.append(Table(end, predicted.row_ids, predicted.column_ids, predicted.kind))
-    return ends[0], ends[1]
+    return among(known.labels, training.labels)
 
 
 def interval_grids(
@@ -142,11 +100,6 @@ def interval_grids(
     return _bounds(model, asked, tasks, coverage)
 
 
-def _node_ids(model: PairwiseRidge) -> Ids | None:
-    """Return the ids that both sides of a network have."""
-    return model._ids[0] if model._problem().pairing.symmetry else None
-
-
 def _asked(
     rows: NewRows | None, ids: Ids | None, places: np.ndarray | None, size: int, new: bool | None, name: str, what: str
 ) -> _Asked:
@@ -158,12 +111,13 @@ def _asked(
     if new:
         return _Asked(np.full(rows.size, -1), rows)
     if new is False and (places < 0).any():
-        if ids is None or _counts(ids):
+        known = own_ids(ids)
+        if known is None:
             raise ValueError(
                 f"The setting is one of known {what}, but {name} has no ids, and rows without ids count as new: leave "
                 f"{name} out, or give ids to it and to the labels."
             )
-        unknown = [ids.labels[place] for place in np.flatnonzero(places < 0)]
+        unknown = [known.labels[place] for place in np.flatnonzero(places < 0)]
         raise IdError(
             f"The setting is one of known {what}, but {shown(unknown)} were not in training: leave them out, or ask "
             "for another setting."
@@ -349,7 +303,7 @@ class PairwiseRidge(PairModel, stored=False):
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
         has_tasks = data.tasks is not None and self._learns_from_tasks
-        wanted = self._wanted_of_sides(has_tasks)
+        wanted: dict[str, Any] = {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
         sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
         task_sides: list[Side | None] = [None]
         if data.tasks is not None and has_tasks:
@@ -357,10 +311,6 @@ class PairwiseRidge(PairModel, stored=False):
         if self.symmetry is not None:
             return [[(side, side)] for side in sides]
         return [[(side, task_side) for task_side in task_sides] for side in sides]
-
-    def _wanted_of_sides(self, has_tasks: bool) -> dict[str, Any]:
-        """Return what the model wants of the kernels of its sides, see `KernelSpec`."""
-        return {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
 
     def _posed(self) -> Any:
         """Return the problem of the sides and the regularisation that the model has."""
@@ -383,18 +333,14 @@ class PairwiseRidge(PairModel, stored=False):
         problem.pairing.check_regularisation()
         # The solution for another regularisation is a good place to start.
         if self._is_listed:
-            return self._keep_pairs(problem, solved_pairs(problem, self._observed))
+            self._observed = found = solved_pairs(problem, self._observed)
+            self._keep(problem)
+            self._coefficients = problem.pairing.coefficients_of(found.spectral, found.mean)
+            return self
         self._completion = None if problem.is_complete else problem.complete(self._completion)
         warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
         self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
-        return self
-
-    def _keep_pairs(self, problem: PairProblem, found: ObservedSolution) -> Self:
-        """Keep what was found of observed pairs alone, with their problem and the coefficients."""
-        self._observed = found
-        self._keep(problem)
-        self._coefficients = problem.pairing.coefficients_of(found.spectral, found.mean)
         return self
 
     def _keep(self, problem: Any) -> None:
@@ -589,8 +535,18 @@ class PairwiseRidge(PairModel, stored=False):
         """
         check_is_fitted(self)
         self = self._snapshot()
-        lower, upper = interval_tables(self, X, tasks, coverage, setting)
-        return lower.restore(self._home(lower.values)), upper.restore(self._home(upper.values))
+        predicted, (instances, rows) = self._predicted(X, tasks), self._instance_rows(X)
+        task_table, task_rows = self._task_rows(tasks)
+        ids = (instances.row_ids, None if task_table is None else task_table.row_ids)
+        # Tasks of a network have the ids of its nodes.
+        training = (self._ids[0], self._ids[1] or (self._ids[0] if self._problem().pairing.symmetry else None))
+        places = [
+            None if asked is None else training_places(own, known, asked.size) if asked.places is None else asked.places
+            for asked, own, known in zip((rows, task_rows), ids, training, strict=True)
+        ]
+        ends = interval_grids(self, (rows, task_rows), ids, (places[0], places[1]), coverage, setting)
+        lower, upper = (predicted.restore(self._home(self._in_form(end) if tasks is None else end)) for end in ends)
+        return lower, upper
 
     def _intervals(self) -> Any:
         """Return what held-out residuals say of other labels, computed once for each setting."""
@@ -676,7 +632,10 @@ class PairwiseRidge(PairModel, stored=False):
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
             )
-        return self._home(self._in_form(self._whole_coefficients()[self._own_rows, self._own_columns]))
+        found = self._whole_coefficients()
+        if self._has_constant:
+            found = found[:-1, :] if self._task_side is None else found[:-1, :-1]
+        return self._home(self._in_form(found))
 
     @property
     def intercept_(self) -> Any:
@@ -713,15 +672,6 @@ class PairwiseRidge(PairModel, stored=False):
     def _has_constant(self) -> bool:
         """Whether the sides were fitted with a constant."""
         return self._side.spec.constant is not None
-
-    @property
-    def _own_rows(self) -> slice:
-        """Coefficients of the instances but for their constant."""
-        return slice(None, -1 if self._has_constant else None)
-
-    @property
-    def _own_columns(self) -> slice:
-        return slice(None) if self._task_side is None else self._own_rows
 
     def _whole_coefficients(self) -> Array:
         """Return coefficients of both sides for rows as they come, main effects and intercept at their ends."""

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -18,15 +18,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from dyadlearn._array import (
-    Array,
-    float_dtype,
-    is_foreign,
-    is_sparse,
-    namespace,
-    take_rows,
-    to_numpy,
-)
+from dyadlearn._array import Array, float_dtype, is_foreign, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._codes import distinct, id_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
@@ -47,41 +39,43 @@ from dyadlearn.models._side import KernelSpec
 from dyadlearn.settings import Setting
 from dyadlearn.solve.observed import PairLabels
 
-if TYPE_CHECKING:
-    from dyadlearn.models._base import PairwiseRidge
-
 
 @dataclass(frozen=True, eq=False)
-class PlainEntities:
-    """One table of a side.
+class Entities:
+    """All that is known of the instances or of the tasks: one table, or several descriptions.
 
     Attributes
     ----------
-    table : Table
-        A matrix, the ids of its rows and, of features, their names where they have any.
-    spec : KernelSpec
+    tables : Table or Descriptions
+        A matrix with the names of its features, where they have any; or descriptions without ids.
+    ids : Ids
+        Of all entities.
     side : str
-        What messages call it.
+        What messages call them.
+    is_kernel : bool
+        Whether the one table is a kernel.
     """
 
-    table: Table
-    spec: KernelSpec
+    tables: Table | Descriptions
+    ids: Ids
     side: str
+    is_kernel: bool = False
 
     @property
     def names(self) -> Ids | None:
-        """The names of features."""
-        return self.table.column_ids
+        """The names of features; descriptions check theirs themselves."""
+        return self.tables.column_ids if isinstance(self.tables, Table) else None
 
     @property
-    def base(self) -> None:
-        """None: nothing has a place but by its id."""
-        return None
+    def base(self) -> Ids | None:
+        """The ids of all entities of descriptions, in the order of the columns of kernels; None of one table."""
+        return None if isinstance(self.tables, Table) else self.ids
 
     @property
     def arrays(self) -> list[Array]:
-        """The table itself."""
-        return [self.table.values]
+        """The values of all tables."""
+        tables = [self.tables] if isinstance(self.tables, Table) else self.tables.tables.values()
+        return [table.values for table in tables]
 
     def looked_up(
         self,
@@ -89,86 +83,35 @@ class PlainEntities:
         training: Sequence[Hashable],
         base: Ids | None = None,
         kernels: Collection[str] = (),
-    ) -> Array:
+    ) -> Any:
         """Return the rows of some ids; of a kernel only their values with those of the training ids.
 
         Parameters
         ----------
         wanted, training : sequences of ids
-        base, kernels : Ids or None, and names
-            Of several descriptions, see `DescribedEntities`.
-        """
-        taken = take_rows(self.table.values, _found(self.table.row_ids, wanted, self.side))
-        if not self.spec.is_precomputed:
-            return taken
-        return take_rows(taken.T, _found(self.table.row_ids, training, self.side)).T
-
-
-@dataclass(frozen=True, eq=False)
-class DescribedEntities:
-    """Several descriptions of a side.
-
-    Attributes
-    ----------
-    tables : Descriptions
-        Without ids.
-    ids : Ids
-        Of all entities.
-    side : str
-    """
-
-    tables: Descriptions
-    ids: Ids
-    side: str
-
-    @property
-    def names(self) -> None:
-        """None: descriptions look after those of their features."""
-        return None
-
-    @property
-    def base(self) -> Ids:
-        """The ids of all entities: where they stand is where the columns of kernels do."""
-        return self.ids
-
-    @property
-    def arrays(self) -> list[Array]:
-        """The tables of all descriptions."""
-        return [table.values for table in self.tables.tables.values()]
-
-    def looked_up(
-        self,
-        wanted: Sequence[Hashable],
-        training: Sequence[Hashable],
-        base: Ids | None = None,
-        kernels: Collection[str] = (),
-    ) -> Descriptions:
-        """Return the rows of some ids, with the places that they had when the model was fitted.
-
-        Parameters
-        ----------
-        wanted, training : sequences of ids
         base : Ids, default=None
-            Those of all entities then; None if it is to be fitted now.
+            Of descriptions: the ids of all entities when the model was fitted; None if it is to be fitted now.
         kernels : names
-            Of descriptions that are kernels: their columns are put where they stood then.
+            Of descriptions that are kernels: their columns are put in the order of `base`.
         """
-        rows = _found(self.ids, wanted, self.side)
+        rows = self._positions(wanted)
+        if isinstance(self.tables, Table):
+            taken = take_rows(self.tables.values, rows)
+            return take_rows(taken.T, self._positions(training)).T if self.is_kernel else taken
         if base is None or base.labels == self.ids.labels:
             return self.tables[rows]
-        _found(self.ids, training, self.side)
-        now = {label: place for place, label in enumerate(self.ids.labels)}
+        self._positions(training)  # all must be there
         # Of those that are gone nothing is looked at, as they are not of training.
-        columns = np.array([now.get(label, 0) for label in base.labels], dtype=np.intp)
+        columns = np.maximum(among(base.labels, self.ids.labels), 0)
         tables = {
             name: table.take(rows, columns if name in kernels else None) for name, table in self.tables.tables.items()
         }
-        then = {label: place for place, label in enumerate(base.labels)}
-        places = np.array([then.get(label, len(base) + row) for label, row in zip(wanted, rows, strict=True)])
-        return Descriptions(tables, places, len(base))
+        then = among(wanted, base.labels)
+        return Descriptions(tables, np.where(then < 0, len(base) + rows, then), len(base))
 
-
-Entities = PlainEntities | DescribedEntities
+    def _positions(self, wanted: Sequence[Hashable]) -> np.ndarray:
+        remedy = f"add them to it, or leave their pairs out (ids are such as {self.ids.labels[0]!r})"
+        return positions_of(self.ids, wanted, self.side, f"not in the table {self.side}=", remedy)
 
 
 def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
@@ -184,7 +127,8 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
     several = read_descriptions(given, side)
     if several is None:
         spec = (model._spec, model._task_spec)[axis]()
-        return PlainEntities(_read_table(given, spec, side), spec, side)
+        table = _read_table(given, spec, side)
+        return Entities(table, table.row_ids or Ids(tuple(range(table.values.shape[0]))), side, spec.is_precomputed)
     if not model.takes_descriptions:
         raise TypeError(
             f"{type(model).__name__} takes one table of the {side}, found {len(several.names)} descriptions: give one "
@@ -194,23 +138,16 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
         raise ValueError(f"{side} were taken out of other descriptions: give all of them, which are looked up by id.")
     ids = several.row_ids or Ids(tuple(range(len(several))))
     tables = {name: _bare(table, ids) for name, table in several.tables.items()}
-    return DescribedEntities(Descriptions(tables, None, several.n_first), ids, side)
+    return Entities(Descriptions(tables, None, several.n_first), ids, side)
 
 
 def positions_of(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:
     """Return where some ids stand; those that do not are counted and a few of them named."""
-    place = {label: position for position, label in enumerate(ids.labels)}
-    unknown = [label for label in wanted if label not in place]
+    places = among(wanted, ids.labels)
+    unknown = [label for label, place in zip(wanted, places, strict=True) if place < 0]
     if unknown:
         raise IdError(f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown(unknown)}; {remedy}.")
-    return np.array([place[label] for label in wanted], dtype=np.intp)
-
-
-def _found(ids: Ids | None, wanted: Sequence[Hashable], side: str) -> np.ndarray:
-    """Return where some ids stand in the table of a side."""
-    assert ids is not None
-    remedy = f"add them to it, or leave their pairs out (ids are such as {ids.labels[0]!r})"
-    return positions_of(ids, wanted, side, f"not in the table {side}=", remedy)
+    return places
 
 
 def _read_table(given: Any, spec: KernelSpec, side: str) -> Table:
@@ -230,7 +167,7 @@ def _read_table(given: Any, spec: KernelSpec, side: str) -> Table:
             f"{tuple(values.shape)}."
         )
     names = None if spec.is_precomputed else table.column_ids
-    return Table(values, table.row_ids or Ids(tuple(range(values.shape[0]))), names)
+    return Table(values, table.row_ids, names)
 
 
 def _matrix(values: Any) -> Array:
@@ -538,10 +475,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             raise ValueError("instances is None: give the features or the kernel of the instances.")
         tasks = None if self.tasks is None else read_entities(self.tasks, model, 1)
         return read_entities(self.instances, model, 0), tasks
-
-    def _new_row(self, wanted: Hashable, axis: int) -> Any:
-        """Return what a table says of an instance (axis 0) or task that no training pair has, as one row."""
-        return self._looked_up([wanted], axis)
 
     def _looked_up(self, wanted: Sequence[Hashable], axis: int) -> Any:
         """Return what a table says of some instances (axis 0) or tasks; without one, new tasks are refused."""
