@@ -65,9 +65,7 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     from scipy.sparse.csgraph import dijkstra
 
     scale = check_scale(scale)
-    tail, head, lengths, position = _columns(edges, "length")
-    labels = listed(nodes)
-    wanted = places(labels, position, "nodes", "in no edge")
+    tail, head, lengths, position, labels, wanted = _read_edges(edges, nodes, "length")
     # A sparse matrix adds up what stands twice, so only the shortest of parallel edges may enter it.
     order = np.lexsort((lengths, head, tail))
     tail, head, lengths = tail[order], head[order], lengths[order]
@@ -118,9 +116,7 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
            [0.33, 1.  , 0.5 ],
            [0.5 , 0.5 , 1.  ]])
     """
-    tail, head, _, position = _columns(edges, None)
-    labels = listed(nodes)
-    wanted = places(labels, position, "nodes", "in no edge")
+    tail, head, _, position, labels, wanted = _read_edges(edges, nodes, None)
     parents: dict[int, set[int]] = {}
     for parent, child in zip(tail.tolist(), head.tolist(), strict=True):
         parents.setdefault(child, set()).add(parent)
@@ -198,9 +194,7 @@ def diffusion_kernel(
     check_choice(kind, "kind", ("heat", "regularized_laplacian"))
     beta = check_alpha(beta, "beta")
     if nodes is not None:
-        tail, head, weights, position = _columns(graph, "weight")
-        labels = listed(nodes)
-        wanted = places(labels, position, "nodes", "in no edge")
+        tail, head, weights, position, labels, wanted = _read_edges(graph, nodes, "weight")
         check_memory(4 * 8 * len(position) ** 2, None, f"Diffusion between {len(position)} nodes")
         adjacency = np.zeros((len(position), len(position)))
         np.maximum.at(adjacency, (tail, head), weights)
@@ -252,7 +246,7 @@ def _diffused(adjacency: Array, kind: str, beta: float, normalized: bool) -> Arr
     return average_transpose((vectors * flow[None, :]) @ vectors.T)
 
 
-def _columns(edges: Any, number: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[Any, int]]:
+def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[Any, ...]:
     """Return the two ends of all edges as positions, their numbers, and the position of every label.
 
     Parameters
@@ -283,7 +277,8 @@ def _columns(edges: Any, number: str | None) -> tuple[np.ndarray, np.ndarray, np
             position.setdefault(label, len(position))
     tail = np.array([position[row[0]] for row in rows])
     head = np.array([position[row[1]] for row in rows])
-    return tail, head, numbers, position
+    labels = listed(nodes)
+    return tail, head, numbers, position, labels, places(labels, position, "nodes", "in no edge")
 
 
 def check_scale(scale: Any) -> float:

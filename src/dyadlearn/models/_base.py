@@ -25,7 +25,15 @@ from dyadlearn.holdout.observed import PairIntervals, PairProblem
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import symmetric_grid
-from dyadlearn.models._inputs import among, check_names, checked_tasks, groups_in_order, in_training_order, unwrap_tasks
+from dyadlearn.models._inputs import (
+    among,
+    check_names,
+    checked_filter,
+    checked_tasks,
+    groups_in_order,
+    in_training_order,
+    unwrap_tasks,
+)
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._observed import Training, held_out_pairs, pair_labels, read_training, solved_pairs
 from dyadlearn.models._side import KernelSpec, Side, fit_side
@@ -247,11 +255,6 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
         return [(side.spec, side.names) for side in self._sides()]
-
-    @property
-    def _descriptions(self) -> list[dict[str, Any]]:
-        """What each side was described by, with its kernel, by names; a single table has the name ""."""
-        return [{"": spec} for spec, _ in self._columns]
 
     @property
     def _is_vector(self) -> bool:
@@ -739,6 +742,8 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _check_params(self) -> None:
         self._check_alphas()
+        for name in ("filter", "task_filter"):
+            checked_filter(getattr(self, name, None), name)
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
         if self.device is not None and not isinstance(self.device, str):

@@ -67,6 +67,11 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         """What the columns of each side are that the model knows of: its kernel, and what they are called."""
 
     @property
+    def _descriptions(self) -> list[dict[str, Any]]:
+        """What each side was described by, with its kernel, by names; a single table has the name ""."""
+        return [{"": spec} for spec, _ in self._columns]
+
+    @property
     @abstractmethod
     def _is_vector(self) -> bool:
         """Whether the labels came with one dimension."""

@@ -298,10 +298,6 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     alpha: float = 1.0
     filter: SpectralFilter | None = field(default=None, kw_only=True)
 
-    def _check_params(self) -> None:
-        super()._check_params()
-        checked_filter(self.filter, "filter")
-
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Independent:
         return Independent(side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))
 
@@ -401,11 +397,6 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
         if self.symmetry is not None:
             alpha = task_alpha = self._one_alpha(alpha, task_alpha)
         return super().set_alpha(alpha, task_alpha)
-
-    def _check_params(self) -> None:
-        super()._check_params()
-        checked_filter(self.filter, "filter")
-        checked_filter(self.task_filter, "task_filter")
 
     def _check_alphas(self) -> None:
         super()._check_alphas()

@@ -79,10 +79,6 @@ class GrowingModel(PairModel, stored=False):
         return [(LINEAR, None)] * (1 + self._knows_tasks)
 
     @property
-    def _descriptions(self) -> list[dict[str, Any]]:
-        return [{"": spec} for spec, _ in self._columns]
-
-    @property
     def _is_vector(self) -> bool:
         return self._learnt.is_vector
 
@@ -776,14 +772,9 @@ class OnlineTwoStepRidge(GrowingModel):
         """
         rows, columns = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
         scores = self.landscape(X, y, rows, columns, setting=setting)
-        return self._chosen(rows, columns, scores)
-
-    def _chosen(self, alphas: list[float], task_alphas: list[float], scores: np.ndarray) -> Self:
-        """Set the best of some regularisations, and keep their scores."""
-        two = scores.ndim == 2
-        best = best_point(scores, alphas, task_alphas if two else None)
+        best = best_point(scores, rows, columns if scores.ndim == 2 else None)
         with all_or_nothing(self):
-            self.set_alpha(alphas[best[0]], task_alphas[best[1]] if two else None)
+            self.set_alpha(rows[best[0]], columns[best[1]] if scores.ndim == 2 else None)
             self.landscape_ = scores
         return self
 

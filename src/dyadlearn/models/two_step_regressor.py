@@ -288,7 +288,12 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         """
         check_is_fitted(self)
         setting = as_setting(setting)
-        self._check_request(setting, groups, task_groups, cells)
+        if setting.new_task and self._learnt.steps[1] is None:
+            raise ValueError(
+                f"Setting {setting.value} predicts new tasks, of which this TwoStepRegressor knows nothing: fit it "
+                "with tasks=, the features or kernel of the training tasks."
+            )
+        check_groups(setting, groups, task_groups, cells)
         grid = self._grid
         groups, task_groups = groups_in_order(grid, groups, task_groups)
         cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
@@ -386,14 +391,6 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         for name, estimator in zip(("instance_estimator", "task_estimator"), self._estimators(), strict=True):
             if not (_has_tags(estimator) and get_tags(estimator).estimator_type == "regressor"):
                 raise TypeError(f"{name} must be a regressor of scikit-learn's kind, found {estimator!r}.")
-
-    def _check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
-        if setting.new_task and self._learnt.steps[1] is None:
-            raise ValueError(
-                f"Setting {setting.value} predicts new tasks, of which this TwoStepRegressor knows nothing: fit it "
-                "with tasks=, the features or kernel of the training tasks."
-            )
-        check_groups(setting, groups, task_groups, cells)
 
     def _estimators(self) -> tuple[Any, Any]:
         """Return what the steps are made of, for the instances and for the tasks."""
@@ -603,15 +600,13 @@ def _units(
     if cv is not None or (groups is None and task_groups is None):
         units, task_units = fold_groups(cv, setting, shape, groups, task_groups)
         return units, task_units
-    units = task_units = None
-    if setting.new_instance and groups is None:
+    # Groups that are given are the folds; five are made of a side without.
+    units = group_codes(groups, shape[:1], "groups") if groups is not None else None
+    task_units = group_codes(task_groups, shape[1:], "task_groups") if task_groups is not None else None
+    if setting.new_instance and units is None:
         units = fold_groups(None, Setting.B, shape, None, None)[0]
-    elif setting.new_instance:
-        units = group_codes(groups, shape[:1], "groups")
-    if setting.new_task and task_groups is None:
+    if setting.new_task and task_units is None:
         task_units = fold_groups(None, Setting.C, shape, None, None)[1]
-    elif setting.new_task:
-        task_units = group_codes(task_groups, shape[1:], "task_groups")
     return units, task_units
 
 
