@@ -29,6 +29,14 @@ from dyadlearn import PairRegressor, SettingKFold, Tasks, TwoStepRegressor, TwoS
 from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
 from sweeps import covering, every, lines, over
 
+
+@pytest.fixture(autouse=True)
+def quick_estimators():
+    """Let scikit-learn's estimators, which are fitted thousands of times, skip the checks of their own parameters."""
+    with config_context(skip_parameter_validation=True):
+        yield
+
+
 M, Q = 9, 6
 RNG = np.random.default_rng(0)
 X, T = RNG.normal(size=(M, 4)), RNG.normal(size=(Q, 3))

@@ -244,36 +244,49 @@ def online_squared_errors(
     return errors if with_tasks else errors[:, 0]
 
 
-class _LeftOut:
+class _TaskStep:
+    """The second step of what is left out of a model that has learnt something."""
+
+    def __init__(self, model: OnlineRidge | ColumnRidge) -> None:
+        self.statistics: Any = model.statistics
+        if self.statistics.n_rows == 0:
+            raise ValueError(NOTHING_LEARNT)
+        self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
+
+    def _rotated(self, columns: Array) -> Array:
+        """Return columns of products with features of the tasks as those with their eigenvectors."""
+        assert self.task_eigen is not None
+        return rotated(columns, self.task_eigen.vectors, self.statistics.has_constant)
+
+    @cached_property
+    def projected_tasks(self) -> Array:
+        """Features of all tasks in the eigenvectors, (q, r)."""
+        return self._rotated(self.statistics.task_rows)
+
+    @property
+    def labelled_tasks(self) -> Array:
+        """Those of the tasks that have labels."""
+        return self.projected_tasks
+
+    @cached_property
+    def tasks(self) -> Spectrum:
+        """The side of the tasks that have labels."""
+        assert self.task_eigen is not None
+        values, rows = self.task_eigen.values, self.labelled_tasks
+        return side_of_rows(rows[:, : values.shape[0]], values, int(rows.shape[0]), self.statistics.has_constant)
+
+
+class _LeftOut(_TaskStep):
     """Learnt rows, their labels, and both sides of the model in their eigenbases."""
 
     def __init__(self, model: OnlineRidge, Phi: Array, Y: Array) -> None:
-        self.statistics = known = model.statistics
-        if known.n_rows == 0:
-            raise ValueError(NOTHING_LEARNT)
+        super().__init__(model)
+        known = self.statistics
         self.Y = Y
         self.eigen = model.inverse.eigen
         self.projected = projected(double(Phi), known.mean, self.eigen.vectors)
         self.rows = side_of_rows(self.projected, self.eigen.values, known.n_rows, known.has_constant)
         check_learnt(self.rows)
-        self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
-
-    @cached_property
-    def projected_tasks(self) -> Array:
-        """The tasks in the eigenbasis of their Gram matrix, (q, r'), with a constant and a column of ones."""
-        assert self.task_eigen is not None
-        return self._rotated(self.statistics.task_rows)
-
-    @cached_property
-    def tasks(self) -> Spectrum:
-        assert self.task_eigen is not None
-        values, known = self.task_eigen.values, self.statistics
-        return side_of_rows(self.projected_tasks[:, : values.shape[0]], values, known.n_tasks, known.has_constant)
-
-    def _rotated(self, columns: Array) -> Array:
-        """Return columns (c, r), with that of the constant, in the eigenbasis of the tasks."""
-        assert self.task_eigen is not None
-        return rotated(columns, self.task_eigen.vectors, self.statistics.has_constant)
 
     @cached_property
     def rotated(self) -> Array:
@@ -447,19 +460,16 @@ def lone_labels(model: ColumnRidge, Y: Array) -> np.ndarray:
     return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1))
 
 
-class _ColumnsLeftOut:
+class _ColumnsLeftOut(_TaskStep):
     """Learnt rows, their labels, and the side of each group of tasks in its eigenbasis."""
 
     def __init__(self, model: ColumnRidge, Phi: Array, Y: Array) -> None:
-        self.statistics = known = model.statistics
-        if known.n_rows == 0:
-            raise ValueError(NOTHING_LEARNT)
+        super().__init__(model)
         self.Phi, self.Y = double(Phi), dense(double(Y))
         self.observed = ~np.isnan(to_numpy(self.Y))
-        self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
         self._check_labels()
         # Once for all blocks of rows and all regularisations.
-        self.eigen = [Eigen.of(group.gram, group.n_rows, group.rounding) for group in known.groups]
+        self.eigen = [Eigen.of(group.gram, group.n_rows, group.rounding) for group in self.statistics.groups]
 
     def _check_labels(self) -> None:
         """Refuse labels that cannot be those that were learnt, as far as the groups tell."""
@@ -564,23 +574,9 @@ class _ColumnsLeftOut:
     # The second step ----------------------------------------------------------------------------------
 
     @cached_property
-    def projected_tasks(self) -> Array:
-        """All tasks in the eigenbasis of those that have a label, (q, r'), with a constant and a column of ones."""
-        assert self.task_eigen is not None
-        return rotated(self.statistics.task_rows, self.task_eigen.vectors, self.statistics.has_constant)
-
-    @cached_property
     def labelled_tasks(self) -> Array:
-        """The rows of `projected_tasks` of the tasks that have a label."""
+        """Features of the tasks that have labels, in the eigenvectors."""
         return take_rows(self.projected_tasks, self.statistics.labelled)
-
-    @cached_property
-    def tasks(self) -> Spectrum:
-        assert self.task_eigen is not None
-        values, known = self.task_eigen.values, self.statistics
-        return side_of_rows(
-            self.labelled_tasks[:, : values.shape[0]], values, int(known.labelled.size), known.has_constant
-        )
 
     @cached_property
     def place(self) -> np.ndarray:
