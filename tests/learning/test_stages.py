@@ -17,7 +17,7 @@ from dyadlearn.settings import Setting
 from learning_case import distance_kernel, similarity
 from sweeps import lines, over
 
-HOW = Descent(12, 0.1)
+HOW = Descent(8, 0.1)
 BOTH = (True, True)
 
 

@@ -167,9 +167,9 @@ def by_hand(
 
 
 LEARNERS = {
-    "boosting and trees": (GradientBoostingRegressor(n_estimators=4, random_state=0), MultiOutputRegressor(tree())),
+    "boosting and trees": (GradientBoostingRegressor(n_estimators=2, random_state=0), MultiOutputRegressor(tree())),
     "trees and ridge": (MultiOutputRegressor(tree()), Ridge(0.5)),
-    "neighbours and boosting": (KNeighborsRegressor(2), GradientBoostingRegressor(n_estimators=4, random_state=0)),
+    "neighbours and boosting": (KNeighborsRegressor(2), GradientBoostingRegressor(n_estimators=2, random_state=0)),
 }
 
 

@@ -305,7 +305,7 @@ class _LeftOut(_TaskStep):
         known = self.statistics
         if not known.has_constant or self.task_eigen is None:
             return 0.0
-        return float(known.level[-1]) / known.n_tasks
+        return float(known.level[-1]) / int(known.n_tasks)
 
     @cached_property
     def means(self) -> Array | None:

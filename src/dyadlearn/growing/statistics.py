@@ -74,11 +74,7 @@ class OfTasks(Stored, stored=False):
     tasks: Array | None
     mean: Any
     task_mean: Any
-
-    @property
-    def n_tasks(self) -> int:
-        """Number q of tasks."""
-        raise NotImplementedError
+    n_tasks: Any
 
     @property
     def has_constant(self) -> bool:

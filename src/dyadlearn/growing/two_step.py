@@ -46,6 +46,11 @@ class TwoSteps(Stored, stored=False):
     statistics: Any
     task_inverse: RidgeInverse | None
 
+    #: W of shape (d, r), without features of the tasks (d, q). With a constant they are those of `rows` and of the
+    #: `task_rows` of the statistics, shape (d + 2, r + 1) or (d + 2, q): `dyadlearn._means.with_constants` says what
+    #: the last two rows are.
+    coefficients: Any
+
     #: Whether labels may have holes.
     takes_holes: ClassVar[bool]
 
@@ -53,15 +58,6 @@ class TwoSteps(Stored, stored=False):
     def n_coefficients(self) -> int:
         """Number of rows of `coefficients`: d, with a constant d + 2."""
         return int(self.statistics.gram.shape[0]) + 2 * int(self.statistics.has_constant)
-
-    @cached_property
-    def coefficients(self) -> Array:
-        """W of shape (d, r), without features of the tasks (d, q).
-
-        With a constant they are those of `rows` and of the `task_rows` of the statistics, shape (d + 2, r + 1) or
-        (d + 2, q): `dyadlearn._means.with_constants` says what the last two rows are.
-        """
-        raise NotImplementedError
 
     def _finished(self, half: Array, level: Array | None, n_tasks: int) -> Array:
         """Return the coefficients, out of what the first step says of features of the tasks, or of tasks without any.

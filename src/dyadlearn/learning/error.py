@@ -429,7 +429,7 @@ class _Solved:
 
     @property
     def error(self) -> float:
-        return inner(self.found, self.found) / math.prod(self.found.shape)
+        return float(inner(self.found, self.found) / math.prod(self.found.shape))
 
     @property
     def slope(self) -> Array:

@@ -58,17 +58,142 @@ from dyadlearn.settings import Setting, as_setting
 LINEAR = KernelSpec("linear", None, "error")
 
 
-class GrowingModel(PairModel, stored=False):
-    """Base of models that keep statistics of features: reading batches, feature maps, rows to predict for."""
+def _own_ids(ids: Ids | None, given: Any) -> Ids | None:
+    """Return ids of rows as they came, but for the numbers that pandas gives to rows by itself: those are no ids."""
+    index: Any = getattr(given, "index", None)
+    return None if type(index).__name__ == "RangeIndex" and index.name is None else ids
+
+
+def _fitted(transformer: Any, name: str, *data: Any) -> Any:
+    """Return a transformer that is fitted as it is, or a clone fitted on `data`; a linear map as a checked array."""
+    if not hasattr(transformer, "transform"):
+        return check_matrix(transformer, name)
+    return transformer if is_fitted(transformer) else clone(transformer).fit(*data)
+
+
+#: Instances with their labels, piece by piece.
+Chunks = Iterable[tuple[Any, Any]]
+
+#: How much of what is left may be rounding of what was forgotten, before that is said.
+_LOST = 1e-8
+
+
+@dataclass(eq=False, repr=False)
+class OnlineTwoStepRidge(PairModel):
+    r"""Two-step ridge regression, linear in features, that learns and forgets batch by batch.
+
+    .. math:: f(\mathbf{d}, \mathbf{t}) = \boldsymbol\phi(\mathbf{d})^\top
+              (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,\boldsymbol\Phi^\top\mathbf{Y}
+              \boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}\boldsymbol\psi(\mathbf{t})
+
+    Instances and tasks come and go in any order; at every moment the model equals `TwoStepRidge` with linear kernels
+    fitted on what it has learnt and not forgotten, if labels are complete. It keeps the statistics in the middle of
+    the formula, whose size does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of
+    the instances and r of the q tasks, without features of the tasks d² + d·q.
+
+    With an intercept, which is the default, the features of both sides are those about their means, and constants
+    beside them are not regularised: predictions are
+
+    .. math:: \mu + (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{a} +
+              \mathbf{b}^\top(\boldsymbol\psi-\bar{\boldsymbol\psi}) +
+              (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{W}\,(\boldsymbol\psi-\bar{\boldsymbol\psi})
+
+    with means that move with the data. Offsets of features and of labels, however large, cost no digits.
+
+    Labels may have holes, NaN where they are not observed. Then every task j is learnt from the instances
+    :math:`o_j` that it is observed for,
+
+    .. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
+              \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}, \qquad
+              \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
+              (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1},
+
+    with an intercept about means over :math:`o_j`. That is `TwoStepRegressor` with two ridge regressions, and without
+    features of the tasks `IndependentTaskRidge`; it is not `TwoStepRidge`, which with holes completes its labels by
+    both steps. Tasks that were observed for different instances have a Gram matrix each, q·d² numbers at worst. A
+    task without a label has no part in the second step, which predicts it from its features; without any there is
+    nothing to take its constant from, and NaN is predicted.
+
+    Parameters
+    ----------
+    alpha, task_alpha : float, default=1.0
+        Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks.
+    fit_intercept : bool, default=True
+        Whether each side has a constant that is not regularised: a free grand mean, main effects of instances
+        regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both; without features of
+        the tasks each task has a constant of its own. False is the model of the paper, for labels whose zero means
+        something. It counts from the next `fit`.
+    feature_map, task_feature_map : transformer or array of shape (p, d), default=None
+        What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
+        `Landmarks` or any of scikit-learn's. One that is fitted is used as it is; of any other a clone is fitted on
+        the first batch. An array is a linear map: rows are multiplied by it. None takes the features as they come.
+    solver : {"auto", "woodbury", "cholesky"}, default="auto"
+        How coefficients follow new data: by changing an inverse (Woodbury's identity, for fewer new rows than
+        features), by factorising the accumulated Gram matrix, or by the cheaper of the two. The answers are the same.
+    keep_instances : bool, default=False
+        Whether to keep all instances, so that new tasks need not bring them again. Takes memory for each.
+    keep_tasks : bool, default=False
+        Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` (d·q numbers) of all tasks, so that they can be forgotten
+        without their labels and left out in settings C and D, and so that later labels may have holes.
+    keep_labels : bool, default=False
+        Whether to keep all instances and their labels, so that the labels of known ids can be replaced. Takes memory
+        for every instance and every observed label; the tasks are kept apart too.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d, r), without features of the tasks (d, q) or (d,)
+        The parameters W, of features as they come.
+    intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) and (r,)
+        Grand mean and main effects: see `intercept_`. Without features of the tasks there is an intercept for each of
+        them, shape (q,) or a float.
+    n_seen_, n_tasks_ : int
+        Number of instances and of tasks that are learnt and not forgotten.
+    statistics_ : Statistics, or Columns from the first hole on
+        What is known of the data.
+    feature_map_, task_feature_map_ : transformer or array
+        The fitted feature maps, where there are any.
+    n_features_in_ : int
+        Number of columns of `X`.
+    feature_names_in_ : array of shape (`n_features_in_`,)
+        Column names; only where `X` was a frame whose names are all strings.
+
+    See Also
+    --------
+    TwoStepRidge : the same model fitted at once, with any kernel.
+    TwoStepRegressor : two regressors in a row, which with two `Ridge` is the same for labels with holes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import OnlineTwoStepRidge, TwoStepRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X, T, Y = rng.normal(size=(50, 3)), rng.normal(size=(6, 2)), rng.normal(size=(50, 6))
+    >>> model = OnlineTwoStepRidge().fit(X[:20], Y[:20, :4], tasks=T[:4])
+    >>> model = model.partial_fit(X[20:], Y[20:, :4]).partial_fit_tasks(T[4:], Y[:, 4:], X=X)
+    >>> model.forget(X[:5], Y[:5]).n_seen_, model.n_tasks_
+    (45, 6)
+    >>> batch = TwoStepRidge().fit(X[5:], Y[5:], tasks=T)
+    >>> np.testing.assert_allclose(model.predict(X), batch.predict(X))
+    """
+
+    _tasks_remedy = "fit it with tasks=, the features of the tasks."
+
+    landscape_: np.ndarray = field(init=False)
+    feature_map_: Any = field(init=False)
+    task_feature_map_: Any = field(init=False)
+    _learnt: Knowledge = field(init=False)
 
     grows = True
 
-    feature_map: Any
-    task_feature_map: Any
-
-    _learnt: Knowledge
-    feature_map_: Any
-    task_feature_map_: Any
+    alpha: float = 1.0
+    task_alpha: float = 1.0
+    fit_intercept: bool = field(default=True, kw_only=True)
+    feature_map: Any = field(default=None, kw_only=True)
+    task_feature_map: Any = field(default=None, kw_only=True)
+    solver: str = field(default="auto", kw_only=True)
+    keep_instances: bool = field(default=False, kw_only=True)
+    keep_tasks: bool = field(default=False, kw_only=True)
+    keep_labels: bool = field(default=False, kw_only=True)
 
     @property
     def _ids(self) -> tuple[Ids | None, Ids | None]:
@@ -265,139 +390,6 @@ class GrowingModel(PairModel, stored=False):
         if self.task_feature_map is not None:
             rows = mapped(rows, self.task_feature_map_, "task_feature_map")
         return dense(rows)
-
-
-def _own_ids(ids: Ids | None, given: Any) -> Ids | None:
-    """Return ids of rows as they came, but for the numbers that pandas gives to rows by itself: those are no ids."""
-    index: Any = getattr(given, "index", None)
-    return None if type(index).__name__ == "RangeIndex" and index.name is None else ids
-
-
-def _fitted(transformer: Any, name: str, *data: Any) -> Any:
-    """Return a transformer that is fitted as it is, or a clone fitted on `data`; a linear map as a checked array."""
-    if not hasattr(transformer, "transform"):
-        return check_matrix(transformer, name)
-    return transformer if is_fitted(transformer) else clone(transformer).fit(*data)
-
-
-#: Instances with their labels, piece by piece.
-Chunks = Iterable[tuple[Any, Any]]
-
-#: How much of what is left may be rounding of what was forgotten, before that is said.
-_LOST = 1e-8
-
-
-@dataclass(eq=False, repr=False)
-class OnlineTwoStepRidge(GrowingModel):
-    r"""Two-step ridge regression, linear in features, that learns and forgets batch by batch.
-
-    .. math:: f(\mathbf{d}, \mathbf{t}) = \boldsymbol\phi(\mathbf{d})^\top
-              (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,\boldsymbol\Phi^\top\mathbf{Y}
-              \boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}\boldsymbol\psi(\mathbf{t})
-
-    Instances and tasks come and go in any order; at every moment the model equals `TwoStepRidge` with linear kernels
-    fitted on what it has learnt and not forgotten, if labels are complete. It keeps the statistics in the middle of
-    the formula, whose size does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of
-    the instances and r of the q tasks, without features of the tasks d² + d·q.
-
-    With an intercept, which is the default, the features of both sides are those about their means, and constants
-    beside them are not regularised: predictions are
-
-    .. math:: \mu + (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{a} +
-              \mathbf{b}^\top(\boldsymbol\psi-\bar{\boldsymbol\psi}) +
-              (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{W}\,(\boldsymbol\psi-\bar{\boldsymbol\psi})
-
-    with means that move with the data. Offsets of features and of labels, however large, cost no digits.
-
-    Labels may have holes, NaN where they are not observed. Then every task j is learnt from the instances
-    :math:`o_j` that it is observed for,
-
-    .. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
-              \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}, \qquad
-              \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
-              (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1},
-
-    with an intercept about means over :math:`o_j`. That is `TwoStepRegressor` with two ridge regressions, and without
-    features of the tasks `IndependentTaskRidge`; it is not `TwoStepRidge`, which with holes completes its labels by
-    both steps. Tasks that were observed for different instances have a Gram matrix each, q·d² numbers at worst. A
-    task without a label has no part in the second step, which predicts it from its features; without any there is
-    nothing to take its constant from, and NaN is predicted.
-
-    Parameters
-    ----------
-    alpha, task_alpha : float, default=1.0
-        Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks.
-    fit_intercept : bool, default=True
-        Whether each side has a constant that is not regularised: a free grand mean, main effects of instances
-        regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both; without features of
-        the tasks each task has a constant of its own. False is the model of the paper, for labels whose zero means
-        something. It counts from the next `fit`.
-    feature_map, task_feature_map : transformer or array of shape (p, d), default=None
-        What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
-        `Landmarks` or any of scikit-learn's. One that is fitted is used as it is; of any other a clone is fitted on
-        the first batch. An array is a linear map: rows are multiplied by it. None takes the features as they come.
-    solver : {"auto", "woodbury", "cholesky"}, default="auto"
-        How coefficients follow new data: by changing an inverse (Woodbury's identity, for fewer new rows than
-        features), by factorising the accumulated Gram matrix, or by the cheaper of the two. The answers are the same.
-    keep_instances : bool, default=False
-        Whether to keep all instances, so that new tasks need not bring them again. Takes memory for each.
-    keep_tasks : bool, default=False
-        Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` (d·q numbers) of all tasks, so that they can be forgotten
-        without their labels and left out in settings C and D, and so that later labels may have holes.
-    keep_labels : bool, default=False
-        Whether to keep all instances and their labels, so that the labels of known ids can be replaced. Takes memory
-        for every instance and every observed label; the tasks are kept apart too.
-
-    Attributes
-    ----------
-    coef_ : array of shape (d, r), without features of the tasks (d, q) or (d,)
-        The parameters W, of features as they come.
-    intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) and (r,)
-        Grand mean and main effects: see `intercept_`. Without features of the tasks there is an intercept for each of
-        them, shape (q,) or a float.
-    n_seen_, n_tasks_ : int
-        Number of instances and of tasks that are learnt and not forgotten.
-    statistics_ : Statistics, or Columns from the first hole on
-        What is known of the data.
-    feature_map_, task_feature_map_ : transformer or array
-        The fitted feature maps, where there are any.
-    n_features_in_ : int
-        Number of columns of `X`.
-    feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
-
-    See Also
-    --------
-    TwoStepRidge : the same model fitted at once, with any kernel.
-    TwoStepRegressor : two regressors in a row, which with two `Ridge` is the same for labels with holes.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn import OnlineTwoStepRidge, TwoStepRidge
-    >>> rng = np.random.default_rng(0)
-    >>> X, T, Y = rng.normal(size=(50, 3)), rng.normal(size=(6, 2)), rng.normal(size=(50, 6))
-    >>> model = OnlineTwoStepRidge().fit(X[:20], Y[:20, :4], tasks=T[:4])
-    >>> model = model.partial_fit(X[20:], Y[20:, :4]).partial_fit_tasks(T[4:], Y[:, 4:], X=X)
-    >>> model.forget(X[:5], Y[:5]).n_seen_, model.n_tasks_
-    (45, 6)
-    >>> batch = TwoStepRidge().fit(X[5:], Y[5:], tasks=T)
-    >>> np.testing.assert_allclose(model.predict(X), batch.predict(X))
-    """
-
-    _tasks_remedy = "fit it with tasks=, the features of the tasks."
-
-    landscape_: np.ndarray = field(init=False)
-
-    alpha: float = 1.0
-    task_alpha: float = 1.0
-    fit_intercept: bool = field(default=True, kw_only=True)
-    feature_map: Any = field(default=None, kw_only=True)
-    task_feature_map: Any = field(default=None, kw_only=True)
-    solver: str = field(default="auto", kw_only=True)
-    keep_instances: bool = field(default=False, kw_only=True)
-    keep_tasks: bool = field(default=False, kw_only=True)
-    keep_labels: bool = field(default=False, kw_only=True)
 
     # Learning and forgetting ---------------------------------------------------------------------
 
