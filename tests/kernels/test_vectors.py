@@ -246,11 +246,11 @@ def test_negative_entries_are_refused(each, library):
 def test_features_that_are_not_finite_are_refused(each, library):
     for value in each([np.nan, np.inf, -np.inf]):
         good, bad = library.asarray([[1.0, 2.0]]), library.asarray([[value, 2.0]])
-        with pytest.raises(ValueError, match="A contains NaN or infinity"):
+        with pytest.raises(ValueError, match="A contains (NaN|infinity)"):
             vectors.delta(bad)
-        with pytest.raises(ValueError, match="B contains NaN or infinity"):
+        with pytest.raises(ValueError, match="B contains (NaN|infinity)"):
             vectors.tanimoto(good, bad)
-        with pytest.raises(ValueError, match="A contains NaN or infinity"):
+        with pytest.raises(ValueError, match="A contains (NaN|infinity)"):
             vectors.tanimoto(sparse.csr_array([[0.0, value]]))
 
 
@@ -258,11 +258,11 @@ def test_features_that_do_not_fit_are_refused():
     A = np.ones((3, 2))
     with pytest.raises(ValueError, match="same features, found 2 and 4 of them"):
         vectors.linear(A, np.ones((3, 4)))
-    with pytest.raises(ValueError, match=r"A must be a matrix .* found shape \(3,\)"):
+    with pytest.raises(ValueError, match="Expected 2D array, got 1D array"):
         vectors.linear(np.ones(3))
-    with pytest.raises(ValueError, match=r"B must be a matrix .* found shape \(0, 2\)"):
+    with pytest.raises(ValueError, match=r"B is empty: found shape \(0, 2\)"):
         vectors.linear(A, np.ones((0, 2)))
-    with pytest.raises(ValueError, match="A must hold numbers"):
+    with pytest.raises(ValueError, match="A holds text where numbers belong"):
         vectors.linear(np.array([["a", "b"]]))
     with pytest.raises(ValueError, match="takes no sparse features"):
         vectors.chi2(A, sparse.csr_array(A))

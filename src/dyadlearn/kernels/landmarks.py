@@ -339,10 +339,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return table
         if not reset:
             return table.columns_as(self._columns, "the columns of X", "the rows of training")
-        ids = table.row_ids or table.column_ids
-        return (
-            table.columns_as(ids, "the columns of X", "the rows of X") if len(ids) == len(table.column_ids) else table
-        )
+        return table.squared("X") if len(table.row_ids or table.column_ids) == len(table.column_ids) else table
 
     def _own(self, rows: Array, diagonal: Any) -> Array:
         """Return the kernel of rows with themselves, shape (n,)."""

@@ -23,16 +23,17 @@ from sklearn.metrics import pairwise
 from dyadlearn._array import (
     Array,
     as_array_of,
+    cast,
     float_dtype,
     is_foreign,
     is_sparse,
     library,
     matmul,
     namespace,
-    refuse_mask,
     row_blocks,
     to_numpy,
 )
+from dyadlearn._checks import check_matrix
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import named
 
@@ -343,8 +344,8 @@ def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Ar
     """
     if B is A:
         B = None
-    A = _matrix(A, "A")
-    B = None if B is None else _matrix(B, "B")
+    A = _matrix(A, "A", nonnegative)
+    B = None if B is None else _matrix(B, "B", nonnegative)
     if B is not None and library(A) != library(B):
         raise TypeError(
             f"A and B must be of one array library, found {library(A)} and {library(B)}; convert one of them."
@@ -352,42 +353,19 @@ def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Ar
     if B is not None and A.shape[1] != B.shape[1]:
         raise ValueError(f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them.")
     dtype = float_dtype(A, B)
-    A = _as_finite(A, "A", dtype, nonnegative)
-    return A, None if B is None else _as_finite(B, "B", dtype, nonnegative)
+    return cast(A, dtype), None if B is None else cast(B, dtype)
 
 
-def _matrix(features: Any, side: str) -> Array:
-    """Return `features` as a matrix of numbers."""
-    if is_sparse(features):
-        features = features.tocsr()
-        if features.indices.dtype == np.int64 and max(features.nnz, *features.shape) < 2**31:
-            # Long indices are common in sparse arrays, but some of scikit-learn's functions refuse them.
-            short = features.indices.astype(np.int32), features.indptr.astype(np.int32)
-            features = csr_array((features.data, *short), shape=features.shape)
-    elif not is_foreign(features):
-        features = np.asarray(refuse_mask(features, side))
-        if features.dtype.kind not in "biuf":
-            try:
-                features = features.astype(np.float64)
-            except (TypeError, ValueError):
-                raise ValueError(f"{side} must hold numbers, found dtype {features.dtype}.") from None
-    if features.ndim != 2 or 0 in features.shape:
-        raise ValueError(f"{side} must be a matrix of rows × features, not empty, found shape {tuple(features.shape)}.")
-    return features
-
-
-def _as_finite(features: Array, side: str, dtype: Any, nonnegative: str | None) -> Array:
-    """Return `features` in `dtype`, or refuse NaN, infinity and what the kernel `nonnegative` refuses."""
-    xp = namespace(features)
-    if is_sparse(features):
-        features = features.astype(dtype, copy=False)
-        entries = features.data if features.nnz else np.zeros(1)
-    else:
-        entries = features = xp.astype(features, dtype, copy=False)
-    smallest, largest = float(xp.min(entries)), float(xp.max(entries))
-    if not (math.isfinite(smallest) and math.isfinite(largest)):
-        raise ValueError(f"{side} contains NaN or infinity; features must be finite.")
-    if nonnegative and smallest < 0:
+def _matrix(features: Any, side: str, nonnegative: str | None) -> Array:
+    """Return `features` as a finite matrix; refuse negative ones where the kernel `nonnegative` does."""
+    features = check_matrix(features, side, accept_sparse=True)
+    if is_sparse(features) and features.indices.dtype == np.int64 and max(features.nnz, *features.shape) < 2**31:
+        # Long indices are common in sparse arrays, but some of scikit-learn's functions refuse them.
+        short = features.indices.astype(np.int32), features.indptr.astype(np.int32)
+        features = csr_array((features.data, *short), shape=features.shape)
+    entries = features.data if is_sparse(features) else features
+    smallest = float(namespace(entries).min(entries)) if nonnegative and 0 not in entries.shape else 0.0
+    if smallest < 0:
         raise ValueError(
             f"{side} contains negative entries, down to {smallest:.3g}; kernel {nonnegative!r} takes none."
         )
