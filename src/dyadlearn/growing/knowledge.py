@@ -360,7 +360,9 @@ class Knowledge(Stored):
             raise IdError("The known tasks have ids: give the new ones ids too, as a frame of labels or of tasks.")
         repeated = [label for label in new.labels if label in set(known.labels)]
         if repeated:
-            raise IdError(f"Tasks {shown(repeated)} are known already: give new tasks ids of their own, or forget the old ones.")
+            raise IdError(
+                f"Tasks {shown(repeated)} are known already: give new tasks ids of their own, or forget the old ones."
+            )
         return new
 
     def with_rows(self, lesson: Lesson) -> Knowledge:
