@@ -57,15 +57,15 @@ def _assert_same(found: Any, expected: Any, where: str = "model") -> None:
         assert found.hex() == expected.hex(), where
     elif hasattr(expected, "equals"):  # a frame or series
         assert found.equals(expected), where
+    elif isinstance(expected, BaseEstimator | SettingKFold | Tasks):
+        assert vars(found).keys() == vars(expected).keys(), where
+        for name in vars(expected):
+            _assert_same(getattr(found, name), getattr(expected, name), f"{where}.{name}")
     elif is_dataclass(expected):
         # What was computed on first use matters only where it changes the way that is taken later.
         computed = vars(expected).keys() & {"settled", "eigen", "coefficients", "directions", "vectors"}
         for name in [*(field.name for field in fields(expected)), *computed]:
             _assert_same(vars(found)[name], vars(expected)[name], f"{where}.{name}")
-    elif isinstance(expected, BaseEstimator | SettingKFold | Tasks):
-        assert vars(found).keys() == vars(expected).keys(), where
-        for name in vars(expected):
-            _assert_same(getattr(found, name), getattr(expected, name), f"{where}.{name}")
     else:
         assert found == expected, where
 
