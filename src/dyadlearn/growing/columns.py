@@ -657,9 +657,8 @@ def in_places(pieces: Sequence[tuple[np.ndarray, Array]], old: Array | None = No
 
 def by_columns(model: Any) -> ColumnRidge:
     """Return a model that takes labels with holes; refuse where what is known of the tasks is mixed."""
-    if model.takes_holes:
-        taking: ColumnRidge = model
-        return taking
+    if isinstance(model, ColumnRidge):
+        return model
     check_told_apart(model.statistics)
     task_alpha = 1.0 if model.task_inverse is None else model.task_inverse.alpha
     return ColumnRidge.start(as_columns(model.statistics), model.inverse.alpha, task_alpha, solver=model.inverse.solver)
@@ -679,7 +678,6 @@ def with_rows(model: OnlineRidge | ColumnRidge, Phi: Array, Y: Array) -> OnlineR
 
 def with_tasks(model: Any, found: Statistics | Columns) -> OnlineRidge | ColumnRidge:
     """Return a model with tasks learnt by their statistics, which from the first hole on takes holes."""
-    if not model.takes_holes and isinstance(found, Statistics):
-        complete: OnlineRidge = model.with_tasks(found.tasks, found.cross, found.label_mean)
-        return complete
+    if isinstance(model, OnlineRidge) and isinstance(found, Statistics):
+        return model.with_tasks(found.tasks, found.cross, found.label_mean)
     return by_columns(model).with_tasks(as_columns(found))

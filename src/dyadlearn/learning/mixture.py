@@ -151,12 +151,13 @@ class Mixture:
     def mixed(self, logits: np.ndarray, log_exponents: np.ndarray) -> Mixed:
         """Return the kernel at some parameters."""
         weights, exponents = self.weights(logits), iter(np.exp(log_exponents))
-        powers: list[Array] = []
-        kernel: Array = None
-        for gram, log, weight in zip(self.grams, self._logs, weights[: len(self.grams)], strict=True):
-            power = gram if log is None else namespace(log).exp(float(next(exponents)) * log)
-            powers.append(power)
-            kernel = float(weight) * power if kernel is None else _added(kernel, float(weight), power)
+        powers = [
+            gram if log is None else namespace(log).exp(float(next(exponents)) * log)
+            for gram, log in zip(self.grams, self._logs, strict=True)
+        ]
+        kernel = float(weights[0]) * powers[0]
+        for weight, power in zip(weights[1:], powers[1:], strict=False):
+            kernel += float(weight) * power
         if self.constant:
             kernel = kernel + float(weights[-1])
         return Mixed(kernel, powers)
@@ -186,11 +187,6 @@ class Mixture:
         shares = softmax(logits)
         by_logit = (1 - len(logits) * _LEAST_WEIGHT) * shares * (by_weight - float(shares @ by_weight))
         return by_logit, np.array(by_exponent)
-
-
-def _added(total: Array, weight: float, power: Array) -> Array:
-    total += weight * power
-    return total
 
 
 def _is_kernel(power: Array) -> bool:

@@ -31,8 +31,6 @@ from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.pairing import Pairing
 
-_WHAT = {"gram": "kernel", "kernel": "kernel", "features": "features", "wide": "features", "sparse": "sparse features"}
-
 
 class Tasks(Stored):
     """Tasks that no cross-validation will slice.
@@ -161,7 +159,7 @@ def check_sizes(rows: Array, labels: Array, task_rows: Array | None) -> None:
 def fit_numbers(
     pairing: type[Pairing], shape: tuple[int, int], sides: Sequence[SideSize], *, complete: bool, weighted: bool = False
 ) -> dict[str, float]:
-    """Return the numbers that each step of a fit takes: decomposing the instances, the tasks, and solving.
+    """Return the numbers that each step of a fit takes, by what it does: decompose instances and tasks, and solve.
 
     Parameters
     ----------
@@ -178,10 +176,11 @@ def fit_numbers(
     # The labels are copied, and so are weights.
     steps, kept = {}, (2.0 if weighted else 1.0) * shape[0] * shape[1]
     for name, side in zip(("instance", "task"), sides, strict=False):
-        steps[name] = kept + side.decomposing
+        what, columns = ("kernel", side.n_rows) if side.form in ("gram", "kernel") else ("features", side.n_columns)
+        steps[f"Decomposing the {side.n_rows} × {columns} {name} {what}"] = kept + side.decomposing
         kept += side.kept
     ranks, coupled = [side.rank for side in sides], pairing.knows_tasks
-    steps["grid"] = sum(side.kept for side in sides) + solve_numbers(
+    steps[f"Fitting a grid of {shape[0]} × {shape[1]}"] = sum(side.kept for side in sides) + solve_numbers(
         shape, ranks, coupled=coupled, complete=complete, weighted=weighted
     )
     return steps
@@ -204,13 +203,8 @@ def check_fit_memory(pairing: type[Pairing], labels: Array, sides: Sequence[Side
     xp, shape = namespace(labels), tuple(labels.shape)
     complete = not weighted and not bool(xp.any(xp.isnan(labels)))
     steps = fit_numbers(pairing, shape, sides, complete=complete, weighted=weighted)
-    step = max(steps, key=lambda name: steps[name])
-    purpose = f"Fitting a grid of {shape[0]} × {shape[1]}"
-    if step != "grid":
-        side = sides[0] if step == "instance" else sides[1]
-        columns = side.n_rows if _WHAT[side.form] == "kernel" else side.n_columns
-        purpose = f"Decomposing the {side.n_rows} × {columns} {step} {_WHAT[side.form]}"
-    check_memory(8 * steps[step], labels, purpose)
+    purpose = max(steps, key=lambda name: steps[name])
+    check_memory(8 * steps[purpose], labels, purpose)
 
 
 def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | None]:
