@@ -2,9 +2,9 @@
 
 npy files are mapped into memory. Archives (npz and HDF5) are read alike: either one matrix has all features, with its
 ids in an array beside it, or every id has an array of its own. Names and the shapes of a few arrays decide which of the
-two it is. Nothing is read of an HDF5 file that does not lie in the file itself. Of a parquet file, the ids are read first
-and then the row groups that hold what is wanted; features stand in columns of numbers, or as vectors in a column of
-lists.
+two it is. Nothing is read of an HDF5 file that does not lie in the file itself. Of a parquet file, the ids are read
+first and then the row groups that hold what is wanted; features stand in columns of numbers, or as vectors in a
+column of lists.
 """
 
 from __future__ import annotations
