@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -20,7 +20,7 @@ from dyadlearn._checks import check_choice, check_count
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Table
 from dyadlearn.diagnostics.fitted import Tabled, labelled_model
-from dyadlearn.holdout import Problem, Units, plan
+from dyadlearn.holdout import Problem, plan
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import scorer
@@ -40,9 +40,6 @@ from dyadlearn.selection.evaluate import (
 from dyadlearn.selection.landscape import LeftOut
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
-
-if TYPE_CHECKING:
-    from dyadlearn.selection.search import Search
 
 
 def search_again(search: Any, setting: Setting) -> Callable[[Array, Array | None], Any]:
@@ -103,22 +100,12 @@ def _left_out(search: Search) -> LeftOut:
         return None, None, search.cv
     if problem.is_complete or search.alpha_per_task:
         return units.instances, units.tasks, None
-    if _are_alike(plan(problem, setting, None, None, search.cv).units, units):
+    usual = plan(problem, setting, None, None, search.cv).units
+    if all(np.array_equal(getattr(usual, side), getattr(units, side)) for side in ("instances", "tasks")):
         return None, None, search.cv
     # Folds that groups or chance had a part in: each is a group of its own.
     n_folds = max(len(np.unique(side)) for side in (units.instances, units.tasks) if side is not None)
     return units.instances, units.tasks, SettingKFold(setting.value, n_folds)
-
-
-def _are_alike(first: Units, second: Units) -> bool:
-    return all(
-        one is other or (one is not None and other is not None and np.array_equal(one, other))
-        for one, other in (
-            (first.instances, second.instances),
-            (first.tasks, second.tasks),
-            (first.cells, second.cells),
-        )
-    )
 
 
 _CHOICES = ("instances", "tasks", "both")

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, double, epsilon, namespace, take_rows
+from dyadlearn._array import Array, cast, double, epsilon, namespace, take_block, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
+from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._progress import Progress
 from dyadlearn._state import all_or_nothing
@@ -25,21 +28,29 @@ from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
-from dyadlearn.holdout.folds import as_splitter
+from dyadlearn.holdout.folds import as_splitter, each_fold
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, widen
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, Labels, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture, Parameters
-from dyadlearn.learning.stages import Descent, Learned, expected_steps, learn_at_once, learn_in_stages
+from dyadlearn.learning.stages import Descent, Learned, cascaded, expected_steps, learn_at_once, learn_in_stages
 from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._observed import Training
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.grid import ProcessRidge
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection import learned as mixing
-from dyadlearn.selection.refitting import Relearning
+from dyadlearn.selection.refitting import (
+    Groups,
+    KeptHoldout,
+    LearnedAgain,
+    axes_of,
+    groups_at,
+    hidden,
+    in_place,
+    predict_folds,
+)
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -157,9 +168,14 @@ _STAGES = 3
 # A product of a grid with both kernels of so many multiplications takes no time: solvers go on to the last digits.
 _TINY = 1e5
 
+# Folds that are left out where nobody says how many.
+_N_FOLDS = 5
+# Seed of these folds. It must differ from that of the folds that are learned from: in setting A one would be empty.
+_SEED = 1
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class LearnedKernelRidge(Relearning, ProcessRidge):
+class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     r"""Kernel ridge regression on pairs that learns its kernels, for what it is meant to predict.
 
     Each side may be described several times over, by tables of features or by kernels. The kernel of a side is a
@@ -269,7 +285,13 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     kernel_params = None
 
     _coupled = PairKernel
-    _made_again: ClassVar[tuple[str, ...]] = (*Relearning._made_again, "_described")
+    _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_relearned", "_interrupted", "_described")
+
+    searches = True
+    learns_kernels = True
+    takes_descriptions = True
+    # Kernels are learned from a grid.
+    _takes_pairs = False
 
     kernel: Any = "rbf"
     task_kernel: Any = "rbf"
@@ -285,6 +307,31 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
     max_iter: int = 1000
     random_state: Any = None
     progress: bool | None = None
+
+    alpha_: float = field(init=False)
+    shares_: tuple[float, float, float] | None = field(init=False)
+    holdout_error_: float = field(init=False)
+    stage_errors_: list[float] = field(init=False)
+    n_stages_: int = field(init=False)
+    history_: list[list[float]] = field(init=False)
+    # Of each side: the kernel of its descriptions as they came, and where its rows stood if taken from others.
+    _kernel: LearnedKernel = field(init=False)
+    _task_kernel: LearnedKernel | None = field(init=False)
+    _places: Array | None = field(init=False)
+    _task_places: Array | None = field(init=False)
+    # Which sides came as plain tables.
+    _plain: tuple[bool, bool] = field(init=False)
+    # How each side is read: as descriptions, or None as a plain table.
+    _described: tuple[KernelSpec | None, KernelSpec | None] = field(init=False)
+    # Instances and tasks that were left out together while learning.
+    _groups: np.ndarray | None = field(init=False)
+    _task_groups: np.ndarray | None = field(init=False)
+    # The parameters of each stage that the model has.
+    _path: list[list[float]] = field(init=False)
+    # Whether somebody stopped the learning.
+    _interrupted: bool = field(init=False)
+    # What models without folds predicted, by setting and number of folds.
+    _relearned: dict[tuple[Setting, int], tuple[Array, str, Units]] = field(init=False)
 
     def fit(
         self,
@@ -411,7 +458,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 )
         self._described = (described[0], described[1])
         data = super()._read(tables[0], y, tables[1], sample_weight)
-        weights = mixing.row_weights(data.weights)
+        weights = row_weights(data.weights)
         sides: list[Table | None] = [data.instances, data.tasks]
         for axis, (side, spec) in enumerate(zip(sides, (self._spec(), self._task_spec()), strict=True)):
             given, title = several[axis], "X" if axis == 0 else "tasks"
@@ -421,7 +468,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
             if given is not None:
                 # Once more, now that it is known what each row weighs. Columns of kernels stay in the order in which
                 # they came, as those of new entities will.
-                order = mixing.order_as(given, side, title)
+                order = order_as(given, side, title)
                 own = own if order is None else take_rows(own, np.argsort(order))
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", KernelRepairWarning)  # it was told
@@ -431,9 +478,9 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
                 name = _KERNEL if spec.is_precomputed else _FEATURES
                 plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
                 learned, wide = self._describe(plain, [(spec.kernel, spec.params)], title, own)
-                found[axis] = mixing.for_new_entities(learned)
+                found[axis] = for_new_entities(learned)
             sides[axis] = replace(side, values=double(wide.values))
-        kernel, task_kernel = map(mixing.with_ids, found, several, sides)
+        kernel, task_kernel = map(with_ids, found, several, sides)
         assert kernel is not None
         assert sides[0] is not None
         self._kernel, self._task_kernel = kernel, task_kernel
@@ -536,7 +583,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         splitter = self._splitter(setting, has_tasks)
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
         folds = [] if exact else list(splitter.split_grid(m, q, groups=groups, task_groups=task_groups))
-        mixing.check_learning_memory(labels.values, (self._kernel, self._task_kernel), max(len(folds), 1), profiled)
+        check_learning_memory(labels.values, (self._kernel, self._task_kernel), max(len(folds), 1), profiled)
         mixture, tasks = self._mixtures(data)
         how = Descent(self.n_steps, float(self.shrinkage))
         n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
@@ -566,13 +613,13 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
 
     def _scaled(self, data: Training) -> tuple[Labels, float, float]:
         has_tasks = data.tasks is not None
-        return mixing.standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
+        return standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
 
     def _mixtures(self, data: Training) -> tuple[Mixture, Mixture | None]:
-        mixture = mixing.mixture_of(self._kernel, data.instances, self.fit_intercept and data.tasks is not None)
+        mixture = mixture_of(self._kernel, data.instances, self.fit_intercept and data.tasks is not None)
         if data.tasks is None or self._task_kernel is None:
             return mixture, None
-        return mixture, mixing.mixture_of(self._task_kernel, data.tasks, self.fit_intercept)
+        return mixture, mixture_of(self._task_kernel, data.tasks, self.fit_intercept)
 
     def _fit_learned(self, data: Training, found: Learned, centre: float, size: float) -> Self:
         """Fit the model of the best stage."""
@@ -584,7 +631,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
         self.holdout_setting_ = as_setting(self.setting).value
         own = stage.parameters
-        kernel, wide, constant = mixing.final_kernel(
+        kernel, wide, constant = final_kernel(
             self._kernel,
             data.instances,
             own.weights,
@@ -596,7 +643,7 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         self.alpha_, self.shares_ = own.lam, None
         task_constant, task_spec = 1.0, KernelSpec("linear", None, self.repair)
         if data.tasks is not None and self._task_kernel is not None:
-            task_kernel, task_wide, task_constant = mixing.final_kernel(
+            task_kernel, task_wide, task_constant = final_kernel(
                 self._task_kernel,
                 data.tasks,
                 own.task_weights,
@@ -618,6 +665,139 @@ class LearnedKernelRidge(Relearning, ProcessRidge):
         held_out = found.held_out * size + centre
         self.holdout_ = self._grid.restore(held_out)
         return self
+
+    def _kernels_given(self, axis: int) -> tuple[str, ...]:
+        kernel = (self._kernel, self._task_kernel)[axis]
+        return () if kernel is None else tuple(each.name for each in kernel.members if each.is_precomputed)
+
+    def _keep_groups(self, groups: Any, task_groups: Any) -> None:
+        """Keep what leaves together, and nothing that was learned again for other labels."""
+        m, q = self._grid.values.shape
+        self._groups = None if groups is None else group_codes(groups, (m,), "groups")
+        self._task_groups = None if task_groups is None else group_codes(task_groups, (q,), "task_groups")
+        self._relearned = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is kept of a model, less what was learned again for folds."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_relearned"}
+
+    def _fits(self) -> bool:
+        m, q = self._grid.values.shape
+        return super()._fits() and Units(self._groups, self._task_groups).fit((m, q))
+
+    def _relearned_holdout(self, setting: Setting, cv: int | None = None) -> tuple[Array, str, Units]:
+        kept: dict[tuple[Setting, int], tuple[Array, str, Units]] = self.__dict__.setdefault("_relearned", {})
+        groups = (self._groups, self._task_groups)
+        splitter = _outer_folds(setting, cv, self._grid.values.shape, groups)
+        key = (setting, splitter.n_splits)
+        if key not in kept:
+            found = self._learn_without(self._training(), groups, setting, splitter)
+            count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
+            units = Units.of_folds(found.tests, setting, self._grid.values.shape)
+            kept[key] = (found.predictions, f"{count} folds, kernels learned again", units)
+        return kept[key]
+
+    def _own_holdout(
+        self, setting: Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None
+    ) -> tuple[Array, str, Units] | None:
+        """Return what folds predict that have gone through all stages with their own labels, if there are profiles.
+
+        Without anything that is given, these are the folds that were learned with, in the setting of the model, and
+        five folds in another.
+        """
+        problem = self._problem()
+        if not problem.pairing.uses_labels:
+            return None
+        problem.pairing.check_request(setting, groups, task_groups, cells)
+        Y, xp = problem.Y, namespace(problem.Y)
+        if all(given is None for given in (groups, task_groups, cells, cv)):
+            kept = self._kept_holdout(setting)
+            if kept is not None and setting is Setting.A:
+                # What is not observed was never seen.
+                return xp.where(xp.isnan(Y), self._closed_problem.Y, kept[0]), kept[1], kept[2]
+            if kept is not None:
+                groups, task_groups = kept[2].instances, kept[2].tasks
+        if cv is None and not (groups is None and task_groups is None and cells is None):
+            folds = list(each_fold(problem, setting, groups, task_groups, cells))
+        else:
+            splitter = cv if hasattr(cv, "split_grid") else as_splitter(cv, setting)
+            folds = list(splitter.split_grid(*Y.shape, groups=groups, task_groups=task_groups))
+        units = Units.of_folds((test for _, test in folds), setting, Y.shape)
+        data, own = self._training(), self._searched_setting
+        labels, centre, size = self._scaled(data)
+        profiled = (not own.new_instance, not own.new_task)
+        predictions = cascaded(labels, *self._mixtures(data), folds, self._path, profiled) * size + centre
+        return predictions, f"{len(folds)} folds, profiles made again", units
+
+    def _training(self) -> Training:
+        """Return what a fitted model has learned from, as far as labels have no part in what describes it."""
+        tasks = None
+        if self._task_side is not None and self._task_kernel is not None:
+            tasks = _as_given(self._task_side, self._task_kernel)
+        return Training(_as_given(self._side, self._kernel), tasks, self._grid, self._weights)
+
+    def _learn_without(self, data: Training, groups: Groups, setting: Setting, splitter: SettingKFold) -> LearnedAgain:
+        """Leave out folds in turn, learn the kernels without each, and predict it.
+
+        Parameters
+        ----------
+        data : Training
+            Whose tables are those of the kernels of the descriptions.
+        groups : Groups
+            What leaves together, from the folds and from those within them.
+        setting : Setting
+            Which need not be that of the model: it learns for its own, and is asked in this one.
+        splitter : SettingKFold
+        """
+        given = {
+            "groups": groups[0] if setting.new_instance else None,
+            "task_groups": groups[1] if setting.new_task else None,
+        }
+        folds = splitter.split_grid(*data.grid.values.shape, **given)
+        return predict_folds(
+            data.grid.values, folds, partial(self._learned_without, data, groups, setting), self.progress
+        )
+
+    def _learned_without(
+        self, data: Training, groups: Groups, setting: Setting, train: np.ndarray, test: np.ndarray
+    ) -> tuple[Self, Array]:
+        """Return the model that is learned without a fold, and its predictions, put in place in a grid (m, q)."""
+        if setting is Setting.A:
+            shown = replace(data.grid, values=hidden(data.grid.values, train))
+            inner = self._learned_on(replace(data, grid=shown), groups, setting)
+            return inner, inner._closed_problem.Y
+        rows, columns = axes_of(train)
+        inner = self._learned_on(_taken(data, rows, columns), groups_at(groups, rows, columns), setting)
+        asked = axes_of(test)
+        new_rows = inner._side.new_rows(take_rows(data.instances.values, asked[0])) if setting.new_instance else None
+        new_columns = None
+        if setting.new_task:
+            assert data.tasks is not None
+            assert inner._task_side is not None
+            new_columns = inner._task_side.new_rows(take_rows(data.tasks.values, asked[1]))
+        return inner, in_place(inner._expansion().grid(new_rows, new_columns), asked, data.grid.values.shape)
+
+    def _learned_for(self, setting: Setting, Y: Array, weights: Array | None) -> Self:
+        """Return a model that has learned its kernels on other labels (m, q), to be asked in a setting."""
+        data = self._training()
+        data = replace(data, grid=replace(data.grid, values=Y), weights=weights)
+        return self._learned_on(data, (self._groups, self._task_groups), setting)
+
+    def _learned_on(self, data: Training, groups: Groups, setting: Setting) -> Self:
+        """Return a model like this one that has learned on other labels, or fewer rows, of the same descriptions."""
+        own: dict[str, Any] = getattr(self, "_solved_with", None) or self.get_params(deep=False)
+        inner: Self = clone(self).set_params(**{**own, "progress": False})
+        searched = as_setting(own["setting"])
+        inner.cv = _fewer(inner.cv, searched, data.grid.values.shape, groups)
+        if (setting.new_instance and not searched.new_instance) or (setting.new_task and not searched.new_task):
+            inner.stages = 1  # more would describe by labels what is new here
+        inner._kernel, inner._task_kernel = self._kernel, self._task_kernel
+        inner.n_features_in_ = self.n_features_in_
+        inner._learn(data, *groups)
+        if inner._interrupted:
+            raise KeyboardInterrupt
+        return inner
 
     def _splitter(self, setting: Setting, knows_tasks: bool) -> SettingKFold | GivenFolds:
         if isinstance(self.cv, list | tuple) and setting is Setting.A and not knows_tasks:
@@ -654,3 +834,43 @@ def _weights(side: Side) -> dict[str, float]:
         found[CONSTANT] = 1.0
     total = sum(found.values())
     return {name: weight / total for name, weight in found.items()}
+
+
+def _outer_folds(setting: Setting, cv: int | None, shape: tuple[int, int], groups: Groups) -> SettingKFold:
+    """Return the folds to leave out: as many as somebody wants, else five, or fewer where there are not as many."""
+    n_splits = min(_N_FOLDS, _most_folds(setting, shape, groups)) if cv is None else cv
+    return SettingKFold(setting, n_splits, random_state=_SEED)
+
+
+def _most_folds(setting: Setting, shape: tuple[int, int], groups: Groups) -> int:
+    """Return how many folds of a setting there can be, at least two."""
+    sides = zip(shape, groups, (setting.new_instance, setting.new_task), strict=True)
+    counts = [size if own is None else len(np.unique(own)) for size, own, is_new in sides if is_new]
+    return max(2, min(counts or [shape[0] * shape[1]]))
+
+
+def _fewer(cv: Any, setting: Setting, shape: tuple[int, int], groups: Groups) -> Any:
+    """Return the folds to learn from on fewer rows: no more than there can be, and none of rows that are not there."""
+    most = _most_folds(setting, shape, groups)
+    if isinstance(cv, list | tuple):
+        return min(len(cv), most)
+    if cv is None or isinstance(cv, Integral):
+        return min(_N_FOLDS if cv is None else int(cv), most)
+    return cv if cv.n_splits <= most else SettingKFold(cv.setting, most, random_state=cv.random_state)
+
+
+def _as_given(side: Side, kernel: LearnedKernel) -> Table:
+    """Return the wide table of a fitted side without what labels have added to it."""
+    features = side.features
+    assert features is not None
+    return Table(features[:, : kernel.n_columns], side.ids)
+
+
+def _taken(data: Training, rows: np.ndarray, columns: np.ndarray) -> Training:
+    """Return the data of some instances and tasks."""
+    return Training(
+        data.instances.take(rows),
+        None if data.tasks is None else data.tasks.take(columns),
+        replace(data.grid.take(rows, columns), is_vector=False),
+        None if data.weights is None else take_block(data.weights, rows, columns),
+    )

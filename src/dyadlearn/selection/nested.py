@@ -291,7 +291,7 @@ def nested_score(
 def _search_without(
     search: Search, data: Training, groups: Groups, setting: Setting, folds: SettingKFold
 ) -> LearnedAgain:
-    """Leave out folds in turn, search without each, and predict it; arguments as in `Relearning._learn_without`."""
+    """Leave out folds in turn, search without each, and predict it, as `LearnedKernelRidge._learn_without` does."""
     rows, task_rows = data.instances.values, None if data.tasks is None else data.tasks.values
     Y, spec, task_spec = data.grid.values, search._spec(), search._task_spec()
     _check_square(rows, spec, "X")
