@@ -55,7 +55,7 @@ def by_rows(function, Y, F, average):
 
 @over(covering(strength=1, name=[*BY_DISTANCE, "neg_max_error"], average=AVERAGES))
 def test_names_of_scikit_learn(name, average):
-    if name not in borrowed.names():
+    if name not in borrowed.sklearn_names():
         return  # older ones are called otherwise
     function = BY_DISTANCE.get(name, lambda y, f: -sk.max_error(y, f))
     Y = REAL.copy()
@@ -131,7 +131,7 @@ def test_ranks_of_two_labels():
 
 def test_what_judges_classes_is_refused(each):
     others = {*METRICS, *BY_DISTANCE, "neg_max_error", "max_error"}
-    for name in each(name for name in borrowed.names() if name not in others):
+    for name in each(name for name in borrowed.sklearn_names() if name not in others):
         for scoring in (name, get_scorer(name)):
             with pytest.raises(
                 ValueError, match="of scikit-learn judges the classes or probabilities.*such as 'roc_auc'"

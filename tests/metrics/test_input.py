@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from itertools import product
 
 import numpy as np
@@ -26,6 +27,14 @@ def test_lists_integers_and_vectors_will_do():
     assert roc_auc(Y.astype(bool), (10 * F).astype(int)) == expected
     stack = np.stack([F.reshape(-1, 1), -F.reshape(-1, 1)])
     assert roc_auc(Y.ravel(), stack).tolist() == [expected, 1 - expected]
+
+
+def test_signatures_name_the_options():
+    options = ["average", "setting", "tie_tolerance", "return_undefined"]
+    assert list(inspect.signature(metrics.precision_at_k).parameters) == ["Y", "F", "k", *options]
+    assert list(inspect.signature(metrics.r2).parameters) == ["Y", "F", *options[:2], options[3]]
+    with pytest.raises(TypeError, match=r"mean_squared_error\(\) got an unexpected keyword argument 'tie_tolerance'"):
+        metrics.mean_squared_error(Y, F, tie_tolerance=0.1)
 
 
 def test_frames_are_aligned_by_their_ids():

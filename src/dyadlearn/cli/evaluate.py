@@ -147,24 +147,17 @@ def _scored(
     model: Any, setting: Setting, scoring: list[Any], params: dict[str, Any], terminal: Terminal
 ) -> dict[str, Any]:
     """Return the scores of a model in one setting by their names, with those of permuted labels and of means."""
-    row: dict[str, Any] = {}
-    for each in scoring:
-        with terminal.working(f"Setting {setting.value}: hold-out"):
-            found = evaluated(model, [setting], each, **params)
-        for note in found.notes:
-            terminal.note(note)
-        figures, name = found.rows()[0], found.scoring
-        row |= {word: figures[word] for word in ("setting", "new", "method")}
-        means = {mean: figures[mean] for mean in BASELINES}
-        parts = {
-            "scores": figures[name],
-            "null": figures["null"],
-            "baselines": means,
-            "undefined": figures["undefined"],
-        }
-        for part, value in parts.items():
-            row.setdefault(part, {})[name] = value
-    return row
+    with terminal.working(f"Setting {setting.value}: hold-out"):
+        found = evaluated(model, [setting], scoring, **params)
+    for note in found.notes:
+        terminal.note(note)
+    rows = found.rows()
+    parts = {"scores": "score", "null": "null", "undefined": "undefined"}
+    return {
+        **{word: rows[0][word] for word in ("setting", "new", "method")},
+        **{part: {row["scoring"]: row[column] for row in rows} for part, column in parts.items()},
+        "baselines": {row["scoring"]: {mean: row[mean] for mean in BASELINES} for row in rows},
+    }
 
 
 def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> Any:

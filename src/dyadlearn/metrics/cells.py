@@ -9,9 +9,10 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
+from inspect import Parameter, Signature, signature
 from numbers import Real
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, ParamSpec, TypedDict, get_type_hints
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -25,6 +26,8 @@ from dyadlearn.settings import Setting, as_setting
 
 #: The metrics that `scoring` knows, by their names; each enters when its class is declared.
 METRICS: dict[str, type[Metric]] = {}
+
+Given = ParamSpec("Given")
 
 _AVERAGES = ("micro", "instance", "task")
 
@@ -308,6 +311,37 @@ class Ranking(Averaging, total=False):
     tie_tolerance: float | None
 
 
+def computed_by(
+    metric: Callable[..., Metric], options: type[Averaging] = Ranking
+) -> Callable[[Callable[Given, Any]], Callable[Given, Any]]:
+    """Return a decorator for a documented function of (Y, F, …): a metric computes it, with explicit `options`."""
+    defaults: dict[str, Any] = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
+    kinds = get_type_hints(options)
+    added = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name])
+        for name, default in defaults.items()
+        if name in kinds
+    ]
+
+    def decorate(function: Any) -> Callable[Given, Any]:
+        *own, _ = signature(function).parameters.values()
+        taken = Signature([*own, *added])
+
+        @wraps(function)
+        def score(*args: Given.args, **kwargs: Given.kwargs) -> Any:
+            try:
+                given = taken.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+            Y, F, returned = given.pop("Y"), given.pop("F"), given.pop("return_undefined", False)
+            return metric(Y, **given)(F, returned)
+
+        score.__signature__ = taken  # type: ignore[attr-defined]
+        return score
+
+    return decorate
+
+
 class Metric(ABC):
     """A metric of one grid of labels, with all that depends on the labels alone computed once.
 
@@ -365,11 +399,6 @@ class Metric(ABC):
         self.rows = self._cells.rows
         self.n_undefined = int(defined.size - self.rows.size)
         self._prepare()
-
-    @classmethod
-    def of(cls, Y: Any, F: Any, *, return_undefined: bool = False, **options: Any) -> Any:
-        """Return the metric of labels and predictions, given the options of the class and `return_undefined`."""
-        return cls(Y, **options)(F, return_undefined)
 
     def __call__(self, F: Any, return_undefined: bool = False) -> Any:
         """Return the metric of predictions.

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from dyadlearn._array import Array, namespace
-from dyadlearn.metrics.cells import Averaging, Cells, Metric, refuse_nan
+from dyadlearn.metrics.cells import Averaging, Cells, Metric, computed_by, refuse_nan
 
 
 def _check_squares(cells: Cells) -> None:
@@ -82,6 +82,7 @@ class NegAbsoluteLoss(AbsoluteLoss):
         return -super()._score(F)
 
 
+@computed_by(AbsoluteLoss, Averaging)
 def mean_absolute_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     r"""Return the mean absolute error over the observed cells.
 
@@ -112,7 +113,6 @@ def mean_absolute_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     >>> mean_absolute_error(Y, F, average="instance")
     1.5
     """
-    return AbsoluteLoss.of(Y, F, **options)
 
 
 class SquaredLoss(Loss):
@@ -142,6 +142,7 @@ class NegSquaredLoss(SquaredLoss):
         return np.negative
 
 
+@computed_by(SquaredLoss, Averaging)
 def mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     r"""Return the mean squared error over the observed cells.
 
@@ -172,7 +173,6 @@ def mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     >>> mean_squared_error(Y, F, average="instance")
     1.5
     """
-    return SquaredLoss.of(Y, F, **options)
 
 
 class RootSquaredLoss(SquaredLoss):
@@ -206,6 +206,7 @@ class NegRootSquaredLoss(RootSquaredLoss):
         return lambda errors: -np.sqrt(errors)
 
 
+@computed_by(RootSquaredLoss, Averaging)
 def root_mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     r"""Return the root of the mean squared error, which is in the unit of the labels.
 
@@ -238,7 +239,6 @@ def root_mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any
     >>> root_mean_squared_error(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 2.0]]))
     1.0
     """
-    return RootSquaredLoss.of(Y, F, **options)
 
 
 class R2(SquaredLoss):
@@ -271,6 +271,7 @@ class R2(SquaredLoss):
         return lambda errors: 1 - per_error * errors
 
 
+@computed_by(R2, Averaging)
 def r2(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     r"""Return the coefficient of determination, 1 for perfect predictions and 0 for the mean of the labels.
 
@@ -300,4 +301,3 @@ def r2(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     >>> r2(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 3.0]]))
     0.8
     """
-    return R2.of(Y, F, **options)

@@ -26,7 +26,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, namespace
 from dyadlearn.labels import distinct_labels, is_binary
-from dyadlearn.metrics.cells import Cells, Metric, Ranking, refuse_nan
+from dyadlearn.metrics.cells import Cells, Metric, Ranking, computed_by, refuse_nan
 
 
 def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = False) -> Array:
@@ -193,6 +193,7 @@ class RocAuc(OfPositives):
         return xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)
 
 
+@computed_by(RocAuc)
 def roc_auc(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the area under the ROC curve: how often a positive is ranked above a negative.
 
@@ -230,7 +231,6 @@ def roc_auc(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     >>> roc_auc(Y, np.stack([F, -F]), setting="B")
     array([0.625, 0.375])
     """
-    return RocAuc.of(Y, F, **options)
 
 
 class AveragePrecision(OfPositives):
@@ -256,6 +256,7 @@ class AveragePrecision(OfPositives):
         return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
 
 
+@computed_by(AveragePrecision)
 def average_precision(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the average precision: the precision at the place of each positive, averaged over them.
 
@@ -287,7 +288,6 @@ def average_precision(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     >>> round(average_precision(Y, F, average="instance"), 4)
     0.9167
     """
-    return AveragePrecision.of(Y, F, **options)
 
 
 # Whole numbers up to this are sorted fast.
@@ -369,19 +369,13 @@ def _increasing(ranks: Array, highest: int) -> Array:
     weights = xp.astype(places, xp.float64)
     total = xp.zeros_like(ranks[..., 0], dtype=xp.float64)
     # Prefix, place and bit in one number: short ones are sorted many at a time.
-    packs = 2 * (highest + 1) * n < _LARGEST_KEY
-    ranks, twice_places = xp.astype(ranks, xp.int32), xp.astype(2 * places, xp.int32)
+    kind = xp.int32 if 2 * (highest + 1) * n < _LARGEST_KEY else xp.int64
+    ranks, twice_places = xp.astype(ranks, kind), xp.astype(2 * places, kind)
     for bit in reversed(range(highest.bit_length())):
-        ones = (ranks >> bit) & 1
-        if packs:
-            keys = (ranks >> (bit + 1)) * (2 * n)
-            keys += twice_places
-            keys += ones
-            ones = xp.sort(keys, axis=-1, stable=False) & 1
-        total += xp.astype(ones, xp.float64) @ weights
-        if bit and not packs:
-            # Zeros go before ones, which brings those of equal prefixes together.
-            ranks = take_along_rows(ranks, xp.argsort(xp.astype(ones, xp.uint8), axis=-1, stable=True))
+        keys = (ranks >> (bit + 1)) * (2 * n)
+        keys += twice_places
+        keys += (ranks >> bit) & 1
+        total += xp.astype(xp.sort(keys, axis=-1, stable=False) & 1, xp.float64) @ weights
     return xp.astype(total, xp.int64)
 
 
@@ -419,6 +413,7 @@ class ConcordanceIndex(Metric):
         return xp.astype(won, xp.float64) / xp.astype(2 * self._pairs, xp.float64)
 
 
+@computed_by(ConcordanceIndex)
 def concordance_index(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the concordance index: how often, of two cells, the one with the greater label is ranked above the other.
 
@@ -452,7 +447,6 @@ def concordance_index(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
     0.7
     """
-    return ConcordanceIndex.of(Y, F, **options)
 
 
 def take_along_rows(rows: Array, order: Array) -> Array:
@@ -529,6 +523,7 @@ class Pearson(Correlation):
         return rows if self._cells.are_complete else xp.where(self._observed, rows, xp.zeros_like(rows))
 
 
+@computed_by(Pearson)
 def pearson(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the correlation of Pearson: 1 for predictions that rise with the labels on a line, −1 where they fall.
 
@@ -565,7 +560,6 @@ def pearson(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     >>> round(pearson(Y, F, setting="B"), 4), pearson(Y, F, setting="B", return_undefined=True)[1]
     (0.5, 1)
     """
-    return Pearson.of(Y, F, **options)
 
 
 class Spearman(Correlation):
@@ -598,6 +592,7 @@ class Spearman(Correlation):
         return self._correlate(ranks, directions)
 
 
+@computed_by(Spearman)
 def spearman(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     r"""Return the correlation of Spearman: that of Pearson between the ranks of labels and predictions.
 
@@ -631,7 +626,6 @@ def spearman(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     >>> round(spearman(np.array([[1.0, 2.0, 8.0, 9.0]]), np.array([[0.1, 0.3, 0.3, 5.0]])), 4)
     0.9487
     """
-    return Spearman.of(Y, F, **options)
 
 
 def _mean_places(tied: Array) -> Array:

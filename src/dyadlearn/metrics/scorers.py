@@ -25,7 +25,6 @@ from dyadlearn._array import Array, as_array_of, namespace, to_numpy
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
 from dyadlearn.labels import is_binary, read_labels
-from dyadlearn.metrics import scorers as borrowed
 from dyadlearn.metrics.cells import METRICS, Cells, Metric, as_average, read_stack, refuse_nan
 from dyadlearn.metrics.ranks import positives
 from dyadlearn.settings import Setting
@@ -108,7 +107,7 @@ class Borrowed(Metric):
         return self._cells.place(np.asarray(scores, dtype=np.float64).reshape(len(stack), len(self._rows)))
 
 
-def names() -> list[str]:
+def sklearn_names() -> list[str]:
     """Return the names that scikit-learn has for scorers, of numbers and of classes."""
     from sklearn.metrics import get_scorer_names
 
@@ -132,7 +131,7 @@ def judges_numbers(scoring: Any) -> bool:
 def name_of(scoring: Any) -> str | None:
     """Return the name by which scikit-learn knows a scorer; None for one that has none."""
     function = getattr(scoring, "_score_func", None)
-    for name in names():
+    for name in sklearn_names():
         known = _found(name)
         # Any function can be called as one of scikit-learn is: it has to be the same.
         if repr(known) == repr(scoring) and getattr(known, "_score_func", known) is function:
@@ -340,7 +339,7 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
         return scoring
     if not callable(scoring):
         raise TypeError(f"scoring must be a name or a function of (Y, F), found {scoring!r}.")
-    if borrowed.is_borrowable(scoring):
+    if is_borrowable(scoring):
         return _borrowed(scoring)
     if not _takes_two(scoring):
         raise TypeError(
@@ -352,11 +351,11 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
 
 def _borrowed(scoring: Any) -> Scorer:
     """Return the scorer of this library that a scorer of scikit-learn, or its name, stands for."""
-    borrowed.judged(scoring)
-    name = scoring if isinstance(scoring, str) else borrowed.name_of(scoring)
+    judged(scoring)
+    name = scoring if isinstance(scoring, str) else name_of(scoring)
     if name is None:
-        return Scorer(borrowed.title_of(scoring), borrowed.Borrowed, {"scorer": scoring})
-    return _named(name, {}) if name in METRICS else Scorer(name, borrowed.Borrowed, {"scorer": name})
+        return Scorer(title_of(scoring), Borrowed, {"scorer": scoring})
+    return _named(name, {}) if name in METRICS else Scorer(name, Borrowed, {"scorer": name})
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
@@ -435,15 +434,15 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     known, at = name, re.fullmatch(r"(.+_at_)(\d+)", name)
     if at:
         known, options = f"{at[1]}k", {"k": int(at[2]), **options}
-    if known not in METRICS and name in borrowed.names():
+    if known not in METRICS and name in sklearn_names():
         if options.keys() - {"scorer"}:
             raise TypeError(f"Only metrics of this library take options, found {', '.join(options)} with {name!r}.")
         return _borrowed(name)
     if known not in METRICS:
         names = scorer_names()
         numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
-        close = difflib.get_close_matches(name, list(dict.fromkeys([*names, *numbered, *borrowed.names()])))
-        meant = next((each for each in close if each not in borrowed.names() or borrowed.judges_numbers(each)), None)
+        close = difflib.get_close_matches(name, list(dict.fromkeys([*names, *numbered, *sklearn_names()])))
+        meant = next((each for each in close if each not in sklearn_names() or judges_numbers(each)), None)
         hint = "" if meant is None else f" Did you mean {meant!r}?"
         raise ValueError(
             f"Unknown scoring {name!r}: expected one of {', '.join(names)}, a name or scorer of scikit-learn for "

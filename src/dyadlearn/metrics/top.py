@@ -34,6 +34,7 @@ from dyadlearn.metrics.cells import (
     Metric,
     Ranking,
     as_average,
+    computed_by,
     refuse_nan,
 )
 from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
@@ -107,6 +108,7 @@ class PrecisionAtK(HitsAtK):
         return best
 
 
+@computed_by(PrecisionAtK)
 def precision_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     r"""Return the share of positives among the k best ranked cells.
 
@@ -142,7 +144,6 @@ def precision_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     >>> precision_at_k(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.5, 0.1]]), k=2)
     0.75
     """
-    return PrecisionAtK.of(Y, F, k=k, **options)
 
 
 class RecallAtK(HitsAtK):
@@ -155,6 +156,7 @@ class RecallAtK(HitsAtK):
         return positive
 
 
+@computed_by(RecallAtK)
 def recall_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     r"""Return the share of the positives that are among the k best ranked cells.
 
@@ -188,7 +190,6 @@ def recall_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     >>> recall_at_k(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=2)
     0.5
     """
-    return RecallAtK.of(Y, F, k=k, **options)
 
 
 class EnrichmentFactor(Hits):
@@ -213,6 +214,7 @@ class EnrichmentFactor(Hits):
         return np.asarray(best * positive / self._cells.counts)
 
 
+@computed_by(EnrichmentFactor)
 def enrichment_factor(Y: Any, F: Any, fraction: float = 0.01, **options: Unpack[Ranking]) -> Any:
     r"""Return how many times more frequent positives are among the best ranked cells than among all.
 
@@ -246,7 +248,6 @@ def enrichment_factor(Y: Any, F: Any, fraction: float = 0.01, **options: Unpack[
     >>> enrichment_factor(np.array([[1, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), fraction=0.25)
     2.0
     """
-    return EnrichmentFactor.of(Y, F, fraction=fraction, **options)
 
 
 class NdcgAtK(Top):
@@ -287,6 +288,7 @@ class NdcgAtK(Top):
         return self._row_sums(self._gains * self._mean_worth(F)) / self._ideal
 
 
+@computed_by(NdcgAtK)
 def ndcg_at_k(Y: Any, F: Any, k: int | None = None, **options: Unpack[Ranking]) -> Any:
     r"""Return the normalised discounted cumulative gain of the k best ranked cells.
 
@@ -321,7 +323,6 @@ def ndcg_at_k(Y: Any, F: Any, k: int | None = None, **options: Unpack[Ranking]) 
     >>> round(ndcg_at_k(np.array([[3, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=3), 4)
     0.9639
     """
-    return NdcgAtK.of(Y, F, k=k, **options)
 
 
 #: How many differences of two rows may be sorted for one grid, unless told otherwise: half an hour of them.
@@ -419,6 +420,7 @@ class IcIndex(Metric):
         return place(np.asarray(twice, dtype=np.float64)[:, None] / (2 * self._n_pairs))
 
 
+@computed_by(IcIndex)
 def ic_index(Y: Any, F: Any, *, max_comparisons: float | None = MAX_COMPARISONS, **options: Unpack[Ranking]) -> Any:
     r"""Return the interaction concordance index: how often the direction of an interaction is predicted.
 
@@ -469,7 +471,6 @@ def ic_index(Y: Any, F: Any, *, max_comparisons: float | None = MAX_COMPARISONS,
     >>> ic_index(Y, Y), ic_index(Y, -Y), ic_index(Y, Y.mean(axis=0) + Y.mean(axis=1, keepdims=True))
     (1.0, 0.0, 0.5)
     """
-    return IcIndex.of(Y, F, max_comparisons=max_comparisons, **options)
 
 
 def _pairs(n_rows: int, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:

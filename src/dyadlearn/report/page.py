@@ -27,7 +27,6 @@ from dyadlearn._text import number
 from dyadlearn.diagnostics.explaining import Contributions, Explanation
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.report import figures
-from dyadlearn.report import page as tables
 from dyadlearn.report.figures import figure, marked_up
 from dyadlearn.selection.evaluate import best_in_words, in_words
 from dyadlearn.selection.nested import Interval
@@ -420,12 +419,12 @@ def render(summary: Summary) -> str:
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     sections = [
         ("data", "Data", _data(summary)),
-        ("kernels", "Learned kernels", tables.learned_kernels(summary)),
-        ("settings", "Settings", tables.settings(summary)),
+        ("kernels", "Learned kernels", learned_kernels(summary)),
+        ("settings", "Settings", settings(summary)),
         ("landscape", "Landscape", _landscapes(summary)),
         ("held-out", "Held-out predictions", _held_out(summary)),
-        ("cells", "Contradicting labels", tables.contradicting(summary)),
-        ("pairs", "Likeliest unobserved pairs", tables.likeliest(summary) + tables.explanations(summary)),
+        ("cells", "Contradicting labels", contradicting(summary)),
+        ("pairs", "Likeliest unobserved pairs", likeliest(summary) + explanations(summary)),
         ("notes", "Notes", _list(summary.notes)),
     ]
     shown = [(name, title, body) for name, title, body in sections if body]
@@ -464,7 +463,7 @@ def _beside(each: Result, summary: Summary) -> str:
     """Return what a score is to be compared with."""
     lines = []
     if each.interval is not None:
-        lines.append(("interval", f"{100 * each.interval.level:g} %", tables.in_between(each.interval)))
+        lines.append(("interval", f"{100 * each.interval.level:g} %", in_between(each.interval)))
     if each.baselines:
         lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
     if not math.isnan(each.null):

@@ -35,7 +35,7 @@ from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.holdout import Plan, Problem, Units, plan
 from dyadlearn.holdout.baselines import BASELINES, baselines, pair_baselines
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.metrics import PreparedScorer, scorer
+from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.pairing.leaving import group_members, refuse
 from dyadlearn.settings import Setting, as_setting
@@ -161,7 +161,12 @@ class Scores(dict[str, list[Any]]):
             note
             for row in (self.rows() if self._is_whole else [])
             for note in remarks(
-                self.scoring, Setting(row["setting"]), row[self.scoring], row["undefined"], _means(row), self.sides
+                row.get("scoring", self.scoring),
+                Setting(row["setting"]),
+                row[self.scoring],
+                row["undefined"],
+                _means(row),
+                self.sides,
             )
         ]
 
@@ -176,10 +181,16 @@ class Scores(dict[str, list[Any]]):
         return needed <= self.keys() and len(set(map(len, self.values()))) == 1
 
     def _table(self) -> tuple[list[str], list[list[str]], int]:
-        words, figures = HEADINGS
+        own = ["scoring"] if "scoring" in self else []
+        words, figures = (*HEADINGS[0], *own), HEADINGS[1]
         headings = [*words, self.scoring, *figures]
         lines = [
-            [*before(row), *beside(row[self.scoring], row["null"], _means(row), self.sides)] for row in self.rows()
+            [
+                *before(row),
+                *(row[name] for name in own),
+                *beside(row[self.scoring], row["null"], _means(row), self.sides),
+            ]
+            for row in self.rows()
         ]
         if all(map(math.isnan, self["null"])):  # nobody asked for it, or it would have taken long
             place = headings.index("null")
@@ -529,7 +540,7 @@ class HeldOut(NamedTuple):
 def evaluate(
     model: Any,
     settings: Iterable[str | Setting] = "ABCD",
-    scoring: str | Callable[[Any, Any], float] | None = None,
+    scoring: str | Callable[[Any, Any], float] | Sequence[Any] | None = None,
     *,
     cv: int | None = None,
     n_permutations: int = 10,
@@ -552,12 +563,13 @@ def evaluate(
     model : fitted estimator
     settings : iterable of settings, default="ABCD"
         Letters or aliases. A model without tasks is scored in those of A and B that are asked for.
-    scoring : str or callable, default=None
+    scoring : str, callable or list of these, default=None
         None is the score that the model was chosen by; for one that was not chosen, ``"roc_auc"`` for labels of two
         values and ``"neg_mean_squared_error"`` for all others. Else a name (see `dyadlearn.metrics.scorer`) or a
         function of the labels and the held-out predictions, both of shape (m, q); greater is better. Rank metrics are
         averaged as the setting wants: over all cells for A and D, per instance for B, per task for C. A model of
-        observed pairs alone is scored over all of them, in every setting.
+        observed pairs alone is scored over all of them, in every setting. A list scores the same predictions several
+        times: a row for each score, whose name is in the column ``scoring``, and a column ``score``.
     cv : int, default=None
         Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists, and
         five folds elsewhere. Complete labels need no folds. In its own setting a search is scored by the predictions it
@@ -615,29 +627,57 @@ def evaluate(
     wanted = [setting for setting in asked if setting in problem.pairing.settings]
     if asked and not wanted:
         problem.pairing.check_request(asked[0], None, None, None)  # which says why not
-    judge, names = scorer(scoring_of(model, scoring)), side_names(sides, network=problem.pairing.symmetry != 0)
-    scores, nulls, means, undefined, methods = [], [], [], [], []
+    names = side_names(sides, network=problem.pairing.symmetry != 0)
+    several = isinstance(scoring, list | tuple)
+    judges = [scorer(scoring_of(model, each)) for each in (scoring if several else [scoring])]
+    called = ["score" if judge.name in _OTHERS else judge.name for judge in judges]
+    name = "score" if several else called[0]
+    wanted_columns = ["setting", *(["scoring"] if several else []), name, *_OTHERS[1:]]
+    columns: dict[str, list[Any]] = {each: [] for each in wanted_columns}
     for setting in wanted:
         found = model_holdout(model, setting, cv, nested=nested)
         labels = scored_labels(problem, found.predictions, setting)
-        prepared = prepared_score(problem, judge, setting, labels)
-        scores.append(float(prepared(found.predictions)))
-        repeated = n_permutations if found.is_fixed else 0
-        nulls.append(null_mean(problem, setting, found.units, prepared, repeated))
-        means.append(baseline_scores(problem, setting, found.units, prepared))
-        undefined.append(prepared.n_undefined)
-        methods.append(found.method)
-    name = "score" if judge.name in _OTHERS else judge.name
-    columns: dict[str, list[Any]] = {
-        "setting": [setting.value for setting in wanted],
-        name: scores,
-        "undefined": undefined,
-        "new": [names.new_in(setting) for setting in wanted],
-        "method": methods,
-        "null": nulls,
-        **{name: [each[name] for each in means] for name in BASELINES},
-    }
+        for judge, own in zip(judges, called, strict=True):
+            scored = score_holdout(problem, setting, found, judge, labels, n_permutations)
+            words = {"setting": setting.value, "scoring": own, "new": names.new_in(setting), "method": found.method}
+            figures = {name: scored.score, "undefined": scored.n_undefined, "null": scored.null, **scored.baselines}
+            for each, column in columns.items():
+                column.append({**words, **figures}[each])
     return Scores(columns, name, names, model._grid.kind)
+
+
+class Scored(NamedTuple):
+    """A score of held-out predictions, and what it is compared with.
+
+    Attributes
+    ----------
+    score : float
+    n_undefined : int
+        Instances or tasks that the score leaves out, for it is undefined there.
+    null : float
+        The mean score of permuted labels; NaN where that would take long.
+    baselines : dict of str to float
+        The scores of simple means, by their names.
+    """
+
+    score: float
+    n_undefined: int
+    null: float
+    baselines: dict[str, float]
+
+
+def score_holdout(
+    problem: Any, setting: Setting, found: HeldOut, judge: Scorer, labels: Array, n_permutations: int
+) -> Scored:
+    """Return a score of held-out predictions with its null and its baselines, given the labels that are scored."""
+    prepared = prepared_score(problem, judge, setting, labels)
+    repeated = n_permutations if found.is_fixed else 0
+    return Scored(
+        float(prepared(found.predictions)),
+        prepared.n_undefined,
+        null_mean(problem, setting, found.units, prepared, repeated),
+        baseline_scores(problem, setting, found.units, prepared),
+    )
 
 
 def model_holdout(model: Any, setting: Setting, cv: int | None = None, *, nested: bool = False) -> HeldOut:

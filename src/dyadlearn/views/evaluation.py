@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,12 +19,12 @@ from dyadlearn.diagnostics.fitted import is_network, known_settings
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import Plan, plan
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.metrics import PreparedScorer, Scorer, scorer
+from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection.evaluate import baseline_scores, model_holdout, null_mean, planned_holdout, scoring_of
+from dyadlearn.selection.evaluate import model_holdout, planned_holdout, score_holdout, scoring_of
 from dyadlearn.selection.landscape import landscape
-from dyadlearn.selection.nested import Interval, bootstrap_interval
+from dyadlearn.selection.nested import Interval, bootstrap_interval, score_or_nan
 from dyadlearn.selection.search import grid_of
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import LandscapeView, landscape_of_scores, landscape_of_search
@@ -216,25 +217,21 @@ class Evaluation:
         held_out, labels = (np.asarray(to_numpy(each), dtype=np.float64) for each in (found.predictions, scored))
         ranks = usual_scoring(self.labels) == "roc_auc"
         names = ("roc_auc", "average_precision") if ranks else ("neg_mean_squared_error", "r2")
-        others = {}
-        for name in names:
-            if name != self.judge.name:
-                prepared, _ = _prepared(scorer(name), setting, labels)
-                others[name] = float("nan") if prepared is None else float(prepared(held_out))
-        prepared, trouble = _prepared(self.judge, setting, labels)
-        result = Result(setting, held_out, others=others, method=found.method, trouble=trouble, labels=labels)
-        if prepared is None:
-            return result
-        judge = self.judge.prepare(scored, setting=setting, tie_tolerance=None)
-        apart = np.abs(labels - held_out)
+        others = {
+            name: float(score_or_nan(scorer(name), labels, held_out, setting=setting))
+            for name in names
+            if name != self.judge.name
+        }
+        result = Result(setting, held_out, others=others, method=found.method, labels=labels)
+        try:
+            each = score_holdout(problem, setting, found, self.judge, scored, _PERMUTED)
+        except ValueError as error:
+            return replace(result, trouble=str(error))
         return replace(
             result,
-            score=float(prepared(held_out)),
-            n_undefined=prepared.n_undefined,
-            baselines=baseline_scores(problem, setting, found.units, lambda F: prepared(to_numpy(F))),
+            **each._asdict(),
             interval=self._interval(setting, labels, held_out),
-            null=null_mean(problem, setting, found.units, judge, _PERMUTED),
-            within=float("nan") if ranks else float(np.nanquantile(apart, 0.9, method="inverted_cdf")),
+            within=math.nan if ranks else float(np.nanquantile(np.abs(labels - held_out), 0.9, method="inverted_cdf")),
         )
 
     def _interval(self, setting: Setting, labels: np.ndarray, held_out: np.ndarray) -> Interval | None:
@@ -318,11 +315,3 @@ class Evaluation:
             said.append(f"There is no landscape of setting {settings[0].value}. {error}")
             return {}
         return {Setting(letter): scores for letter, scores in found.items()}
-
-
-def _prepared(judge: Scorer, setting: Setting, labels: np.ndarray) -> tuple[PreparedScorer | None, str | None]:
-    """Return a score made ready for labels, or none and why it is undefined for them."""
-    try:
-        return judge.prepare(labels, setting=setting, tie_tolerance=None), None
-    except ValueError as error:
-        return None, str(error)
