@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from dyadlearn.diagnostics import recommending as best
-from dyadlearn.diagnostics.recommending import best_cells, best_in_rows, merged
+from dyadlearn.diagnostics.recommending import best_in_rows, merged
 from sweeps import covering, over
 
 CASES = covering(
@@ -66,17 +66,3 @@ def test_merging_blocks_of_columns(shape, k, kind, dtype):
     there = ~np.isnan(kept[1])  # nobody asks where those are that are not to be named
     assert_array_equal(kept[0][there], expected[there])
     assert kept[1].dtype == scores.dtype
-
-
-@over(CASES)
-def test_best_cells_of_blocks_of_rows(shape, k, kind, dtype):
-    scores = make(shape, kind, dtype)
-    order = np.argsort(-scores.ravel(), kind="stable")[: min(k, np.count_nonzero(~np.isnan(scores)))]
-    for step in (1, 3, 100):
-        rows, columns = best_cells(((i, scores[i : i + step]) for i in range(0, shape[0], step)), k)
-        assert_array_equal(rows * shape[1] + columns, order)
-
-
-def test_no_cell_is_wanted():
-    rows, columns = best_cells([(0, np.full((2, 3), np.nan))], 4)
-    assert rows.size == columns.size == 0

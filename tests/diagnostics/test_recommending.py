@@ -21,7 +21,6 @@ from dyadlearn import (
     top_pairs,
 )
 from dyadlearn._array import is_sparse
-from dyadlearn.diagnostics import known as known_pairs
 from dyadlearn.diagnostics import recommending
 from dyadlearn.diagnostics import recommending as ranking
 from dyadlearn.exceptions import IdError, NoLabelWarning
@@ -135,7 +134,6 @@ def best_of(F, k):
 def small_blocks(monkeypatch):
     """Let a handful of cells be a block."""
     monkeypatch.setattr(recommending, "_CELLS", 12)
-    monkeypatch.setattr(known_pairs, "_CELLS", 12)
     monkeypatch.setattr(ranking, "_BLOCK", 96)
     monkeypatch.setattr(ranking, "_PANEL", 200)
     monkeypatch.setattr(ranking, "_ROWS", 4)

@@ -8,12 +8,7 @@ from typing import Annotated
 import typer
 
 from dyadlearn import __version__
-from dyadlearn.cli import answers as explain
-from dyadlearn.cli import answers as screen_recommend
-from dyadlearn.cli import demo, evaluate, fitting, inspect, predict, update
-from dyadlearn.cli import demo as datasets
-from dyadlearn.cli import evaluate as compare
-from dyadlearn.cli import evaluate as permute
+from dyadlearn.cli import answers, demo, evaluate, fitting, inspect, predict, update
 from dyadlearn.cli.options import Command, taking_options
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
@@ -51,18 +46,18 @@ for _command in (
     fitting.tune,
     fitting.learn,
     evaluate.evaluate,
-    compare.compare,
+    evaluate.compare,
     predict.predict,
     update.update,
-    permute.permute,
-    screen_recommend.screen,
-    screen_recommend.recommend,
-    explain.explain,
+    evaluate.permute,
+    answers.screen,
+    answers.recommend,
+    answers.explain,
     inspect.inspect,
     inspect.report,
 ):
     app.command(cls=Command)(taking_options(_command))
-app.add_typer(datasets.app, name="datasets")
+app.add_typer(demo.app, name="datasets")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import is_foreign, is_sparse, row_blocks, to_numpy
+from dyadlearn._array import is_foreign, is_sparse, to_numpy
 from dyadlearn._codes import Column, distinct, lacks_id, table_columns
 from dyadlearn._tables import Ids, Table, near_miss
 from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at, is_network
@@ -21,9 +21,6 @@ from dyadlearn.labels import distinct_labels, read_labels, read_numbers
 from dyadlearn.models._inputs import among, positions
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
-
-# How many cells of a grid are looked at in one go.
-_CELLS = 2**22
 
 
 def observed_rows(labels: Any, places: np.ndarray, axis: int) -> sparse.csr_array:
@@ -89,8 +86,7 @@ def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
     """Return whether zeros among labels count as not observed: as told, else where all are zeros, ones or missing."""
     if zeros is not None:
         return bool(zeros)
-    blocks = row_blocks(len(values), max(1, int(np.prod(values.shape[1:]))), _CELLS)
-    return all(bool(((part == 0) | (part == 1) | (part != part)).all()) for part in (values[here] for here in blocks))
+    return bool(((values == 0) | (values == 1) | (values != values)).all())
 
 
 def read_known(known: Any, sides: Sequence[Sought], zeros: bool | None, axis: int) -> sparse.csr_array:
@@ -163,15 +159,9 @@ def _of_grid(known: Any, instances: Sought, tasks: Sought, zeros: bool | None) -
             places.append(np.arange(length))
         else:
             _check_shape(values.shape, instances, tasks)
-    zeros, pieces = zeros_are_unobserved(values, zeros), []
-    for here in row_blocks(len(values), values.shape[1], _CELLS):
-        part = values[here]
-        own, across = np.nonzero((part == part) & ((part != 0) | (not zeros)))
-        found = _counted(places[0][own + here.start], places[1][across])
-        # Cells may be as many as there are: their places take no more room than labels do.
-        pieces.append((found[0].astype(np.int32), found[1].astype(np.int32)))
-    first, second = zip(*pieces, strict=True)
-    return np.concatenate(first), np.concatenate(second)
+    wanted = (values == values) & ((values != 0) | (not zeros_are_unobserved(values, zeros)))
+    own, across = np.nonzero(wanted)
+    return _counted(places[0][own], places[1][across])
 
 
 def _counted(

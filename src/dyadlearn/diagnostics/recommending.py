@@ -20,7 +20,7 @@ What is recommended: short lists of ids with their scores, for one, for several,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -173,42 +173,6 @@ def _partitioned(scores: np.ndarray, k: int) -> np.ndarray:
         places = np.nonzero(chosen | level)[1].reshape(a, k)
     order = np.argsort(-np.take_along_axis(keys, places, axis=1), axis=1, kind="stable")
     return np.take_along_axis(places, order, axis=1)
-
-
-def best_cells(blocks: Iterable[tuple[int, np.ndarray]], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k best cells of a grid that comes in blocks of rows, from the first to the last.
-
-    Parameters
-    ----------
-    blocks : iterable of (int, array of shape (l, q))
-        The place of each block's first row, and its scores; cells of NaN are not named.
-    k : int
-
-    Returns
-    -------
-    rows, columns : integer arrays of shape (n,)
-        At most k cells, best first; of equal ones the first in the order of rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.diagnostics.recommending import best_cells
-    >>> best_cells([(0, np.array([[1.0, np.nan]])), (1, np.array([[0.5, 4.0], [1.0, 2.0]]))], 3)
-    (array([1, 2, 0]), array([1, 1, 0]))
-    """
-    rows, columns, scores = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp), None
-    for first, block in blocks:
-        # A later cell must be better than the last that is kept: equal ones stay behind.
-        wanted = ~np.isnan(block) if scores is None or len(scores) < k else block > scores[-1]
-        own, across = np.nonzero(wanted)
-        values = block[own, across]
-        best = best_in_rows(values[None, :], k)[0]
-        rows = np.concatenate([rows, own[best] + first])
-        columns = np.concatenate([columns, across[best]])
-        scores = values[best] if scores is None else np.concatenate([scores, values[best]])
-        order = np.argsort(-scores, kind="stable")[:k]
-        rows, columns, scores = rows[order], columns[order], scores[order]
-    return rows, columns
 
 
 # Bytes of one block of predictions, and of what the columns of many blocks come to, which is computed once.
@@ -500,7 +464,7 @@ def _labels(labels: np.ndarray) -> list[float | None]:
     return [None if np.isnan(label) else label for label in labels.tolist()]
 
 
-# How many cells are looked at in one go.
+# Kept labels that are looked at in one go.
 _CELLS = 2**22
 
 _FROM_ALL = "predicted from all observed labels"
@@ -668,7 +632,12 @@ def top_pairs(
     zeros = zeros_are_unobserved(Y, zeros)
     F, method = _predictions(fitted, Y, chosen, cv, has_zeros=zeros and bool((Y == 0).any()))
     past = int(symmetry != 0 and not _has_selves(Y, zeros))
-    rows, columns = best_cells(_of_the_grid(Y, F, zeros, symmetry, past), k)
+    wanted = _unobserved(Y, zeros)
+    if symmetry:  # both directions are one pair
+        wanted &= np.triu(np.ones(Y.shape, dtype=bool), past)
+    ranked = np.where(wanted, np.abs(F) if symmetry < 0 else F, np.nan).ravel()
+    best = best_in_rows(ranked[None, :], k)[0]
+    rows, columns = np.divmod(best[~np.isnan(ranked[best])], Y.shape[1])
     if not rows.size:
         if np.count_nonzero(_unobserved(Y, zeros)) > past * len(Y):
             raise ValueError(f"Nothing is predicted for any pair that is not observed, {_NO_CONSTANT}")
@@ -718,19 +687,6 @@ def _predictions(
     return np.where(np.isnan(Y), completed, F) if setting is Setting.A else F, method
 
 
-def _of_the_grid(
-    Y: np.ndarray, F: np.ndarray, zeros: bool, symmetry: int, past: int
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the predictions of all cells in blocks of rows, NaN where they are observed or stand for another."""
-    m, q = Y.shape
-    for here in row_blocks(m, q, _CELLS):
-        scores, wanted = F[here], _unobserved(Y[here], zeros)
-        if symmetry:
-            wanted &= np.arange(q) >= np.arange(here.start, here.stop)[:, None] + past
-            scores = np.abs(scores) if symmetry < 0 else scores
-        yield here.start, np.where(wanted, scores, np.nan)
-
-
 def _for_known(
     model: Any,
     instance: Any,
@@ -757,30 +713,21 @@ def _for_known(
         told = read_known(known, both, zeros, axis)[places]
     Y = labels.values if axis == 0 else labels.values.T
     zeros = zeros_are_unobserved(Y, zeros)
-    parts = list(row_blocks(len(places), Y.shape[1], _CELLS))
-    has_zeros = zeros and any(bool((Y[places[here]] == 0).any()) for here in parts)
-    F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=has_zeros)
-    F = F if axis == 0 else F.T
-    without_selves = network and not _has_selves(Y, zeros)
-    best, scores, n_wanted = [], [], 0
-    for here in parts:
-        block = places[here]
-        wanted = _unobserved(Y[block], zeros)
-        if told is not None:
-            wanted &= ~told[here].toarray()
-        if without_selves:
-            wanted[np.arange(len(block)), block] = False
-        n_wanted += int(wanted.sum())
-        values = np.where(wanted, F[block], np.nan)
-        best.append(best_in_rows(values, k))
-        scores.append(np.take_along_axis(values, best[-1], axis=1))
-    found, values = np.concatenate(best), np.concatenate(scores)
+    own, wanted = Y[places], _unobserved(Y[places], zeros)
+    F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=zeros and bool((own == 0).any()))
+    if told is not None:
+        wanted &= ~told.toarray()
+    if network and not _has_selves(Y, zeros):
+        wanted[np.arange(len(places)), places] = False
+    ranked = np.where(wanted, (F if axis == 0 else F.T)[places], np.nan)
+    found = best_in_rows(ranked, k)
+    values = np.take_along_axis(ranked, found, axis=1)
     if np.isnan(values).all():
         whom = f"these {names.both[axis]}" if several else repr(asked)
-        if n_wanted:
+        if wanted.any():
             raise ValueError(f"Nothing is predicted for {whom}, {_NO_CONSTANT}")
         raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
-    own_labels = np.where(np.isnan(values), np.nan, Y[places[:, None], found])
+    own_labels = np.where(np.isnan(values), np.nan, np.take_along_axis(own, found, axis=1))
     whose = ids_at(ids[axis], places)
     lists = named_lists(axis, whose, ids[1 - axis], found, values, own_labels, chosen, method, names)
     return lists if several else _first(lists)

@@ -552,24 +552,19 @@ def where_defined(
     except LeverageError:
         if len(alphas) == len(task_alphas) == 1:
             raise
-    by_rows = len(alphas) >= len(task_alphas)
-    values = alphas if by_rows else task_alphas
-    halves = [values[: len(values) // 2], values[len(values) // 2 :]]
+    by_rows = len(alphas) > 1
     parts: list[np.ndarray | None] = []
-    for half in halves:
+    for value in alphas if by_rows else task_alphas:
         try:
-            parts.append(where_defined(score, *((half, task_alphas) if by_rows else (alphas, half))))
+            parts.append(where_defined(score, *(([value], task_alphas) if by_rows else (alphas, [value]))))
         except LeverageError as error:
             parts.append(None)
             refusal = error
     found = next((part for part in parts if part is not None), None)
     if found is None:
         raise refusal
-    axis = 0 if by_rows else 1
-    shapes = [(*found.shape[:axis], len(half), *found.shape[axis + 1 :]) for half in halves]
-    return np.concatenate(
-        [np.full(shape, np.nan) if part is None else part for part, shape in zip(parts, shapes, strict=True)], axis
-    )
+    undefined = np.full_like(found, np.nan)
+    return np.concatenate([undefined if part is None else part for part in parts], axis=0 if by_rows else 1)
 
 
 def warn_of_undefined(
