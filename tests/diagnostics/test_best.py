@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from dyadlearn.diagnostics import recommending as best
 from dyadlearn.diagnostics.recommending import best_in_rows, merged
 from sweeps import covering, over
 
@@ -43,16 +42,6 @@ def test_numbers_of_any_library(library):
         scores = make((6, 601), kind, library.dtype)
         expected = np.argsort(-scores, axis=1, kind="stable")[:, :3]
         assert_array_equal(best_in_rows(library.asarray(scores), 3), expected)
-
-
-def test_few_numbers_are_sorted(monkeypatch):
-    seen = []
-    partitioned = best._partitioned
-    monkeypatch.setattr(best, "_partitioned", lambda scores, k: seen.append(len(scores)) or partitioned(scores, k))
-    best_in_rows(make((6, 601), "distinct", "float64"), 3)
-    assert seen == []
-    best_in_rows(make((6, 601), "bare", "float64"), 3)
-    assert seen == [4]
 
 
 @over(CASES)

@@ -25,7 +25,7 @@ from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.fitted import known_settings, labelled_model
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.evaluate import HEADINGS, before, beside, scoring_of
+from dyadlearn.selection.evaluate import Scores, scoring_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -101,27 +101,20 @@ def evaluate(
         )
     params: dict[str, Any] = {"cv": cv, "n_permutations": permutations, "sides": names, "nested": nested}
     scores = scoring or [own_scoring or scoring_of(estimator)]
-    rows = [
-        _scored(estimator, setting, scores, params, terminal) for setting in _known(estimator, wanted, names, terminal)
-    ]
+    known = _known(estimator, wanted, names, terminal)
+    with terminal.working("Hold-out"):
+        found = evaluated(estimator, known, scores if len(scores) > 1 else scores[0], **params)
+    for note in found.notes:
+        terminal.note(note)
+    rows = _by_setting(found)
+    headings, lines, left = found.table()
     if verify:
-        _verify(estimator, rows, cells, terminal)
-    # Several scores have a row each: side by side they would leave no room for anything else.
-    words, figures = HEADINGS
-    judges = list(rows[0]["scores"]) if rows else []
-    own = ["scoring"] if len(judges) > 1 else []
-    headings = [*words, *own, *(["score"] if own else judges), *figures, *(["from refitting"] if verify else [])]
-    lines = [
-        [
-            *before(row),
-            *(judge for _ in own),
-            *beside(row["scores"][judge], row["null"][judge], row["baselines"][judge], names),
-            *([number(row["difference"])] if verify else []),
+        _verify(estimator, list(rows.values()), cells, terminal)
+        headings = [*headings, "from refitting"]
+        lines = [
+            [*line, number(rows[setting]["difference"])] for line, setting in zip(lines, found["setting"], strict=True)
         ]
-        for row in rows
-        for judge in judges
-    ]
-    terminal.result({"settings": rows}, make_table(headings, lines, left=len(words) + len(own)))
+    terminal.result({"settings": list(rows.values())}, make_table(headings, lines, left=left))
 
 
 def _known(model: Any, settings: list[Setting], names: SideNames, terminal: Terminal) -> list[Setting]:
@@ -143,21 +136,20 @@ def _known(model: Any, settings: list[Setting], names: SideNames, terminal: Term
     return known
 
 
-def _scored(
-    model: Any, setting: Setting, scoring: list[Any], params: dict[str, Any], terminal: Terminal
-) -> dict[str, Any]:
-    """Return the scores of a model in one setting by their names, with those of permuted labels and of means."""
-    with terminal.working(f"Setting {setting.value}: hold-out"):
-        found = evaluated(model, [setting], scoring, **params)
-    for note in found.notes:
-        terminal.note(note)
-    rows = found.rows()
-    parts = {"scores": "score", "null": "null", "undefined": "undefined"}
-    return {
-        **{word: rows[0][word] for word in ("setting", "new", "method")},
-        **{part: {row["scoring"]: row[column] for row in rows} for part, column in parts.items()},
-        "baselines": {row["scoring"]: {mean: row[mean] for mean in BASELINES} for row in rows},
-    }
+def _by_setting(found: Scores) -> dict[str, dict[str, Any]]:
+    """Return the figures of each setting, those that depend on the score by its name."""
+    rows: dict[str, dict[str, Any]] = {}
+    for figures in found.rows():
+        row = rows.setdefault(figures["setting"], {word: figures[word] for word in ("setting", "new", "method")})
+        parts = {
+            "scores": figures[found.scoring],
+            "null": figures["null"],
+            "baselines": {mean: figures[mean] for mean in BASELINES},
+            "undefined": figures["undefined"],
+        }
+        for part, value in parts.items():
+            row.setdefault(part, {})[figures.get("scoring", found.scoring)] = value
+    return rows
 
 
 def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> Any:

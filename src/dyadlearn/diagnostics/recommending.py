@@ -54,9 +54,8 @@ from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.vectrick import left_first
 
-# Groups for each number that is wanted; groups of fewer than this do not pay; more numbers that reach the bound than
-# this times those wanted are too many.
-_GROUPS, _LEAST, _MOST = 8, 4, 4
+# Groups of columns for each number that is wanted.
+_GROUPS = 8
 
 
 def best_in_rows(scores: Array, k: int) -> np.ndarray:
@@ -107,72 +106,33 @@ def merged(
     if kept is None:
         return places, values
     places, values = np.concatenate([kept[0], places], axis=1), np.concatenate([kept[1], values], axis=1)
-    best = _partitioned(values, k)
-    return np.take_along_axis(places, best, axis=1), np.take_along_axis(values, best, axis=1)
+    best, values = _best(values, k)
+    return np.take_along_axis(places, best, axis=1), values
 
 
 def _best(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the k best of each row stand, and what they are: arrays of numpy."""
-    a, n = scores.shape
-    if not a or n < _LEAST * _GROUPS * k:
-        host = to_numpy(scores)
-        places = _partitioned(host, k)
-        return places, np.take_along_axis(host, places, axis=1)
-    rows, columns, values = _reaching(scores, k)
-    counts = np.bincount(rows, minlength=a)
-    easy = (counts >= k) & (counts <= _MOST * k)
-    # What reaches the bound, in the order of the columns and padded to one length.
-    few = easy[rows]
-    width = int(counts[easy].max(initial=k))
-    slots = np.arange(len(rows)) - (np.cumsum(counts) - counts)[rows]
-    padded = np.full((a, width), -np.inf, dtype=values.dtype)
-    where = np.zeros((a, width), dtype=np.intp)
-    padded[rows[few], slots[few]], where[rows[few], slots[few]] = values[few], columns[few]
-    order = np.argsort(-padded, axis=1, kind="stable")[:, :k]
-    places, values = np.take_along_axis(where, order, axis=1), np.take_along_axis(padded, order, axis=1)
-    hard = np.flatnonzero(~easy)
-    if hard.size:
-        host = to_numpy(take_rows(scores, hard))
-        places[hard] = _partitioned(host, k)
-        values[hard] = np.take_along_axis(host, places[hard], axis=1)
-    return places, values
+    """Return where the k best of each row stand, best first, and what they are: arrays of numpy.
 
-
-def _reaching(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return rows, columns and values, in the order of the rows, of what may be among the k best of its row.
-
-    Of rows in which fewer than k groups hold any number nothing is returned.
+    Columns are dealt into groups. The k-th largest of their maxima is a bound that at least k numbers of a row reach,
+    and mostly few more: only these are sorted. Where numbers are equal, the first columns come first.
     """
-    xp = namespace(scores)
-    a, n = scores.shape
-    groups = _GROUPS * k
+    xp, (a, n) = namespace(scores), scores.shape
+    k = min(k, n)
+    groups = min(n, _GROUPS * k)
     depth = n // groups
-    maxima = xp.max(xp.reshape(scores[:, : depth * groups], (a, depth, groups)), axis=1)
+    keys = scores
+    maxima = xp.max(xp.reshape(keys[:, : depth * groups], (a, depth, groups)), axis=1)
     if bool(xp.any(xp.isnan(maxima))):
-        scores = xp.where(xp.isnan(scores), xp.full_like(scores, -float("inf")), scores)
-        maxima = xp.max(xp.reshape(scores[:, : depth * groups], (a, depth, groups)), axis=1)
+        keys = xp.where(xp.isnan(scores), xp.full_like(scores, -float("inf")), scores)
+        maxima = xp.max(xp.reshape(keys[:, : depth * groups], (a, depth, groups)), axis=1)
     bound = xp.reshape(order_statistic(maxima, groups - k), (a, 1))
-    bound = xp.where(bound > -float("inf"), bound, xp.full_like(bound, float("inf")))
-    flat = xp.nonzero(xp.reshape(scores >= bound, (-1,)))[0]
-    values = to_numpy(xp.take(xp.reshape(scores, (-1,)), flat, axis=0))
-    rows, columns = np.divmod(to_numpy(flat), n)
-    return rows, columns, values
-
-
-def _partitioned(scores: np.ndarray, k: int) -> np.ndarray:
-    """Return where the k best of each row stand, best first, by a partition of whole rows."""
-    a, n = scores.shape
-    keys = np.where(np.isnan(scores), -np.inf, scores)
-    places = np.broadcast_to(np.arange(n), (a, n))
-    if k < n:
-        edge = np.partition(keys, n - k, axis=1)[:, n - k, None]
-        chosen, level = keys > edge, keys == edge
-        room = k - chosen.sum(axis=1, keepdims=True)
-        if (level.sum(axis=1, keepdims=True) > room).any():  # equals on the edge: the first of them
-            level &= np.cumsum(level, axis=1) <= room
-        places = np.nonzero(chosen | level)[1].reshape(a, k)
-    order = np.argsort(-np.take_along_axis(keys, places, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(places, order, axis=1)
+    reaching = xp.nonzero(xp.reshape(keys >= bound, (-1,)))[0]
+    values = to_numpy(xp.take(xp.reshape(scores, (-1,)), reaching, axis=0))
+    rows, columns = np.divmod(to_numpy(reaching), n)
+    order = np.lexsort((columns, -np.where(np.isnan(values), -np.inf, values), rows))
+    counts = np.bincount(rows, minlength=a)
+    chosen = order[(np.cumsum(counts) - counts)[:, None] + np.arange(k)]
+    return columns[chosen], values[chosen]
 
 
 # Bytes of one block of predictions, and of what the columns of many blocks come to, which is computed once.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -31,6 +31,9 @@ def _check_squares(cells: Cells) -> None:
 class Loss(Metric):
     """What metrics have in common that are sums over the cells of a row of what each is off."""
 
+    #: −1 for scores, of which greater is better.
+    sign: ClassVar[int] = 1
+
     def _defined(self, cells: Cells) -> np.ndarray:
         return np.asarray(cells.counts > 0)
 
@@ -54,6 +57,10 @@ class Loss(Metric):
         """Return what a cell contributes, given what it is off."""
 
     def _score(self, F: Array) -> Array:
+        return self.sign * self._mean_loss(F)
+
+    def _mean_loss(self, F: Array) -> Array:
+        """Return the mean loss (s, R) of predictions (s, m, q)."""
         xp = namespace(F)
         gap = self._cells.arrange(F) - self._labels
         if self._observed is not None:
@@ -77,9 +84,7 @@ class NegAbsoluteLoss(AbsoluteLoss):
     """Minus the mean absolute error, so that greater is better."""
 
     scoring = "neg_mean_absolute_error"
-
-    def _score(self, F: Array) -> Array:
-        return -super()._score(F)
+    sign = -1
 
 
 @computed_by(AbsoluteLoss, Averaging)
@@ -127,19 +132,17 @@ class SquaredLoss(Loss):
     def _losses(self, gap: Array) -> Array:
         return gap * gap
 
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """The errors themselves or minus them, which are the same in every average of a complete grid."""
+        return lambda errors: self.sign * errors
+
 
 class NegSquaredLoss(SquaredLoss):
     """Minus the mean squared error, so that greater is better."""
 
     scoring = "neg_mean_squared_error"
-
-    def _score(self, F: Array) -> Array:
-        return -super()._score(F)
-
-    @property
-    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Minus the errors, which are the same in every average of a complete grid."""
-        return np.negative
+    sign = -1
 
 
 @computed_by(SquaredLoss, Averaging)
@@ -180,30 +183,24 @@ class RootSquaredLoss(SquaredLoss):
 
     title = "The root mean squared error"
 
-    def _score(self, F: Array) -> Array:
-        return super()._score(F) ** 0.5
+    def _mean_loss(self, F: Array) -> Array:
+        return super()._mean_loss(F) ** 0.5
 
     def combined(self, scores: Array) -> Array:
-        """Return the root of the mean square."""
-        return namespace(scores).mean(scores * scores, axis=-1) ** 0.5
+        """Return the root of the mean square, or minus that."""
+        return self.sign * namespace(scores).mean(scores * scores, axis=-1) ** 0.5
+
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The roots of the errors or minus them, which are the same in every average of a complete grid."""
+        return lambda errors: self.sign * np.sqrt(errors)
 
 
 class NegRootSquaredLoss(RootSquaredLoss):
     """Minus the root mean squared error, so that greater is better."""
 
     scoring = "neg_root_mean_squared_error"
-
-    def _score(self, F: Array) -> Array:
-        return -super()._score(F)
-
-    def combined(self, scores: Array) -> Array:
-        """Return minus the root of the mean square."""
-        return -super().combined(scores)
-
-    @property
-    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray]:
-        """Minus the roots of the errors, which are the same in every average of a complete grid."""
-        return lambda errors: -np.sqrt(errors)
+    sign = -1
 
 
 @computed_by(RootSquaredLoss, Averaging)
@@ -260,7 +257,7 @@ class R2(SquaredLoss):
         self._divisor = cells.place(self._spread)
 
     def _score(self, F: Array) -> Array:
-        return 1 - super()._score(F)
+        return 1 - self._mean_loss(F)
 
     @property
     def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:

@@ -94,9 +94,6 @@ _SIDES = SideNames()
 # Letters of a name that there is room for beside a figure.
 _LONGEST = 16
 
-#: What stands left and right of the score in a table for people.
-HEADINGS = ("new", "method"), ("null", "best mean")
-
 
 class Scores(dict[str, list[Any]]):
     """How well a model does in some settings: named columns, each a list with an entry for each setting.
@@ -180,44 +177,40 @@ class Scores(dict[str, list[Any]]):
         needed = {"setting", "new", "method", self.scoring, "null", "undefined", *BASELINES}
         return needed <= self.keys() and len(set(map(len, self.values()))) == 1
 
-    def _table(self) -> tuple[list[str], list[list[str]], int]:
+    def table(self) -> tuple[list[str], list[list[str]], int]:
+        """Return headings and lines for people, and how many columns are words."""
         own = ["scoring"] if "scoring" in self else []
-        words, figures = (*HEADINGS[0], *own), HEADINGS[1]
-        headings = [*words, self.scoring, *figures]
+        headings = ["new", "method", *own, self.scoring, "null", "best mean"]
         lines = [
             [
-                *before(row),
+                f"{row['setting']} {row['new']}",
+                row["method"],
                 *(row[name] for name in own),
-                *beside(row[self.scoring], row["null"], _means(row), self.sides),
+                *_beside(row[self.scoring], row["null"], _means(row), self.sides),
             ]
             for row in self.rows()
         ]
         if all(map(math.isnan, self["null"])):  # nobody asked for it, or it would have taken long
             place = headings.index("null")
             headings, *lines = ([*line[:place], *line[place + 1 :]] for line in (headings, *lines))
-        return headings, lines, len(words)
+        return headings, lines, 2 + len(own)
 
     def __repr__(self) -> str:
         if not self._is_whole:
             return super().__repr__()
-        return as_text(make_table(*self._table()), *self.notes)
+        return as_text(make_table(*self.table()), *self.notes)
 
     def _repr_html_(self) -> str:
         if not self._is_whole:
             return f"<pre>{escape(super().__repr__())}</pre>"
-        return html_table(*self._table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-
-
-def before(row: Mapping[str, Any]) -> list[str]:
-    """Return the setting with what is new in it, in one cell, and how it was held out."""
-    return [f"{row['setting']} {row['new']}", row["method"]]
+        return html_table(*self.table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
 
 
 def _means(row: Mapping[str, Any]) -> dict[str, float]:
     return {name: row[name] for name in BASELINES}
 
 
-def beside(score: float, null: float, means: Mapping[str, float], sides: SideNames = _SIDES) -> list[str]:
+def _beside(score: float, null: float, means: Mapping[str, float], sides: SideNames) -> list[str]:
     """Return a score, that of permuted labels, and the best of simple means, its name one word: tables stay narrow.
 
     Examples
