@@ -144,6 +144,7 @@ def test_a_full_disk(folder, run):
     assert files(folder) == before
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="signals are other there")
 def test_an_interrupt_in_the_middle_of_tune(folder):
     before = files(folder)

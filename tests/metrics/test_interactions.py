@@ -149,14 +149,6 @@ def test_what_lies_where_nothing_was_observed_does_not_count(each):
         assert ic_index(Y, np.where(np.isnan(Y), junk, F)) == ic_index(Y, F)
 
 
-def test_blocks_of_pairs_are_all_pairs(each):
-    for n_rows, most in each(itertools.product((0, 1, 2, 3, 10), (1, 2, 7, 1000))):
-        blocks = list(interactions._pairs(n_rows, most))
-        pairs = [(int(i), int(k)) for first, second in blocks for i, k in zip(first, second, strict=True)]
-        assert sorted(pairs) == list(itertools.combinations(range(n_rows), 2))
-        assert all(0 < len(first) <= most for first, _ in blocks)
-
-
 def test_too_many_pairs_are_refused_at_once():
     Y = np.zeros((10, 20))
     with pytest.raises(ValueError, match=r"10 × 20 labels takes 9.0e\+02 differences between pairs of rows, more than"):

@@ -9,7 +9,7 @@ import typer
 
 from dyadlearn import __version__
 from dyadlearn.cli import answers, demo, evaluate, fitting, inspect, predict, update
-from dyadlearn.cli.options import Command, taking_options
+from dyadlearn.cli.options import taking_options
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
@@ -56,7 +56,7 @@ for _command in (
     inspect.inspect,
     inspect.report,
 ):
-    app.command(cls=Command)(taking_options(_command))
+    app.command()(taking_options(_command))
 app.add_typer(demo.app, name="datasets")
 
 

@@ -15,7 +15,6 @@ from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import typer
-from typer.core import TyperCommand
 
 from dyadlearn._files.atomic import check_place
 from dyadlearn._files.packed import parse_number
@@ -149,8 +148,11 @@ def taking_options(command: Callable[..., None]) -> Callable[..., None]:
             )
             parameters.append(option)
 
+    parameters.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
+
     @wraps(command)
-    def called(**given: Any) -> None:
+    def called(context: Any, **given: Any) -> None:
+        _running.set(context)
         made = {name: kind(**{option: given.pop(option) for option in names}) for name, (kind, names) in groups.items()}
         with made["terminal"]:
             command(**made, **given)
@@ -162,18 +164,6 @@ def taking_options(command: Callable[..., None]) -> Callable[..., None]:
 
 # Of the command that runs; typer may come with a click of its own, whose current context nobody else knows.
 _running: ContextVar[Any] = ContextVar("running")
-
-
-class Command(TyperCommand):
-    """A command that knows which of its options were given."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
-        token = _running.set(ctx)
-        try:
-            return super().invoke(ctx)
-        finally:
-            _running.reset(token)
 
 
 def given_options(*names: str) -> list[str]:

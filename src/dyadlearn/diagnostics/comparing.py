@@ -140,14 +140,11 @@ class Comparison(Tabled):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return a row for each model as named columns; differences are those of the best model to it."""
-        lines = [None, *self.to_best]
+        figures = {"behind": "difference", "low": "low", "high": "high", "p_value": "p_value"}
         return {
             "model": list(self.scores),
             self.scoring: list(self.scores.values()),
-            "behind": [None if line is None else line.difference for line in lines],
-            "low": [None if line is None else line.low for line in lines],
-            "high": [None if line is None else line.high for line in lines],
-            "p_value": [None if line is None else line.p_value for line in lines],
+            **{name: [None, *(getattr(each, figure) for each in self.to_best)] for name, figure in figures.items()},
             "best_share": list(self.best_shares.values()),
         }
 

@@ -166,16 +166,9 @@ class PermutationTest(Tabled):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the test as named columns of one row, for a data frame or a file."""
-        return {
-            "setting": [self.setting],
-            "permuted": [self.permuted],
-            "scoring": [self.scoring],
-            "score": [self.score],
-            "null_mean": [self.null_mean],
-            "null_deviation": [self.null_deviation],
-            "n_permutations": [len(self)],
-            "p_value": [self.p_value],
-        }
+        names = ("setting", "permuted", "scoring", "score", "null_mean", "null_deviation")
+        figures = {name: [getattr(self, name)] for name in names}
+        return {**figures, "n_permutations": [len(self)], "p_value": [self.p_value]}
 
 
 def permutation_test(

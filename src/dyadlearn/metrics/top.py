@@ -396,7 +396,9 @@ class IcIndex(Metric):
         """Yield first and second rows (P,) of some pairs, and the order of the differences of their labels."""
         limit = FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
         most = max(1, limit // (CELL_BYTES * self._labels.shape[1]))
-        for first, second in _pairs(self._labels.shape[0], most):
+        rows = np.triu_indices(self._labels.shape[0], 1)
+        for start in range(0, rows[0].size, most):
+            first, second = (each[start : start + most] for each in rows)
             yield first, second, LabelOrder(self._labels[first] - self._labels[second], self._width)
 
     def _score(self, F: Array) -> Array:
@@ -471,21 +473,6 @@ def ic_index(Y: Any, F: Any, *, max_comparisons: float | None = MAX_COMPARISONS,
     >>> ic_index(Y, Y), ic_index(Y, -Y), ic_index(Y, Y.mean(axis=0) + Y.mean(axis=1, keepdims=True))
     (1.0, 0.0, 0.5)
     """
-
-
-def _pairs(n_rows: int, most: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield all pairs of rows, as many together as `most` allows: first and second of each, (P,)."""
-    start = 0
-    while start < n_rows - 1:
-        stop, count = start + 1, n_rows - 1 - start
-        while stop < n_rows - 1 and count + n_rows - 1 - stop <= most:
-            count += n_rows - 1 - stop
-            stop += 1
-        first = np.repeat(np.arange(start, stop), n_rows - 1 - np.arange(start, stop))
-        second = np.concatenate([np.arange(row + 1, n_rows) for row in range(start, stop)])
-        for place in range(0, count, most):
-            yield first[place : place + most], second[place : place + most]
-        start = stop
 
 
 def _largest(F: Array, mask: Array) -> float:

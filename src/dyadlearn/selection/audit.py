@@ -107,18 +107,18 @@ class Audit:
         if self.claimed is None:
             verdict = f"The setting of {pairs} is {self.setting}" + (f" ({tally})" if self.setting == "mixed" else "")
             if self.leaks:
-                findings.append(f"{self.leaks} {_verb(self.leaks, 'is')} in training too")
+                findings.append(f"{self.leaks} {_be(self.leaks)} in training too")
         elif not self.leaks and not self.harder:
             verdict = f"Setting {self.claimed} holds for {pairs}"
         else:
             verdict = f"Setting {self.claimed} does not hold for all {pairs} ({tally})"
             if self.leaks:
-                findings.append(f"{self.leaks} {_verb(self.leaks, 'leak')}, {self._leak_reason()}")
+                findings.append(f"{self.leaks} {'leaks' if self.leaks == 1 else 'leak'}, {self._leak_reason()}")
             if self.harder:
                 reason = {"A": "the instance or task", "B": "the task", "C": "the instance"}[self.claimed]
                 if self.network:
                     reason = "a node" if self.claimed == "A" else "both nodes"
-                findings.append(f"{self.harder} {_verb(self.harder, 'is')} harder, {reason} being new")
+                findings.append(f"{self.harder} {_be(self.harder)} harder, {reason} being new")
         return verdict + (": " if findings else "") + "; ".join(findings) + "."
 
     def _leak_reason(self) -> str:
@@ -150,10 +150,8 @@ def _number(count: int, noun: str) -> str:
     return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
-def _verb(count: int, verb: str) -> str:
-    if verb == "is":
-        return "is" if count == 1 else "are"
-    return verb + ("s" if count == 1 else "")
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def audit(train: Any, test: Any, setting: str | Setting | None = None, *, network: bool = False) -> Audit:
