@@ -36,7 +36,7 @@ from sweeps import covering, every, lines, over
 permuting = sys.modules[permuted_scores.__module__]  # the name of the module is that of a function too
 
 NEW = {"A": "both", "B": "instances", "C": "tasks", "D": "both"}
-N = 5
+N = 3
 
 quiet = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -286,8 +286,8 @@ def nulls(search, setting, n_sets, n, **options):
 
 @over(every(setting="BD"))
 def test_p_values_are_uniform_where_there_is_no_signal(setting):
-    p_values = nulls(TwoStepRidge(0.5, 0.5), setting, 150, 20)
-    assert furthest(p_values, 20) < 1.63 / 150**0.5  # one in a hundred is further
+    p_values = nulls(TwoStepRidge(0.5, 0.5), setting, 80, 10)
+    assert furthest(p_values, 10) < 1.63 / 80**0.5  # one in a hundred is further
 
 
 @pytest.mark.slow
@@ -306,10 +306,10 @@ def test_the_bound_tells_a_broken_test():
 @quiet
 @over(every(setting="ABCD", search=[False, True]))
 def test_a_signal_has_the_smallest_p(setting, search):
-    X, Y, T = problems.data(14, 12, d=2, r=2, noise=0.1)
+    X, Y, T = problems.data(12, 10, d=2, r=2, noise=0.1)
     model = TwoStepRidgeCV([0.1, 10.0], [0.1, 10.0], setting=setting, progress=False) if search else TwoStepRidge()
-    test = permutation_test(model.fit(X, Y, tasks=T), setting, n_permutations=39, random_state=0, progress=False)
-    assert test.p_value == 1 / 40
+    test = permutation_test(model.fit(X, Y, tasks=T), setting, n_permutations=19, random_state=0, progress=False)
+    assert test.p_value == 1 / 20
     assert test.null.max() < test.score
 
 
@@ -322,7 +322,7 @@ def test_what_a_test_tells():
     model = TwoStepRidge().fit(X, Y, tasks=T)
     test = outcome(model, "row", scoring="r2")
     assert repr(test) == (
-        f"PermutationTest(r2 {test.score:.4g} in setting B, {test.null.mean():.4g} for 5 permutations of instances, "
+        f"PermutationTest(r2 {test.score:.4g} in setting B, {test.null.mean():.4g} for {N} permutations of instances, "
         f"p = {test.p_value:.3g})"
     )
     assert len(test) == 5

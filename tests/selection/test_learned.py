@@ -109,7 +109,7 @@ def _fitted(plain, K, Y, G):
 @over(lines("setting stages", ("D", 1), ("A", 2), ("B", 2)))
 def test_the_model_is_that_of_fixed_kernels(setting, stages):
     """Fitted labels and those of new rows, from the kernels that were learned."""
-    X, Y, T = _problem(10, 7)
+    X, Y, T = _problem(8, 6)
     Y = _holes(Y)
     model = LearnedKernelRidge(setting=setting, stages=stages, tol=1e-12, **FAST).fit(X, Y, tasks=T)
     plain, K, G = _refit(model, Y)
@@ -202,7 +202,7 @@ def test_noise_is_not_predicted():
 def test_no_single_kernel_is_better_than_all(setting, stages, holes, seed):
     X, Y, T = _problem(10, 7, seed)
     Y = _holes(Y) if holes else Y
-    model = LearnedKernelRidge(setting=setting, stages=stages, n_steps=8)
+    model = LearnedKernelRidge(setting=setting, stages=stages, n_steps=6)
     singles = [clone(model).fit([x], Y, tasks=[t]).holdout_error_ for x in X for t in T]
     assert clone(model).fit(X, Y, tasks=T).holdout_error_ <= 1.005 * min(singles)
 
@@ -568,7 +568,7 @@ def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(we
 
 
 def test_small_grids_in_single_precision_learn_as_in_double():
-    (X, _), Y, (T, _) = _problem()
+    (X, _), Y, (T, _) = _problem(10, 7)
     Y = _holes(Y)
     model = LearnedKernelRidge(**FAST)
     expected = model.fit(X, Y, T).stage_errors_
@@ -620,6 +620,6 @@ def test_profiles_that_are_the_same_everywhere_keep_the_exponents_of_others():
 
 @pytest.mark.parametrize("cv", [pytest.param(None, marks=pytest.mark.slow), np.int64(3)])
 def test_kernels_are_learned_again_with_any_number_of_folds(cv):
-    X, Y, T = _problem(10, 7)
-    model = LearnedKernelRidge(setting="D", cv=cv, **FAST).fit(X, Y, tasks=T)
+    X, Y, T = _problem(8, 6)
+    model = LearnedKernelRidge(setting="D", cv=cv, n_steps=2).fit(X, Y, tasks=T)
     assert np.isfinite(evaluate(model, "B", cv=2)["neg_mean_squared_error"]).all()

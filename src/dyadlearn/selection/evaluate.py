@@ -154,18 +154,16 @@ class Scores(dict[str, list[Any]]):
     @property
     def notes(self) -> list[str]:
         """What there is to mind of these scores, in sentences."""
-        return [
-            note
-            for row in (self.rows() if self._is_whole else [])
-            for note in remarks(
-                row.get("scoring", self.scoring),
-                Setting(row["setting"]),
-                row[self.scoring],
-                row["undefined"],
-                _means(row),
-                self.sides,
-            )
-        ]
+        found = []
+        for row in self.rows() if self._is_whole else []:
+            scoring, setting = row.get("scoring", self.scoring), Setting(row["setting"])
+            said = nothing_learnt(scoring, setting, row[self.scoring], _means(row), self.sides)
+            found += [] if said is None else [said]
+            if row["undefined"]:
+                of = {Setting.B: self.sides.instances, Setting.C: self.sides.tasks}.get(setting, "cells")
+                where = f"{row['undefined']} {of} in setting {setting.value}"
+                found.append(f"{scoring} is undefined for {where}, which do not count.")
+        return found
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the columns turned around: a dict for each setting."""
@@ -223,31 +221,6 @@ def _beside(score: float, null: float, means: Mapping[str, float], sides: SideNa
     word = "" if best is None else in_words(best[0], sides).removesuffix("s").removesuffix(" mean")
     word = word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
     return [number(score), number(null), "–" if best is None else f"{number(best[1])} {word}"]
-
-
-def remarks(
-    scoring: str,
-    setting: Setting,
-    score: float,
-    n_undefined: int,
-    means: Mapping[str, float],
-    sides: SideNames = _SIDES,
-) -> list[str]:
-    """Return what is to be said of a score: that simple means are as good, and what it does not count.
-
-    Examples
-    --------
-    >>> from dyadlearn.selection.evaluate import remarks
-    >>> from dyadlearn.settings import Setting
-    >>> remarks("roc_auc", Setting.C, 0.9, 3, {"instance_means": 0.7})
-    ['roc_auc is undefined for 3 tasks in setting C, which do not count.']
-    """
-    said = nothing_learnt(scoring, setting, score, means, sides)
-    found = [] if said is None else [said]
-    if n_undefined:
-        of = {Setting.B: sides.instances, Setting.C: sides.tasks}.get(setting, "cells")
-        found.append(f"{scoring} is undefined for {n_undefined} {of} in setting {setting.value}, which do not count.")
-    return found
 
 
 def baseline_scores(problem: Any, setting: Setting, units: Units, score: Callable[[Any], Any]) -> dict[str, float]:
