@@ -20,11 +20,11 @@ from dyadlearn import (
     compare,
     nested_score,
 )
-from dyadlearn.diagnostics.comparing import compared
+from dyadlearn.diagnostics.comparing import _intervals
 from dyadlearn.exceptions import IdError
 from dyadlearn.labels import to_long
 from dyadlearn.metrics import scorer
-from dyadlearn.settings import Setting
+from dyadlearn.selection.nested import resampled_scores
 from sweeps import covering, every, lines, over
 
 
@@ -145,10 +145,10 @@ def test_the_interval_holds_the_truth():
             size * rng.normal(size=(25, 1)) + size * rng.normal(size=20) + 0.3 * rng.normal(size=(25, 20))
             for size in (0.5, 0.7)
         )
-        found = compared(zeros, {"a": first, "b": second}, Setting.A, judge, n_resamples=60, random_state=seed)
-        [line] = found.differences
-        truth = 2 * (0.7**2 - 0.5**2) * (1 if line.better == "a" else -1)
-        hits.append(line.low <= truth <= line.high)
+        stack = np.stack([first, second])
+        scores = resampled_scores(zeros, stack, judge, average="micro", n_resamples=60, random_state=seed)
+        _, low, high, _ = _intervals(judge(zeros, stack), scores, [(0, 1)], 0.95)
+        hits.append(low[0] <= 2 * (0.7**2 - 0.5**2) <= high[0])
     # 28 or 29 are expected.
     assert 26 <= sum(hits) <= 30
 

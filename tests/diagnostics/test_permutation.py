@@ -325,13 +325,13 @@ def test_what_a_test_tells():
         f"PermutationTest(r2 {test.score:.4g} in setting B, {test.null.mean():.4g} for {N} permutations of instances, "
         f"p = {test.p_value:.3g})"
     )
-    assert len(test) == 5
+    assert len(test) == N
     row = test.frame().iloc[0]
     assert list(row.index) == list(test.columns())
-    assert (row["setting"], row["permuted"], row["scoring"], row["n_permutations"]) == ("B", "instances", "r2", 5)
+    assert (row["setting"], row["permuted"], row["scoring"], row["n_permutations"]) == ("B", "instances", "r2", N)
     assert_allclose([row["null_mean"], row["null_deviation"]], [test.null.mean(), test.null.std()])
     assert_array_equal(outcome(model, "B", scoring="r2").null, test.null)
-    other = permutation_test(model, "B", scoring="r2", n_permutations=5, random_state=4)
+    other = permutation_test(model, "B", scoring="r2", n_permutations=N, random_state=4)
     assert (other.null != test.null).any()
 
 

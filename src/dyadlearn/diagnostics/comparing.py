@@ -13,7 +13,7 @@ intervals hold together, however many models are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -23,7 +23,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.diagnostics.fitted import Tabled, is_network, labelled_model, labels_of
-from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.evaluate import model_holdout
@@ -247,77 +247,28 @@ def compare(
             order = np.ix_(*_order(table, name, labels, first, names))
             predictions[name], methods[name] = table.values[order], "nested folds"
     judge = scorer(_scoring(list(fitted.values()), scoring))
-    result = compared(
-        labels.values,
-        predictions,
-        chosen,
-        judge,
-        network=network,
-        names=names,
-        n_resamples=n_resamples,
-        level=level,
-        random_state=random_state,
-    )
-    notes = (*_notes(methods, fitted), *result.notes)
-    return replace(result, methods={name: methods[name] for name in result.scores}, notes=notes)
-
-
-def compared(
-    Y: np.ndarray,
-    predictions: Mapping[str, np.ndarray],
-    setting: Setting,
-    judge: Scorer,
-    *,
-    network: bool = False,
-    names: SideNames | None = None,
-    n_resamples: int = 1000,
-    level: float = 0.95,
-    random_state: Any = None,
-) -> Comparison:
-    """Compare held-out predictions, whatever made them.
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels; NaN where not observed.
-    predictions : dict of str to array of shape (m, q)
-        NaN where there is none.
-    setting : Setting
-        Chooses the average: micro in A and D, per instance in B, per task in C.
-    judge : Scorer
-    network : bool, default=False
-        Whether both sides are the same nodes, to be drawn once for both.
-    names : SideNames, default=None
-    n_resamples, level, random_state
-        As in `compare`.
-
-    Returns
-    -------
-    Comparison
-        Without methods.
-    """
-    names = names or side_names(network=network)
+    Y, notes = labels.values, _notes(methods, fitted)
     stack = np.stack([np.asarray(F, dtype=np.float64) for F in predictions.values()])
     common = ~np.isnan(Y) & ~np.isnan(stack).any(axis=0)
-    notes, n_labels, n_cells = [], int(np.count_nonzero(~np.isnan(Y))), int(np.count_nonzero(common))
+    n_labels, n_cells = (int(np.count_nonzero(mask)) for mask in (~np.isnan(Y), common))
     if not n_cells:
-        raise ValueError(f"No label is predicted by all models in setting {setting.value}: there is nothing to score.")
+        raise ValueError(f"No label is predicted by all models in setting {chosen.value}: there is nothing to score.")
     if n_cells < n_labels:
         notes.append(f"{n_labels - n_cells} of {n_labels} labels are not predicted by all models, and not scored.")
-    labels, average = np.where(common, Y, np.nan), as_average(None, setting)
+    scored, average = np.where(common, Y, np.nan), as_average(None, chosen)
     over, drawn = _drawn(Y.shape, network, names)
-    observed = np.asarray(judge(labels, stack, average=average, tie_tolerance=None), dtype=np.float64)
+    observed = np.asarray(judge(scored, stack, average=average, tie_tolerance=None), dtype=np.float64)
     options: dict[str, Any] = {"average": average, "over": over}
-    scores = resampled_scores(labels, stack, judge, n_resamples=n_resamples, random_state=random_state, **options)
+    scores = resampled_scores(scored, stack, judge, n_resamples=n_resamples, random_state=random_state, **options)
     scores = scores[~np.isnan(scores).any(axis=1)]
     if len(scores) < _FEWEST:
         raise ValueError(
             f"{judge.name} is undefined in {n_resamples - len(scores)} of {n_resamples} resamples: there are too few "
             "labels for it."
         )
-    order = np.argsort(-observed, kind="stable")
-    words = [list(predictions)[place] for place in order]
-    observed, scores = observed[order], scores[:, order]
+    ranks = np.argsort(-observed, kind="stable")
+    words = [list(predictions)[place] for place in ranks]
+    observed, scores = observed[ranks], scores[:, ranks]
     ahead = scores == scores.max(axis=1, keepdims=True)
     shares = (ahead / ahead.sum(axis=1, keepdims=True)).mean(axis=0)
     pairs = list(combinations(range(len(words)), 2))
@@ -326,12 +277,12 @@ def compared(
         for (one, other), line in zip(pairs, zip(*_intervals(observed, scores, pairs, level), strict=True), strict=True)
     ]
     return Comparison(
-        setting=setting.value,
+        setting=chosen.value,
         scoring=judge.name,
         scores=dict(zip(words, observed.tolist(), strict=True)),
         differences=tuple(differences),
         best_shares=dict(zip(words, shares.tolist(), strict=True)),
-        methods={},
+        methods={name: methods[name] for name in words},
         level=level,
         n_cells=n_cells,
         n_resamples=len(scores),

@@ -595,7 +595,8 @@ def evaluate(
         problem.pairing.check_request(asked[0], None, None, None)  # which says why not
     names = side_names(sides, network=problem.pairing.symmetry != 0)
     several = isinstance(scoring, list | tuple)
-    judges = [scorer(scoring_of(model, each)) for each in (scoring if several else [scoring])]
+    given: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
+    judges = [scorer(scoring_of(model, each)) for each in given]
     called = ["score" if judge.name in _OTHERS else judge.name for judge in judges]
     name = "score" if several else called[0]
     wanted_columns = ["setting", *(["scoring"] if several else []), name, *_OTHERS[1:]]

@@ -750,11 +750,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             Which need not be that of the model: it learns for its own, and is asked in this one.
         splitter : SettingKFold
         """
-        given = {
-            "groups": groups[0] if setting.new_instance else None,
-            "task_groups": groups[1] if setting.new_task else None,
-        }
-        folds = splitter.split_grid(*data.grid.values.shape, **given)
+        own = groups[0] if setting.new_instance else None, groups[1] if setting.new_task else None
+        folds = splitter.split_grid(*data.grid.values.shape, groups=own[0], task_groups=own[1])
         return predict_folds(
             data.grid.values, folds, partial(self._learned_without, data, groups, setting), self.progress
         )
