@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -246,7 +247,7 @@ def permutation_test(
     permuted = _permuted(problem, chosen, permute)
     judge = scorer(scoring_of(fitted, scoring))
     draws = drawn(permuted, tuple(problem.Y.shape), check_random_state(random_state))
-    found = _searching if fitted.searches else _closed if problem.is_complete else _solving
+    found = _closed if problem.is_complete and not fitted.searches else _repeated
     score, method, null = found(fitted, chosen, judge, draws, n_permutations)
     scores: list[float] = []
     with Progress(n_permutations, "Permutations", progress) as bar:
@@ -285,64 +286,51 @@ def _permuted(problem: Problem, setting: Setting, permute: str | None) -> str:
     return permuted
 
 
-# Scores of permutations, some at a time, after the score of the labels as they are and how it was made.
-Found = tuple[float, str, Iterator[list[float]]]
-
-
 def _closed(
     model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
-) -> Found:
-    """Score complete labels at a fixed regularisation: the same spectra, many permutations together."""
+) -> tuple[float, str, Iterator[list[float]]]:
+    """Return the score, how it was held out, and those of permutations, many at a time from closed formulas."""
     problem, held_out = model._problem(), model_holdout(model, setting)
     score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
+    null = (
+        permuted_scores(problem, setting, some, score, held_out.units).tolist()
+        for some in stacks(draws, n_permutations, per_stack(problem.Y))
+    )
+    return float(score(held_out.predictions)), held_out.method, null
 
-    def null() -> Iterator[list[float]]:
-        for some in stacks(draws, n_permutations, per_stack(problem.Y)):
-            yield permuted_scores(problem, setting, some, score, held_out.units).tolist()
 
-    return float(score(held_out.predictions)), held_out.method, null()
-
-
-def _solving(
+def _repeated(
     model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
-) -> Found:
-    """Score labels that are missing or weighted, which are solved for again: they move with their weights."""
+) -> tuple[float, str, Iterator[list[float]]]:
+    """Return the same where each permutation is solved for, searched for or learned from again."""
     problem, held_out = model._problem(), model_holdout(model, setting)
+    if not model.searches:
+        score, method = _score(problem, held_out.predictions, setting, judge), held_out.method
+
+        def statistic(posed: Problem) -> float:
+            return _score(posed, plan(posed, setting).held_out(), setting, judge)
+
+    else:
+        search, fit = cast(Search, model), search_again(model, setting)
+        # A model that learned its kernels chose by no score of its own.
+        own = search._solved_with.get("scoring")
+        is_own = own is not None and setting is search._searched_setting and judge == scorer(own)
+        method = f"{held_out.method}, {'learned' if own is None else 'searched'} again"
+        score = search.best_score_ if is_own else _score(problem, held_out.predictions, setting, judge)
+
+        def statistic(posed: Problem) -> float:
+            found = fit(posed.Y, posed.weights)
+            if is_own:
+                return float(found.best_score_)
+            return _score(found._problem(), model_holdout(found, setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
-        for some in stacks(draws, n_permutations, 1):
-            how = plan(_posed(problem, some[0]), setting)
+        for permutation in islice(draws, n_permutations):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what is to be said was said of the labels as they are
-                yield [_score(how.problem, how.held_out(), setting, judge)]
+                yield [statistic(_posed(problem, permutation))]
 
-    return _score(problem, held_out.predictions, setting, judge), held_out.method, null()
-
-
-def _searching(
-    model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
-) -> Found:
-    """Search on every permutation anew. The statistic is the best score of a search, or that of what it has chosen."""
-    search = cast(Search, model)
-    problem, fit = search._problem(), search_again(search, setting)
-    # What learns its kernels has no score that it was chosen by, but an error.
-    own = search._solved_with.get("scoring")
-    is_own = own is not None and setting is search._searched_setting and judge == scorer(own)
-
-    def statistic(found: Search) -> float:
-        if is_own:
-            return found.best_score_
-        return _score(found._problem(), model_holdout(found, setting).predictions, setting, judge)
-
-    def null() -> Iterator[list[float]]:
-        for some in stacks(draws, n_permutations, 1):
-            posed = _posed(problem, some[0])
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield [statistic(fit(posed.Y, posed.weights))]
-
-    method = model_holdout(search, setting).method
-    return statistic(search), f"{method}, {'learned' if own is None else 'searched'} again", null()
+    return score, method, null()
 
 
 def _posed(problem: Problem, permutation: Permutation) -> Problem:

@@ -92,11 +92,6 @@ def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
     return LearnedKernel((replace(member, normalized=False, scale=mean or 1.0),))
 
 
-def row_weights(weights: Array | None) -> Array | None:
-    """Return what each instance weighs (m,), the mean of its cells; None where all weigh the same."""
-    return None if weights is None else namespace(weights).mean(weights, axis=1)
-
-
 def standardised(data: Training, constant: str | None) -> tuple[Labels, float, float]:
     """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
 
@@ -458,7 +453,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 )
         self._described = (described[0], described[1])
         data = super()._read(tables[0], y, tables[1], sample_weight)
-        weights = row_weights(data.weights)
+        # What each instance weighs: the mean of its cells.
+        weights = None if data.weights is None else namespace(data.weights).mean(data.weights, axis=1)
         sides: list[Table | None] = [data.instances, data.tasks]
         for axis, (side, spec) in enumerate(zip(sides, (self._spec(), self._task_spec()), strict=True)):
             given, title = several[axis], "X" if axis == 0 else "tasks"
@@ -689,7 +685,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _relearned_holdout(self, setting: Setting, cv: int | None = None) -> tuple[Array, str, Units]:
         kept: dict[tuple[Setting, int], tuple[Array, str, Units]] = self.__dict__.setdefault("_relearned", {})
         groups = (self._groups, self._task_groups)
-        splitter = _outer_folds(setting, cv, self._grid.values.shape, groups)
+        n_splits = min(_N_FOLDS, _most_folds(setting, self._grid.values.shape, groups)) if cv is None else cv
+        splitter = SettingKFold(setting, n_splits, random_state=_SEED)
         key = (setting, splitter.n_splits)
         if key not in kept:
             found = self._learn_without(self._training(), groups, setting, splitter)
@@ -831,12 +828,6 @@ def _weights(side: Side) -> dict[str, float]:
         found[CONSTANT] = 1.0
     total = sum(found.values())
     return {name: weight / total for name, weight in found.items()}
-
-
-def _outer_folds(setting: Setting, cv: int | None, shape: tuple[int, int], groups: Groups) -> SettingKFold:
-    """Return the folds to leave out: as many as somebody wants, else five, or fewer where there are not as many."""
-    n_splits = min(_N_FOLDS, _most_folds(setting, shape, groups)) if cv is None else cv
-    return SettingKFold(setting, n_splits, random_state=_SEED)
 
 
 def _most_folds(setting: Setting, shape: tuple[int, int], groups: Groups) -> int:
