@@ -393,7 +393,7 @@ def test_the_nested_score_is_not_optimistic():
     kernels = {"kernel": "rbf", "task_kernel": "rbf", "kernel_grid": gammas, "task_kernel_grid": gammas[::2]}
     search = TwoStepRidgeCV([0.01, 1.0], 0.1, setting="D", scoring="roc_auc", **kernels)
     nested, best = [], []
-    for _ in range(8):
+    for _ in range(6):
         X, T, Y = rng.normal(size=(20, 5)), rng.normal(size=(16, 5)), np.sign(rng.normal(size=(20, 16)))
         nested.append(nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0).score)
         best.append(search.fit(X, Y, tasks=T).best_score_)

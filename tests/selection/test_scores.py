@@ -42,6 +42,26 @@ def scores_of(score=0.5, null=0.25, means=(0.1, 0.2, 0.4, 0.3), undefined=0, met
     return Scores(columns, "roc_auc", **more)
 
 
+def test_several_scores_of_one_hold_out(fitted, monkeypatch):
+    names = ["r2", "neg_mean_squared_error", "pearson"]
+    single = {name: evaluate(fitted, "BD", name) for name in names}
+    held_out, times = TwoStepRidge._held_out, []
+    monkeypatch.setattr(
+        TwoStepRidge, "_held_out", lambda self, *args, **more: times.append(1) or held_out(self, *args, **more)
+    )
+    scores = evaluate(fitted, "BD", names)
+    assert len(times) == 2
+    assert scores["setting"] == list("BBBDDD")
+    assert scores["scoring"] == 2 * names
+    assert scores.scoring == "score"
+    for row in scores.rows():
+        name, place = row["scoring"], "BD".index(row["setting"])
+        own = single[name].rows()[place]
+        assert row["score"] == own.pop(name)
+        assert own.items() <= row.items()
+    assert [repr(scores).count(name) for name in ("scoring", "r2", "pearson")] == [1, 2, 2]
+
+
 def test_what_is_printed_is_what_is_there():
     assert repr(scores_of()).splitlines() == [
         " new     method               roc_auc  null  best mean",

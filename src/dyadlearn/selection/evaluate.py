@@ -213,8 +213,9 @@ def _beside(score: float, null: float, means: Mapping[str, float], sides: SideNa
 
     Examples
     --------
-    >>> from dyadlearn.selection.evaluate import beside
-    >>> beside(0.91, float("nan"), {"grand_mean": 0.5, "task_means": 0.71234})
+    >>> from dyadlearn.selection.evaluate import _beside
+    >>> from dyadlearn.sides import SideNames
+    >>> _beside(0.91, float("nan"), {"grand_mean": 0.5, "task_means": 0.71234}, SideNames())
     ['0.91', '–', '0.7123 task']
     """
     best = best_baseline(means)
