@@ -276,7 +276,7 @@ class PairwiseRidge(PairModel, stored=False):
             The grid of labels Y; NaN where a label is not observed (or None, or masked). The ids of its rows and
             columns, where it has any, are matched with those of `X` and `tasks`. In a sparse matrix what is not stored
             is not observed (zeros that it stores are labels); where the grid would not fit or would cost more, it is
-            never formed, see `dyadlearn.observed`.
+            never formed, see `dyadlearn.solve.observed`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
             The tasks: features, or the kernel between them. Without it there is no task
             step, and the model equals `IndependentTaskRidge`.

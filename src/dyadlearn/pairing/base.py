@@ -238,7 +238,7 @@ class Pairing(ABC):
     constant: ClassVar[str] = "free"
     #: How it goes through many regularisations.
     sweep_type: ClassVar[type[Sweep]] = Sweep
-    #: Whether it can be solved for observed pairs alone, see `dyadlearn.observed`.
+    #: Whether it can be solved for observed pairs alone, see `dyadlearn.solve.observed`.
     takes_pairs: ClassVar[bool] = False
     #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
     symmetry: int = 0
