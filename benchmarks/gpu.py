@@ -177,7 +177,7 @@ def table_2(limits: Limits, folder: Path, scale: float) -> None:
             pairing: Any = Kronecker(*spectra, 1.0)
             if method == "two_step":
                 pairing = TwoStep(*(side.smoother(Tikhonov(), 1.0) for side in spectra))
-            landscape(Problem(pairing, Y), ALPHAS, ALPHAS, setting, "roc_auc", progress=False)
+            landscape(Problem.of(pairing, Y), ALPHAS, ALPHAS, setting, "roc_auc", progress=False)
 
         if not total:  # the first of its kind compiles and loads what all others use
             compute("D", "kronecker")

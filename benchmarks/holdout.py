@@ -66,7 +66,7 @@ def measure_products(size: int) -> None:
         ("two-step", two_step, {"B": 4, "C": 4, "D": 4}),
         ("Kronecker", kronecker, {"A": 6, "B": 5, "C": 5}),
     ):
-        problem = Problem(pairing, Y)
+        problem = Problem.of(pairing, Y)
         for setting, count in products.items():
             ours, one = in_turns(
                 lambda problem=problem, setting=setting: holdout(problem, setting),

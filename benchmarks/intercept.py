@@ -31,7 +31,10 @@ def measured(folder: Path, name: str, repeats: int) -> list[tuple[str, float, st
     rows, found = {}, []
     for constant in (None, "free"):
         sides = [Spectrum.from_gram(kernel, constant=constant).smoother(Tikhonov(), 1.0) for kernel in (K, G)]
-        rows[constant] = {"two-step": Problem(TwoStep(*sides), Y), "independent": Problem(Independent(sides[0]), Y)}
+        rows[constant] = {
+            "two-step": Problem.of(TwoStep(*sides), Y),
+            "independent": Problem.of(Independent(sides[0]), Y),
+        }
     print(f"Landscapes on {name} ({Y.shape[0]} × {Y.shape[1]}, {kind}): time with constants over time without")
     for model, settings in (("two-step", "ABCD"), ("independent", "B")):
         for setting in settings:

@@ -85,7 +85,7 @@ def user_loop(
 def two_step(K: np.ndarray, G: np.ndarray, Y: np.ndarray) -> Problem:
     """Decompose both kernels for two-step ridge regression."""
     rows, columns = (Spectrum.from_gram(kernel).smoother(Tikhonov(), 1.0) for kernel in (K, G))
-    return Problem(TwoStep(rows, columns), Y)
+    return Problem.of(TwoStep(rows, columns), Y)
 
 
 def against_the_loop(folder: Path, rows: list[tuple[str, float, str]]) -> None:
@@ -138,7 +138,7 @@ def against_the_limit(folder: Path, rows: list[tuple[str, float, str]], repeats:
 def kronecker_d(folder: Path, rows: list[tuple[str, float, str]]) -> None:
     """Measure Kronecker D on e, 14 values, beside its products."""
     K, G, Y, kind = load("e", folder)
-    problem = Problem(Kronecker(Spectrum.from_gram(K), Spectrum.from_gram(G), 1.0), Y)
+    problem = Problem.of(Kronecker(Spectrum.from_gram(K), Spectrum.from_gram(G), 1.0), Y)
     n, k = max(Y.shape), min(Y.shape)
     A, B = np.random.default_rng(0).standard_normal((2, n, n))
     one = in_turns(lambda: A @ B[:, :k], repeats=15)[0]

@@ -106,7 +106,7 @@ def main() -> None:
     (m, r), (q, s), n = X.shape, T.shape, Y.nnz
     print(f"{arguments.case}: {m} × {q}, {n} pairs, {r} × {s} features, {arguments.dtype}, {arguments.device}")
     print(f"  fit {', '.join(f'{found:.2f}' for found in times)} s, {model.n_iter_} iterations, residual", end=" ")
-    print(f"{model.residual_:.1e}; pairs alone: {model._is_listed}")
+    print(f"{model.residual_:.1e}; pairs alone: {model._problem().labels.grid is None}")
     if arguments.device == "cpu":
         print(f"  peak of the process {peak:.2f} GiB, of which data {before:.2f} GiB")
     else:

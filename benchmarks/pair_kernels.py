@@ -36,7 +36,7 @@ def family(folder: Path, name: str, n_shares: int, *, free_mean: bool) -> list[t
     spectra = [Spectrum.from_gram(kernel + free_mean) for kernel in (K, G)]
 
     def swept(shares: tuple[float, float, float]) -> None:
-        problem = Problem(PairKernel(*spectra, 1.0, shares, free_mean), Y)
+        problem = Problem.of(PairKernel(*spectra, 1.0, shares, free_mean), Y)
         landscape(problem, ALPHAS, None, "B", "neg_mean_squared_error", progress=False)
 
     swept((1.0, 0.0, 0.0))
@@ -57,7 +57,7 @@ def means(folder: Path, name: str, settings: str, repeats: int) -> list[tuple[st
     """Return the time of Kronecker landscapes with a free mean beside those without, on the same kernels."""
     K, G, Y, _ = load(name, folder)
     spectra = [Spectrum.from_gram(kernel + 1.0) for kernel in (K, G)]
-    problems = [Problem(PairKernel(*spectra, 1.0, free_mean=free_mean), Y) for free_mean in (False, True)]
+    problems = [Problem.of(PairKernel(*spectra, 1.0, free_mean=free_mean), Y) for free_mean in (False, True)]
     found = []
     for setting, scoring in product(settings, ("neg_mean_squared_error", "r2")):
         works = [

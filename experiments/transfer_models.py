@@ -200,7 +200,7 @@ def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> n
 
 def new_instance_errors(training: Training, tasks: Tasks) -> np.ndarray:
     """Return mean errors (a, t) over the whole grid in setting B, two-step."""
-    problem = Problem(training.two_step(tasks.spectrum), training.Y)
+    problem = Problem.of(training.two_step(tasks.spectrum), training.Y)
     return -landscape(problem, training.alphas, tasks.alphas, "B", progress=False)["B"]
 
 
@@ -238,7 +238,7 @@ def new_both_errors(training: Training, tasks: Tasks) -> np.ndarray:
 
 def kronecker_errors(training: Training, tasks: Tasks) -> np.ndarray:
     """Return the errors (a, q) of each column in setting A, Kronecker."""
-    problem = Problem(training.kronecker(tasks.spectrum), training.Y)
+    problem = Problem.of(training.kronecker(tasks.spectrum), training.Y)
     held_out = (holdout(problem.at(alpha), "A") for alpha in training.alphas)
     return np.stack([_squares(grid - training.Y) for grid in held_out])
 
@@ -352,7 +352,7 @@ def choice_without(method: str, training: Training, tasks: Tasks, target: int) -
     kept = np.delete(np.arange(training.Y.shape[1]), target)
     auxiliary = Spectrum.from_gram(tasks.G[np.ix_(kept, kept)])
     pairing = training.kronecker(auxiliary) if method == "kronecker" else training.two_step(auxiliary)
-    problem = Problem(pairing, training.Y[:, kept])
+    problem = Problem.of(pairing, training.Y[:, kept])
     scores = landscape(problem, training.alphas, tasks.alphas, "A", progress=False)["A"]
     return tuple(int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
 

@@ -10,7 +10,7 @@ again after code has moved. A mutant whose statement is gone is reported as such
 
     python fuzz/mutants.py draw --count 300
     python fuzz/mutants.py map
-    python fuzz/mutants.py run --jobs 2 --check
+    python fuzz/mutants.py run --check
 """
 
 from __future__ import annotations
@@ -19,24 +19,28 @@ import argparse
 import ast
 import builtins
 import collections
+import contextlib
+import importlib
+import itertools
 import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = ROOT / "fuzz" / "mutants.jsonl"
 MAP = ROOT / "build" / "mutants-map.json"
+# Seconds that the tests of one mutant may take, by the times that `map` has recorded.
+LONGEST = 60.0
 PACKAGES = ("pairing", "solve", "holdout", "metrics", "kernels", "models")
 
 COMPARISONS = {
@@ -236,13 +240,16 @@ def environment(tree: Path) -> dict[str, str]:
 
 
 def tests_of(mutant: dict, calls: dict[str, dict]) -> list[str]:
-    """Return the tests of the mutant's package that call its function, the quickest first."""
-    chosen = [
+    """Return the tests of the mutant's package that call its function, the quickest first, for a minute of time."""
+    chosen = sorted(
         (entry["seconds"], test)
         for test, entry in calls.items()
         if test.startswith(mutant["tests"] + "/") and mutant["function"] in entry["functions"]
+    )
+    total = itertools.accumulate(seconds for seconds, _ in chosen)
+    return [test for (_, test), so_far in zip(chosen, total, strict=True) if so_far <= LONGEST] or [
+        test for _, test in chosen[:1]
     ]
-    return [test for _, test in sorted(chosen)]
 
 
 def noticed(
@@ -255,48 +262,74 @@ def noticed(
     target = tree / path.relative_to(ROOT)
     source = target.read_text()
     target.write_text(plant(source, place, mutant["after"]))
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
-    command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
-        ended = subprocess.run(
-            command, cwd=tree, env=environment(tree), capture_output=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return "timeout"
+        code = in_a_fork(tree, tests, seconds)
     finally:
         target.write_text(source)
-    if ended.returncode not in (0, 1, 2, 4):
-        raise RuntimeError(ended.stdout.decode() + ended.stderr.decode())
-    return "survived" if ended.returncode == 0 else "killed"
+    if code not in (None, 0, 1, 2, 4):
+        raise RuntimeError(f"pytest ended with {code}: {mutant}")
+    return "timeout" if code is None else "survived" if code == 0 else "killed"
 
 
-def run(mutants: list[dict], jobs: int, seconds: float, minutes: float, out: Path) -> list[dict]:
+def in_a_fork(tree: Path, tests: list[str], seconds: float) -> int | None:
+    """Run tests in a fork of this process, which has imported what takes long; return their exit code, None if late."""
+    child = os.fork()
+    if child == 0:
+        code = 3
+        try:
+            quiet = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(quiet, 1)
+            os.dup2(quiet, 2)
+            os.chdir(tree)
+            sys.path.insert(0, str(tree / "src"))
+            os.environ.update(environment(tree))
+            sys.dont_write_bytecode = True
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:benchmark", "-p", "no:xdist"]
+            code = int(pytest.main([*options, *tests]))
+        finally:
+            os._exit(code)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def run(mutants: list[dict], seconds: float, minutes: float, out: Path) -> list[dict]:
     """Return the mutants with their outcomes; those beyond the time limit stay as they are."""
-    places, calls, begun = locate(mutants), json.loads(MAP.read_text()), time.monotonic()
-    trees: SimpleQueue[Path] = SimpleQueue()
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(jobs) as pool:
-        for job in range(jobs):
-            trees.put(copied(Path(folder), str(job)))
-
-        def one(number: int) -> dict:
-            mutant, place = mutants[number], places[number]
-            if place is None:
-                return mutant | {"outcome": "gone"}
-            if time.monotonic() - begun > 60 * minutes:
-                return mutant
-            tree = trees.get()
+    for name in (
+        "numpy",
+        "scipy.linalg",
+        "scipy.sparse",
+        "sklearn.utils.estimator_checks",
+        "pandas",
+        "polars",
+        "torch",
+    ):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    places, calls, begun, ended = locate(mutants), json.loads(MAP.read_text()), time.monotonic(), []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = copied(Path(folder), "tree")
+        for number, (mutant, place) in enumerate(zip(mutants, places, strict=True)):
             start = time.monotonic()
-            try:
-                outcome = noticed(tree, mutant, place, tests_of(mutant, calls), seconds)
-            finally:
-                trees.put(tree)
+            if place is None:
+                ended.append(mutant | {"outcome": "gone"})
+                continue
+            if start - begun > 60 * minutes:
+                ended.append(mutant)
+                continue
+            outcome = noticed(tree, mutant, place, tests_of(mutant, calls), seconds)
+            ended.append(mutant | {"outcome": outcome})
             took = time.monotonic() - start
             print(f"{number:4d} {outcome:8s} {took:6.1f} s  {mutant['function']}: {mutant['before']}", flush=True)
             with out.open("a") as stream:
                 print(json.dumps({"number": number, "outcome": outcome}), file=stream)
-            return mutant | {"outcome": outcome}
-
-        return list(pool.map(one, range(len(mutants))))
+    return ended
 
 
 def main() -> int:
@@ -305,7 +338,6 @@ def main() -> int:
     parser.add_argument("action", choices=["draw", "map", "record", "run"])
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=27)
-    parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=300, help="limit for the tests of one mutant")
     parser.add_argument("--minutes", type=float, default=600, help="start no mutant after this time")
     parser.add_argument("--check", action="store_true", help="run the killed ones and compare; do not write the list")
@@ -325,7 +357,7 @@ def main() -> int:
     chosen = mutants[given.first : given.last]
     if given.check:
         chosen = [mutant for mutant in chosen if mutant.get("outcome") in ("killed", "timeout")]
-    ended = run(chosen, given.jobs, given.seconds, given.minutes, given.out)
+    ended = run(chosen, given.seconds, given.minutes, given.out)
     counts = collections.Counter(mutant.get("outcome", "not run") for mutant in ended)
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
     if given.check:

@@ -15,6 +15,8 @@ from scipy import sparse
 
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout import Problem
+from dyadlearn.holdout.baselines import baselines
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import Independent, Kronecker, Network, TwoStep
 from dyadlearn.spectrum import Spectrum
 
@@ -258,12 +260,12 @@ def posed(
     """Return the problem of a model by its word; what that has no use for is not looked at."""
     rows = spectrum.smoother(filter, alpha)
     if method == "independent":
-        return Problem(Independent(rows), Y, **others)
+        return Problem.of(Independent(rows), Y, **others)
     if method == "network":
-        return Problem(Network.of(rows, sign), Y, **others)
+        return Problem.of(Network.of(rows, sign), Y, **others)
     if method == "kronecker":
-        return Problem(Kronecker(spectrum, task_spectrum, alpha), Y, **others)
-    return Problem(TwoStep(rows, task_spectrum.smoother(task_filter, task_alpha)), Y, **others)
+        return Problem.of(Kronecker(spectrum, task_spectrum, alpha), Y, **others)
+    return Problem.of(TwoStep(rows, task_spectrum.smoother(task_filter, task_alpha)), Y, **others)
 
 
 def problem(
@@ -315,3 +317,8 @@ def tolerance(given: Problem) -> float:
         sizes = [float(np.prod(sizes))]
     conditions = [size / alpha for size, alpha in zip(sizes, alphas, strict=True)]
     return max(1e-8, 1e3 * np.finfo(np.float64).eps * max(conditions))
+
+
+def grid_baselines(Y, setting, units=None, *, weights=None, symmetry=0):
+    """Return the baselines of a grid of labels."""
+    return baselines(Labels.of_grid(Y, weights), setting, units, symmetry=symmetry)

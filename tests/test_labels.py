@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dyadlearn._tables import Table
 from dyadlearn.exceptions import IdError
-from dyadlearn.labels import fisher_relabel, read_labels
+from dyadlearn.labels import Labels, fisher_relabel, read_labels
 from sweeps import every, lines, over
 
 GRID = np.array([[1.0, np.nan, 0.0], [0.5, 2.0, -1.0]])
@@ -202,3 +202,51 @@ def test_fisher_relabelling_keeps_the_form_of_the_labels():
 def test_fisher_needs_two_classes(Y, count):
     with pytest.raises(ValueError, match=f"exactly two values, found {count} in Y"):
         fisher_relabel(Y)
+
+
+# --- labels as a grid and as a list ----------------------------------------------------------------
+
+
+def both_forms(weighted):
+    """Return the same labels as a grid and as a list."""
+    rng = np.random.default_rng(0)
+    Y, weights = rng.normal(size=(7, 5)), rng.uniform(0.5, 2.0, (7, 5))
+    Y[rng.random(Y.shape) < 0.4] = np.nan
+    grid = Labels.of_grid(Y, weights if weighted else None)
+    return grid, grid.listed()
+
+
+def assert_same(grid, listed):
+    """Assert that a grid and a list have the same labels."""
+    assert grid.grid is not None
+    assert listed.grid is None
+    assert grid.shape == listed.shape
+    assert grid.size == listed.size
+    assert_array_equal(grid.values[grid.observed], listed.values)
+    for axis in (0, 1):
+        assert_array_equal(grid.places[axis], listed.places[axis])
+    if grid.weights is not None:
+        assert_array_equal(grid.weights[grid.observed], listed.weights)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_grid_and_a_list_have_the_same_parts(weighted):
+    grid, listed = both_forms(weighted)
+    assert_same(grid, listed)
+    left = np.random.default_rng(1).random(grid.shape) < 0.5
+    assert_same(grid.hide(left), listed.hide(left[grid.observed]))
+    assert_same(grid.part(np.array([0, 2, 6]), np.array([1, 4])), listed.part(np.array([0, 2, 6]), np.array([1, 4])))
+    assert not np.isnan(grid.values[grid.observed & left]).any()  # nothing is written to
+    for axis, length in enumerate(grid.shape):
+        side = np.arange(length) * 10
+        assert_array_equal(grid.at(side, axis)[grid.observed], listed.at(side, axis))
+
+
+def test_a_full_grid_is_one_without_missing_labels_or_weights():
+    Y = np.arange(6.0).reshape(2, 3)
+    assert Labels.of_grid(Y).full is Y
+    assert Labels.of_grid(Y, np.ones_like(Y)).full is None
+    assert Labels.of_grid(np.where(Y == 2, np.nan, Y)).full is None
+    assert Labels.of_grid(Y).listed().full is None
+    assert Labels.of_grid(Y).transposed.shape == (3, 2)
+    assert_array_equal(Labels.of_grid(Y, 2 * Y).transposed.weights, 2 * Y.T)

@@ -1,22 +1,40 @@
-"""The grid of labels: instances × tasks, with ids where it came with any; long tables into grids and back."""
+"""Labels of pairs: the observed cells of a grid of instances × tasks, and how tables become such a grid and back.
+
+`Labels` is what every model is fitted on and held out of. Grids with NaN, sparse matrices, long tables and data frames
+are read into it once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from itertools import compress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import check_array
 
-from dyadlearn._array import Array, is_foreign, is_sparse, namespace, to_numpy, without_mask
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    double,
+    is_foreign,
+    is_sparse,
+    namespace,
+    take_block,
+    take_rows,
+    to_numpy,
+    without_mask,
+)
 from dyadlearn._checks import check_not_empty, check_real, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, free_name, make_ids, read_table, text_ids, write_rows, write_table
 
 __all__ = [
+    "Labels",
     "LongGrid",
     "LongPairs",
     "averaged_pairs",
@@ -29,6 +47,208 @@ __all__ = [
     "to_grid",
     "to_long",
 ]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Observed labels of the pairs of m instances and q tasks: cells of a grid, with values and weights.
+
+    Labels are stored in one of two ways. A *grid* has a value for each of the m × q cells, NaN where the label is
+    missing. A *list* has the observed cells alone, so that its size does not depend on that of the grid. Held-out
+    predictions, folds and scores of labels have the shape of `values`.
+
+    Attributes
+    ----------
+    rows, columns : integer arrays of shape (n,), of numpy, or None
+        Instance and task of each label of a list: all cells different, in ascending order of rows and then of columns.
+        None for a grid.
+    values : array of shape (n,), or (m, q) for a grid
+    shape : (int, int)
+        m and q.
+    weights : array of the shape of `values`, or None
+        Weight of each label in the squared loss, positive where a label is observed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy import sparse
+    >>> from dyadlearn.labels import Labels
+    >>> Labels.from_sparse(sparse.csr_array(np.array([[0.0, 5.0], [3.0, 4.0]])))
+    Labels(3 of 2 × 2)
+    >>> Labels.of_grid(np.array([[np.nan, 5.0], [3.0, 4.0]]))
+    Labels(3 of 2 × 2)
+    """
+
+    rows: np.ndarray | None
+    columns: np.ndarray | None
+    values: Array
+    shape: tuple[int, int]
+    weights: Array | None = None
+
+    @classmethod
+    def of_grid(cls, Y: Array, weights: Array | None = None) -> Self:
+        """Return the labels of a grid (m, q) with NaN where none is observed, without a copy."""
+        return cls(None, None, Y, (int(Y.shape[0]), int(Y.shape[1])), weights)
+
+    @classmethod
+    def of_pairs(
+        cls, rows: np.ndarray, columns: np.ndarray, values: Array, shape: tuple[int, int], weights: Array | None = None
+    ) -> Self:
+        """Return a list of labels from cells in any order, all different."""
+        if not _in_order(rows, columns).all():
+            order = np.lexsort((columns, rows))
+            rows, columns, values = rows[order], columns[order], take_rows(values, order)
+            weights = None if weights is None else take_rows(weights, order)
+        return cls(rows, columns, values, shape, weights)
+
+    @classmethod
+    def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
+        """Return the list of labels that a sparse matrix stores, stored zeros included.
+
+        Raises ValueError if a cell is stored twice. Messages call the matrix by its `name`.
+        """
+        if matrix.ndim != 2:
+            raise ValueError(f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s).")
+        found = sparse.coo_array(matrix)
+        made = cls.of_pairs(found.row, found.col, found.data, found.shape)
+        rows, columns = made.places
+        later = _in_order(rows, columns)
+        if not later.all():
+            at = int(np.argmin(later))
+            raise ValueError(
+                f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row {rows[at]} and "
+                f"column {columns[at]}: give one value a pair."
+            )
+        return made
+
+    def __repr__(self) -> str:
+        return f"Labels({self.size} of {self.shape[0]} × {self.shape[1]})"
+
+    # --- how they are stored --------------------------------------------------------------------------
+
+    @property
+    def grid(self) -> Array | None:
+        """The values (m, q) with NaN where no label is observed; None for a list."""
+        return self.values if self.rows is None else None
+
+    @cached_property
+    def full(self) -> Array | None:
+        """The values (m, q) if every cell is observed and all weigh the same, so that closed forms apply; else None."""
+        if self.grid is None or self.weights is not None or self.size < self.shape[0] * self.shape[1]:
+            return None
+        return self.grid
+
+    @cached_property
+    def observed(self) -> np.ndarray:
+        """Mask of the shape of `values`: True where there is a label."""
+        if self.grid is None:
+            return np.ones(self.size, dtype=bool)
+        return np.asarray(~np.isnan(to_numpy(self.grid)))
+
+    @cached_property
+    def size(self) -> int:
+        """Number of observed labels."""
+        if self.grid is None:
+            return int(self.values.shape[0])
+        xp = namespace(self.grid)
+        return int(xp.sum(xp.astype(~xp.isnan(self.grid), xp.int64)))
+
+    def in_double(self) -> Self:
+        """Return the labels in double precision, themselves if they are."""
+        values, weights = double(self.values), None if self.weights is None else double(self.weights)
+        if values is self.values and weights is self.weights:
+            return self
+        return replace(self, values=values, weights=weights)
+
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row and column of each observed label, two integer arrays (n,)."""
+        if self.rows is not None and self.columns is not None:
+            return self.rows, self.columns
+        rows, columns = np.nonzero(self.observed)
+        return rows, columns
+
+    def at(self, side: np.ndarray, axis: int) -> np.ndarray:
+        """Return a value of each instance (axis 0) or task (axis 1) for every entry of `values`."""
+        if self.rows is None or self.columns is None:
+            return np.broadcast_to(side[:, None] if axis == 0 else side, self.shape)
+        return np.asarray(side[self.rows if axis == 0 else self.columns])
+
+    # --- parts of them --------------------------------------------------------------------------------
+
+    def hide(self, left: np.ndarray) -> Self:
+        """Return the labels outside a mask of the shape of `values`; the grid keeps its size."""
+        if self.grid is None:
+            return self.take(~left)
+        xp = namespace(self.grid)
+        return replace(self, values=xp.where(as_array_of(left, self.grid), xp.full_like(self.grid, xp.nan), self.grid))
+
+    def take(self, kept: np.ndarray) -> Self:
+        """Return some labels of a list, by a mask of shape (n,) or positions in ascending order."""
+        assert self.rows is not None
+        assert self.columns is not None
+        at = np.flatnonzero(kept) if kept.dtype == bool else kept
+        weights = None if self.weights is None else take_rows(self.weights, at)
+        return replace(
+            self, rows=self.rows[at], columns=self.columns[at], values=take_rows(self.values, at), weights=weights
+        )
+
+    def part(self, rows: np.ndarray, columns: np.ndarray) -> Self:
+        """Return the labels of some rows and columns, in ascending order, as labels of a grid of their own."""
+        shape = (int(rows.size), int(columns.size))
+        if self.rows is None or self.columns is None:
+            weights = None if self.weights is None else take_block(self.weights, rows, columns)
+            return replace(self, values=take_block(self.values, rows, columns), shape=shape, weights=weights)
+        places = []
+        for kept, length in zip((rows, columns), self.shape, strict=True):
+            place = np.full(length, -1)
+            place[kept] = np.arange(kept.size)
+            places.append(place)
+        found = self.take((places[0][self.rows] >= 0) & (places[1][self.columns] >= 0))
+        return replace(found, rows=places[0][found.rows], columns=places[1][found.columns], shape=shape)
+
+    @property
+    def transposed(self) -> Self:
+        """The labels of a grid with tasks as rows and instances as columns."""
+        return replace(
+            self,
+            values=self.values.T,
+            shape=(self.shape[1], self.shape[0]),
+            weights=None if self.weights is None else self.weights.T,
+        )
+
+    def listed(self) -> Self:
+        """Return the labels as a list."""
+        if self.grid is None:
+            return self
+        xp, flat = namespace(self.values), np.flatnonzero(self.observed)
+        weights = None if self.weights is None else take_rows(xp.reshape(self.weights, (-1,)), flat)
+        return type(self)(*self.places, take_rows(xp.reshape(self.values, (-1,)), flat), self.shape, weights)
+
+    def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
+        """Return the values of a list, or others of the same cells, as a sparse matrix (m, q)."""
+        data, (rows, columns) = to_numpy(self.values if values is None else values), self.places
+        starts = np.searchsorted(rows, np.arange(self.shape[0] + 1))
+        return sparse.csr_array((data, columns, starts), shape=self.shape)
+
+    # --- sums of weights ------------------------------------------------------------------------------
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights of a list."""
+        return float(self.size) if self.weights is None else float(namespace(self.weights).sum(self.weights))
+
+    def sums(self, axis: int) -> Array:
+        """Return the sum of the weights of each column (axis 0) or each row (axis 1) of a list."""
+        at, length = (self.columns, self.shape[1]) if axis == 0 else (self.rows, self.shape[0])
+        assert at is not None
+        weights = None if self.weights is None else to_numpy(self.weights)
+        return as_array_of(np.bincount(at, weights, minlength=length), self.values, self.values.dtype)
+
+
+def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return for all cells but the first whether they follow the one before, by row and then by column."""
+    return np.asarray((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])))
 
 
 def read_labels(Y: Any, name: str = "Y") -> Table:

@@ -58,8 +58,8 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     known = np.unique(ROWS), np.unique(COLUMNS)
     twin.fit(X[known[0]], SPARSE[known[0]][:, known[1]], tasks=T[known[1]])
     found = load(files / "model.dyad")
-    assert found._is_listed
-    assert twin._is_listed
+    assert found._problem().labels.grid is None
+    assert twin._problem().labels.grid is None
     assert (ran.json["alpha"], ran.json["task_alpha"]) == (twin.alpha_, twin.task_alpha_)
     assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
     assert ran.json["holdout"] == "2×2 folds, solved again"
@@ -163,7 +163,7 @@ def test_a_table_may_name_the_task_first(files, run):
     ran = run(*words, *more)
     assert ran.code == 0, ran.err
     other = load(files / "other.dyad")
-    assert other._is_listed
+    assert other._problem().labels.grid is None
     asked = [(USERS[1], ITEMS[2]), (USERS[9], ITEMS[0])]
     assert_allclose(other.predict_pairs(None, None, asked), model.predict_pairs(None, None, asked), rtol=1e-6)
 

@@ -22,7 +22,7 @@ from dyadlearn import (
 )
 from dyadlearn.diagnostics.calibration import MAPS, sigmoid
 from dyadlearn.exceptions import NoLabelWarning
-from dyadlearn.holdout.baselines import baselines
+from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
 
@@ -80,7 +80,7 @@ def test_base_rates_are_held_out(setting, symmetry):
     model.fit(X, Y, tasks=T if symmetry is None else None)
     one = calibrate(model, setting)[setting]
     counted = np.triu(np.ones_like(Y, dtype=bool)) if symmetry and setting in "AD" else np.ones_like(Y, dtype=bool)
-    for name, means in baselines(Y, setting, symmetry=int(symmetry is not None)).items():
+    for name, means in grid_baselines(Y, setting, symmetry=int(symmetry is not None)).items():
         expected = brier_score_loss(Y[counted], np.clip(means, 0, 1)[counted])
         assert_allclose(one.baselines[name], expected, err_msg=name)
     assert one.baseline_brier == one.baselines["grand_mean"]
@@ -92,7 +92,7 @@ def test_labels_are_not_weighted():
     one = calibrate(TwoStepRidge().fit(X, Y, tasks=T, sample_weight=weights), "B")["B"]
     assert_allclose(np.nanmean(one.probabilities), Y.mean(), atol=0.02)
     # Five folds leave at a time, and means of what is left are not quite those without a single row.
-    assert_allclose(one.baseline_brier, np.mean((baselines(Y, "B")["grand_mean"] - Y) ** 2), rtol=0.05)
+    assert_allclose(one.baseline_brier, np.mean((grid_baselines(Y, "B")["grand_mean"] - Y) ** 2), rtol=0.05)
 
 
 # --- cross-fitting -------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
+from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
 
@@ -88,7 +89,7 @@ def make_labels(shape, holes, symmetry=0, seed=0):
 
 
 def check(Y, setting, units, **options):
-    found, expected = baselines(Y, setting, units, **options), taken_again(Y, setting, units, **options)
+    found, expected = grid_baselines(Y, setting, units, **options), taken_again(Y, setting, units, **options)
     assert list(found) == list(BASELINES)
     for name in BASELINES:
         assert_allclose(found[name], expected[name], rtol=1e-9, atol=1e-9, err_msg=name)
@@ -129,7 +130,7 @@ def test_networks(symmetry, setting, n):
     Y, _ = make_labels((n, n), 0.0, symmetry)
     if (setting, n) == ("D", 2):
         with pytest.raises(ValueError, match="leaves no observed label"):
-            baselines(Y, setting, symmetry=symmetry)
+            grid_baselines(Y, setting, symmetry=symmetry)
         return
     check(Y, setting, Units(), symmetry=symmetry)
 
@@ -171,7 +172,7 @@ def test_a_long_circle_is_no_chain():
     rng = np.random.default_rng(0)
     places = np.arange(n)
     Y[places, places], Y[places, (places + 1) % n] = rng.normal(size=n), rng.normal(size=n)
-    found = baselines(Y, "A")["additive"]
+    found = grid_baselines(Y, "A")["additive"]
     # What the other cells of the circle say of one: their labels in turn, with alternating signs.
     signed = np.nansum(np.where(np.eye(n) > 0, Y, -Y))
     assert_allclose(found[3, 3], Y[3, 3] - signed, rtol=1e-8)
@@ -184,7 +185,7 @@ def test_weights_of_any_size(setting, holes):
     Y, weights = make_labels((6, 5), holes, seed=2)
     weights[2, 3] *= 1e6
     check(Y, setting, Units(), weights=weights)
-    found, scaled = (baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights))
+    found, scaled = (grid_baselines(Y, setting, weights=each) for each in (weights, 1e-200 * weights))
     for name in BASELINES:
         assert_allclose(scaled[name], found[name], rtol=1e-12)
 
@@ -196,7 +197,7 @@ def test_weights_that_are_very_unlike(decades, seed):
     weights = 10.0 ** np.random.default_rng(seed).uniform(-decades, 0, size=Y.shape)
     cells = np.random.default_rng(seed).integers(3, size=Y.shape)
     for units in (Units(), Units(cells=cells)):
-        found, expected = (make(Y, "A", units, weights=weights) for make in (baselines, taken_again))
+        found, expected = (make(Y, "A", units, weights=weights) for make in (grid_baselines, taken_again))
         if decades > 8:
             expected["additive"] = expected["instance_means"] + expected["task_means"] - expected["grand_mean"]
         for name in BASELINES:
@@ -208,7 +209,7 @@ def test_labels_that_are_shifted(setting, holes, symmetry):
     if symmetry and holes and setting != "A":
         return
     Y, _ = make_labels((6, 6), holes, symmetry)
-    plain, shifted = (baselines(labels, setting, symmetry=symmetry) for labels in (Y, Y + 1000.0))
+    plain, shifted = (grid_baselines(labels, setting, symmetry=symmetry) for labels in (Y, Y + 1000.0))
     for name in BASELINES:
         assert_allclose(shifted[name], plain[name] + 1000.0, rtol=1e-12)
 
@@ -219,14 +220,14 @@ def test_additive_labels_are_found_exactly(holes):
     truth = rng.normal(size=9)[:, None] + rng.normal(size=7)
     Y = np.where(rng.random(truth.shape) < holes, np.nan, truth)
     observed = ~np.isnan(Y)
-    assert_allclose(baselines(Y, "A")["additive"][observed], truth[observed], atol=1e-12)
+    assert_allclose(grid_baselines(Y, "A")["additive"][observed], truth[observed], atol=1e-12)
     cells = rng.integers(4, size=Y.shape)
-    assert_allclose(baselines(Y, "A", Units(cells=cells))["additive"][observed], truth[observed], atol=1e-12)
+    assert_allclose(grid_baselines(Y, "A", Units(cells=cells))["additive"][observed], truth[observed], atol=1e-12)
 
 
 def test_what_cannot_differ_is_one_array():
     Y, _ = make_labels((5, 4), 0.0)
-    found = {setting: baselines(Y, setting) for setting in "ABCD"}
+    found = {setting: grid_baselines(Y, setting) for setting in "ABCD"}
     distinct = {setting: len({id(values) for values in means.values()}) for setting, means in found.items()}
     assert distinct == {"A": 4, "B": 2, "C": 2, "D": 1}
     assert found["B"]["instance_means"] is found["B"]["grand_mean"]
@@ -237,8 +238,8 @@ def test_what_cannot_differ_is_one_array():
 def test_array_libraries(library):
     Y, weights = make_labels((6, 5), 0.2)
     for setting in "ABCD":
-        found = baselines(library.asarray(Y), setting, weights=library.asarray(weights))
-        expected = baselines(Y, setting, weights=weights)
+        found = grid_baselines(library.asarray(Y), setting, weights=library.asarray(weights))
+        expected = grid_baselines(Y, setting, weights=weights)
         for name in BASELINES:
             assert type(found[name]) is type(library.asarray(Y))
             assert found[name].dtype == library.asarray(Y).dtype
@@ -258,7 +259,7 @@ def test_array_libraries(library):
 )
 def test_nothing_is_left(shape, setting, units):
     with pytest.raises(ValueError, match="leaves no observed label to learn from"):
-        baselines(np.ones(shape), setting, units)
+        grid_baselines(np.ones(shape), setting, units)
 
 
 @over(
@@ -276,9 +277,9 @@ def test_memory_is_what_is_asked_for(setting, kind, shape):
     asked = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dyadlearn.holdout.baselines.refuse", lambda numbers, *rest: asked.append(8 * numbers))
-        baselines(Y, setting, units, **given)  # whatever is imported on the way
+        grid_baselines(Y, setting, units, **given)  # whatever is imported on the way
         tracemalloc.start()
-        baselines(Y, setting, units, **given)
+        grid_baselines(Y, setting, units, **given)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert 0.4 * asked[1] < peak < 1.05 * asked[1]
@@ -287,4 +288,4 @@ def test_memory_is_what_is_asked_for(setting, kind, shape):
 def test_too_large_a_grid_is_refused(monkeypatch):
     monkeypatch.setattr("dyadlearn._memory.host_memory", lambda: 1000)
     with pytest.raises(NotEnoughMemoryError, match="Holding out setting B of a grid of 40 × 30 by simple means"):
-        baselines(np.zeros((40, 30)), "B")
+        grid_baselines(np.zeros((40, 30)), "B")

@@ -15,7 +15,7 @@ import problems
 from dyadlearn import TwoStepRidge
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
-from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout import Problem, Units, holdout
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.pairing import PairKernel, TwoStep
 from dyadlearn.settings import Setting
@@ -63,7 +63,7 @@ def posed(shares: Any, kernels: tuple[np.ndarray, np.ndarray], labels: np.ndarra
     else:
         spectra = (Spectrum.from_gram(kernel, constant="feature") for kernel in kernels)
         pairing = PairKernel(*spectra, ALPHA, shares, free_mean=True)
-    return Problem(pairing, labels, weights, tol=1e-12)
+    return Problem.of(pairing, labels, weights, tol=1e-12)
 
 
 def twin(shares: Any, kernels: tuple[np.ndarray, np.ndarray], labels: np.ndarray, weights: Any, rows, columns):
@@ -180,8 +180,7 @@ def test_the_last_label_leaves_nothing(model, weighted):
 @over(every(model=MODELS))
 def test_a_path_of_regularisations_starts_from_the_one_before(model):
     problem = posed(model, (K, G), PATTERNS["some"], None)
-    masks = [tuple(np.tile(side[:, None], Q) for side in (g != GROUPS, g == GROUPS)) for g in range(3)]
-    folds = Folds(problem, Setting.B, masks)
+    folds = Folds(problem, Setting.B, Units(GROUPS))
     for alpha in (10.0, 1.0, 0.1):
         close(folds.held_out(problem.pairing.at(alpha)), holdout(problem.at(alpha), "B", groups=GROUPS))
 
@@ -193,8 +192,8 @@ def test_other_filters_keep_the_penalty_of_all_rows(letter, filter):
     spectra = [Spectrum.from_gram(kernel, constant="free") for kernel in (K, G)]
     pairing = TwoStep(*(spectrum.smoother(filter, alpha) for spectrum in spectra))
     labels, complete = PATTERNS["one cell"], Y.copy()
-    found = holdout(Problem(pairing, labels, None, tol=1e-12), letter)
-    moved = holdout(Problem(pairing, labels + 50.0, None, tol=1e-12), letter)
+    found = holdout(Problem.of(pairing, labels, None, tol=1e-12), letter)
+    moved = holdout(Problem.of(pairing, labels + 50.0, None, tol=1e-12), letter)
     assert_allclose(moved, found + 50.0, rtol=1e-10)
     # With what the others put in the place of the missing label, complete labels have the same hold-out.
     for row in range(M) if letter == "B" else []:
@@ -239,10 +238,10 @@ def test_without_regularisation_a_row_without_labels_is_refused():
     spectra = [Spectrum.from_gram(kernel, constant="free") for kernel in (K, G)]
     one = TwoStep(spectra[0].smoother(problems.RIDGE, 0.0), spectra[1].smoother(problems.RIDGE, 0.2))
     with pytest.raises(LeverageError, match="have leverage 1"):
-        Problem(one, PATTERNS["rows"]).complete()
+        Problem.of(one, PATTERNS["rows"]).complete()
     both, nearly = (TwoStep(*(s.smoother(problems.RIDGE, alpha) for s in spectra)) for alpha in (0.0, 1e-8))
     for name in ("some", "rows and columns", "block"):
-        found, near = (Problem(pairing, PATTERNS[name], tol=1e-14).complete().labels for pairing in (both, nearly))
+        found, near = (Problem.of(pairing, PATTERNS[name], tol=1e-14).complete().labels for pairing in (both, nearly))
         assert_allclose(found, near, rtol=0, atol=1e-5 * np.abs(near).max())
 
 

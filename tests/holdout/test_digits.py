@@ -160,7 +160,7 @@ def test_pair_kernels(data, setting, alpha, shares, free):
     expected = refit_kronecker((K, G, Y), setting, alpha, shares, free)
     pairing = PairKernel(Spectrum.from_gram(K), Spectrum.from_gram(G), alpha, shares, free)
     # The constant makes these kernels ten times worse conditioned.
-    assert worst_error(holdout(Problem(pairing, Y), setting), expected) < 1e-12
+    assert worst_error(holdout(Problem.of(pairing, Y), setting), expected) < 1e-12
 
 
 @over(every(setting="ABCD", alpha=[1e-10, 1e-6, 1e-2]))
@@ -172,7 +172,7 @@ def test_a_free_mean_costs_a_digit_at_most(setting, alpha):
     Y = rng.normal(size=(M, Q))
     lost = [
         worst_error(
-            holdout(Problem(PairKernel(*map(Spectrum.from_gram, (K, G)), alpha, free_mean=free), Y), setting),
+            holdout(Problem.of(PairKernel(*map(Spectrum.from_gram, (K, G)), alpha, free_mean=free), Y), setting),
             refit_kronecker((K, G, Y), setting, alpha, free_mean=free),
         )
         for free in (False, True)

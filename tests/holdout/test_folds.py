@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import problems
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, verify_holdout
 from dyadlearn.filters import IteratedTikhonov
+from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
@@ -207,9 +208,7 @@ def test_hiding_a_row_is_more_than_leaving_it_out_of_a_two_step_grid():
 def test_a_path_of_regularisations_starts_from_the_one_before():
     for name in ("two-step", "Kronecker"):
         problem = fitted(MODELS[name], PATTERNS["some"], None)._problem()
-        split = [(group != GROUPS, group == GROUPS) for group in range(3)]
-        masks = [tuple(np.tile(side[:, None], Q) for side in sides) for sides in split]
-        folds = Folds(problem, Setting.B, masks)
+        folds = Folds(problem, Setting.B, Units(GROUPS))
         for alpha in (10.0, 1.0, 0.1):
             task_alpha = 0.3 if name == "two-step" else alpha
             params = {"alpha": alpha} | ({"task_alpha": 0.3} if name == "two-step" else {})

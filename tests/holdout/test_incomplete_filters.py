@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from dyadlearn import IndependentTaskRidge, TwoStepRidge, verify_holdout
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, SpectralFilter, Tikhonov
-from dyadlearn.holdout import Problem, holdout
+from dyadlearn.holdout import Problem, Units, holdout
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.holdout.refit import refit
 from dyadlearn.settings import Setting
@@ -57,7 +57,7 @@ class Squared(SpectralFilter):
 def problem_of(cases, labels, name, kinds=("full", "full")) -> Problem:
     filter, alpha, task_filter, task_alpha = PAIRS[name]
     filters = {"filter": filter, "task_filter": task_filter}
-    return replace(cases.problem("two_step", (M, Q), kinds, alpha, task_alpha, **filters, tol=1e-13), Y=labels)
+    return cases.problem("two_step", (M, Q), kinds, alpha, task_alpha, **filters, tol=1e-13).with_grid(labels)
 
 
 def grouping(letter):
@@ -120,13 +120,7 @@ def test_without_holes_it_is_the_closed_form(cases, name):
     """The same folds, solved again on a grid that has no hole, are what the shortcuts of complete grids give."""
     problem = problem_of(cases, Y, name)
     for letter in "BCD":
-        folds = []
-        for group in range(3) if letter in "BD" else [None]:
-            for task_group in range(2) if letter in "CD" else [None]:
-                rows, columns = np.equal(GROUPS, group), np.equal(TASK_GROUPS, task_group)
-                test = np.outer(rows if letter in "BD" else ~rows, columns if letter in "CD" else ~columns)
-                folds.append((np.outer(~rows, ~columns), test))
-        again = Folds(problem, Setting(letter), folds).held_out()
+        again = Folds(problem, Setting(letter), Units(GROUPS, TASK_GROUPS)).held_out()
         assert_allclose(again, holdout(problem, letter, **grouping(letter)), atol=1e-10)
 
 

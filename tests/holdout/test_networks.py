@@ -114,7 +114,7 @@ def test_predictions_ignore_what_they_hold_out(cases, setting):
     labels = problem.Y.copy()
     for cell in hidden[setting]:
         labels[cell] = 100.0
-    changed = holdout(replace(problem, Y=labels), setting) - holdout(problem, setting)
+    changed = holdout(problem.with_grid(labels), setting) - holdout(problem, setting)
     assert abs(changed[2, 4]) < 1e-9
     assert np.abs(changed).max() > 0.1
 

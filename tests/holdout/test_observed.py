@@ -7,14 +7,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
+from dyadlearn import holdout as module
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov, Tikhonov
-from dyadlearn.holdout import Problem, holdout
-from dyadlearn.holdout import observed as module
-from dyadlearn.holdout.observed import PairFolds, PairIntervals, PairProblem, pair_units, unit_folds
+from dyadlearn.holdout import Problem, Units, holdout
+from dyadlearn.holdout.folds import Folds, as_splitter, folds_of
+from dyadlearn.holdout.intervals import FoldIntervals
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.settings import Setting
-from dyadlearn.solve.observed import PairLabels
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, bordered, close, features, spectrum, two_step_pairs
 from sweeps import covering, every, lines, over
@@ -45,8 +46,8 @@ class Given:
             self.pairing = TwoStep(*smoothers)
         self.rows, self.columns = np.nonzero(~np.isnan(self.Y))
         own = None if self.weights is None else self.weights[self.rows, self.columns]
-        labels = PairLabels(self.rows, self.columns, self.Y[self.rows, self.columns], shape, own)
-        self.problem = PairProblem(self.pairing, labels, tol=1e-13)
+        labels = Labels(self.rows, self.columns, self.Y[self.rows, self.columns], shape, own)
+        self.problem = Problem(self.pairing, labels, tol=1e-13)
         self.groups = {
             "groups": rng.integers(0, 3, shape[0]),
             "task_groups": rng.integers(0, 3, shape[1]),
@@ -118,6 +119,11 @@ class Given:
         return row @ np.linalg.pinv(own, rcond=1e-10) + self.constant / kept.size
 
 
+def cut(problem, setting, cv=None):
+    """Return folds that a splitter makes."""
+    return Folds(problem, setting, as_splitter(cv, setting).units(problem.labels))
+
+
 @over(
     covering(
         model=ALL_MODELS, setting=list("ABCD"), shape=SHAPES, kinds=KINDS, weighted=[False, True], grouped=[True, False]
@@ -128,7 +134,7 @@ def test_folds_are_those_of_refitting(model, setting, shape, kinds, weighted, gr
     # One side by groups, or all of what leaves; in D what is not given leaves one at a time.
     names = GROUPED[setting] if grouped else GROUPED[setting][:1]
     groups = {name: given.groups[name] for name in names}
-    close(given.problem.holdout(Setting(setting), **groups), given.refitted(setting, groups), 1e-8)
+    close(holdout(given.problem, Setting(setting), **groups), given.refitted(setting, groups), 1e-8)
 
 
 @over(every(model=ALL_MODELS, setting=list("ABC"), kinds=KINDS, weighted=[False, True]))
@@ -136,33 +142,33 @@ def test_one_at_a_time_is_refitting(model, setting, kinds, weighted):
     given = Given(model, (8, 6), kinds, weighted=weighted)
     if given.model == "two-step" and setting != "A":
         with pytest.raises(ValueError, match=f"^Setting {setting} of .* has no formula that leaves out one at a time"):
-            given.problem.holdout(Setting(setting))
+            holdout(given.problem, Setting(setting))
         return
-    close(given.problem.holdout(Setting(setting)), given.refitted(setting, {}), 1e-9)
+    close(holdout(given.problem, Setting(setting)), given.refitted(setting, {}), 1e-9)
 
 
 @over(every(model=ALL_MODELS, setting=list("ABCD")))
 def test_folds_are_those_of_the_grid_with_holes(model, setting):
     given = Given(model, (11, 7), KINDS["thin"])
     groups = {name: given.groups[name] for name in GROUPED[setting]}
-    whole = Problem(given.pairing, given.Y, None, tol=1e-13)
+    whole = Problem.of(given.pairing, given.Y, None, tol=1e-13)
     named = dict(groups)
     if setting == "A":
         named["cells"] = np.zeros(given.Y.shape, dtype=int)
         named["cells"][given.rows, given.columns] = groups["cells"]
     expected = holdout(whole, Setting(setting), **named)[given.rows, given.columns]
-    close(given.problem.holdout(Setting(setting), **groups), expected, 1e-8)
+    close(holdout(given.problem, Setting(setting), **groups), expected, 1e-8)
 
 
 def test_a_filter_of_another_kind_is_left_out_by_pairs_alone():
     given = Given("two-step", (9, 7), KINDS["full"])
     pairing = TwoStep(given.pairing.rows, given.pairing.columns.spectrum.smoother(IteratedTikhonov(2), 0.3))
-    problem = PairProblem(pairing, given.problem.labels, tol=1e-13)
-    whole = Problem(pairing, given.Y, None, tol=1e-13)
-    close(problem.holdout(Setting.A), holdout(whole, Setting.A)[given.rows, given.columns], 1e-8)
+    problem = Problem(pairing, given.problem.labels, tol=1e-13)
+    whole = Problem.of(pairing, given.Y, None, tol=1e-13)
+    close(holdout(problem, Setting.A), holdout(whole, Setting.A)[given.rows, given.columns], 1e-8)
     for setting in "BCD":
         with pytest.raises(ValueError, match="^Observed pairs are held out by fitting again, which filters other than"):
-            problem.holdout(Setting(setting), **{name: given.groups[name] for name in GROUPED[setting]})
+            holdout(problem, Setting(setting), **{name: given.groups[name] for name in GROUPED[setting]})
 
 
 # --- folds -------------------------------------------------------------------------------------------------------
@@ -171,9 +177,9 @@ def test_a_filter_of_another_kind_is_left_out_by_pairs_alone():
 def test_labels_of_groups_may_be_anything():
     given = Given("kronecker", (9, 7), KINDS["thin"])
     numbers = given.groups["groups"]
-    expected = given.problem.holdout(Setting.B, groups=numbers)
+    expected = holdout(given.problem, Setting.B, groups=numbers)
     for groups in (numbers * 100 - 7, [f"g{number}" for number in numbers], numbers.astype(float), list(numbers)):
-        assert_array_equal(given.problem.holdout(Setting.B, groups=groups), expected)
+        assert_array_equal(holdout(given.problem, Setting.B, groups=groups), expected)
 
 
 def test_every_pair_is_tested_once_and_never_trained_on():
@@ -181,11 +187,11 @@ def test_every_pair_is_tested_once_and_never_trained_on():
     labels = given.problem.labels
     for setting in "ABCD":
         groups = {name: given.groups[name] for name in GROUPED[setting]}
-        folds = unit_folds(labels, pair_units(labels, Setting(setting), **groups))
+        folds = folds_of(labels, Setting(setting), Units.of_groups(labels, Setting(setting), **groups))
         assert_array_equal(np.sort(np.concatenate([fold.test for fold in folds])), np.arange(labels.size))
-        for train, test, (rows, columns) in folds:
+        for fold in folds:
+            train, test, (rows, columns) = np.flatnonzero(~fold.left), fold.test, fold.staying
             assert not set(train) & set(test)
-            assert_array_equal(train, np.sort(train))
             assert np.isin(labels.rows[train], rows).all()
             assert np.isin(labels.columns[train], columns).all()
             if setting in "BD":  # rows without labels leave with their group
@@ -198,12 +204,12 @@ def test_folds_that_nothing_is_left_of_are_refused():
     given = Given("kronecker", (9, 7), KINDS["thin"])
     message = "^A fold leaves no observed label to learn from: use more folds, or smaller groups"
     with pytest.raises(ValueError, match=message):
-        given.problem.holdout(Setting.B, groups=np.zeros(9))
-    one = PairLabels(np.array([3]), np.array([2]), np.array([1.0]), (9, 7))
-    row = PairLabels(np.array([3, 3]), np.array([2, 4]), np.array([1.0, 2.0]), (9, 7))
+        holdout(given.problem, Setting.B, groups=np.zeros(9))
+    one = Labels(np.array([3]), np.array([2]), np.array([1.0]), (9, 7))
+    row = Labels(np.array([3, 3]), np.array([2, 4]), np.array([1.0, 2.0]), (9, 7))
     for labels, setting in ((one, "A"), (row, "B"), (one, "C")):
         with pytest.raises(ValueError, match=message):
-            PairProblem(given.pairing, labels).holdout(Setting(setting))
+            holdout(Problem(given.pairing, labels), Setting(setting))
 
 
 def test_more_folds_than_there_is_memory_for_are_refused(monkeypatch):
@@ -211,7 +217,7 @@ def test_more_folds_than_there_is_memory_for_are_refused(monkeypatch):
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 1000)
     message = rf"^Leaving out {given.rows.size} folds of {given.rows.size} observed pairs needs .*: give groups"
     with pytest.raises(NotEnoughMemoryError, match=message):
-        unit_folds(given.problem.labels, pair_units(given.problem.labels, Setting.A))
+        Folds(given.problem, Setting.A, Units())
 
 
 def test_systems_too_large_for_a_formula_want_folds(monkeypatch):
@@ -219,7 +225,7 @@ def test_systems_too_large_for_a_formula_want_folds(monkeypatch):
     monkeypatch.setattr(module, "MOST_UNKNOWNS", 3)
     for setting, name in (("A", "cells="), ("B", "groups="), ("C", "task_groups="), ("D", "groups= and task_groups=")):
         with pytest.raises(ValueError, match=f"^Setting {setting} of .*: give folds by {name}, say of five"):
-            given.problem.holdout(Setting(setting))
+            holdout(given.problem, Setting(setting))
 
 
 @over(
@@ -231,7 +237,7 @@ def test_systems_too_large_for_a_formula_want_folds(monkeypatch):
 )
 def test_splitters_of_tables_make_folds(model, setting, splitter):
     given = Given(model, (12, 11), KINDS["thin"])
-    folds = PairFolds.cut(given.problem, Setting(setting), splitter)
+    folds = cut(given.problem, Setting(setting), splitter)
     found, labels = folds.held_out(), given.problem.labels
     tested = np.unique(np.concatenate([fold.test for fold in folds.folds]))
     assert_array_equal(np.flatnonzero(~np.isnan(found)), tested)
@@ -245,42 +251,43 @@ def test_splitters_of_tables_make_folds(model, setting, splitter):
         fold = folds.units.tasks
         groups["task_groups"] = (fold == fold[labels.columns[last.test[0]]]).astype(int)
     if setting == "A":
-        groups["cells"] = np.isin(np.arange(labels.size), last.train, invert=True).astype(int)
-    close(found[last.test], given.problem.holdout(Setting(setting), **groups)[last.test], 1e-8)
+        groups["cells"] = np.isin(np.arange(labels.size), np.flatnonzero(~last.left), invert=True).astype(int)
+    close(found[last.test], holdout(given.problem, Setting(setting), **groups)[last.test], 1e-8)
 
 
 def test_one_fold_after_another_starts_where_it_was():
     for model in ALL_MODELS:
         given = Given(model, (11, 7), KINDS["full"])
-        problem = PairProblem(given.pairing, given.problem.labels, tol=1e-10)
+        problem = Problem(given.pairing, given.problem.labels, tol=1e-10)
         for setting in "AB":
-            folds = PairFolds.cut(problem, Setting(setting), 3)
+            folds = cut(problem, Setting(setting), 3)
             folds.held_out()
             cold = [start.n_iter for start in folds.starts]
             assert folds.converged
             again = folds.held_out()
             assert all(start.n_iter <= 1 for start in folds.starts)
             other = given.pairing.at(0.6)
-            fresh = PairFolds.cut(PairProblem(other, given.problem.labels, tol=1e-10), Setting(setting), 3).held_out()
+            fresh = cut(Problem(other, given.problem.labels, tol=1e-10), Setting(setting), 3).held_out()
             close(folds.held_out(other), fresh, 1e-8)
             assert max(cold) > 1
             assert np.abs(again - fresh).max() > 1e-4
-            loose = PairFolds.cut(problem, Setting(setting), 3)
+            loose = cut(problem, Setting(setting), 3)
             loose.held_out(tol=1e-2)
             assert max(start.n_iter for start in loose.starts) < max(cold)
 
 
 def test_folds_that_stop_short_are_told():
     given = Given("kronecker", (11, 7), KINDS["full"], alpha=1e-3)
-    problem = PairProblem(given.pairing, given.problem.labels, tol=1e-10, max_iter=2)
-    folds = PairFolds.cut(problem, Setting.A, 3)
-    folds.held_out()
-    assert not folds.converged
-    message = "^Conjugate gradients stopped in 3 of 3 folds of observed pairs after 2 iterations at a relative"
+    problem = Problem(given.pairing, given.problem.labels, tol=1e-10, max_iter=2)
+    folds = cut(problem, Setting.A, 3)
+    message = "^Conjugate gradients stopped in 3 of 3 folds after 2 iterations at a relative"
     with pytest.warns(ConvergenceWarning, match=message):
-        problem.holdout(Setting.A, cells=np.arange(given.rows.size) % 3)
+        folds.held_out()
+    assert not folds.converged
+    with pytest.warns(ConvergenceWarning, match=message):
+        holdout(problem, Setting.A, cells=np.arange(given.rows.size) % 3)
     with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped in 5 of 5 folds"):
-        PairIntervals(problem).reach(Setting.A, 0.9)
+        FoldIntervals(problem, lambda setting: None).reach(Setting.A, 0.9)
 
 
 # --- intervals -----------------------------------------------------------------------------------------------------
@@ -288,9 +295,9 @@ def test_folds_that_stop_short_are_told():
 
 def test_reaches_are_residuals_of_folds():
     given = Given("kronecker + 1", (12, 11), KINDS["thin"])
-    intervals = PairIntervals(given.problem)
+    intervals = FoldIntervals(given.problem, lambda setting: None)
     for setting in Setting:
-        errors = np.abs(given.problem.labels.values - PairFolds.cut(given.problem, setting).held_out())
+        errors = np.abs(given.problem.labels.values - cut(given.problem, setting).held_out())
         rank = int(np.ceil((errors.size + 1) * 0.8))
         assert_allclose(intervals.reach(setting, 0.8), np.sort(errors)[rank - 1], rtol=1e-9)
     assert intervals.reach(Setting.A, 0.9999) == np.inf
@@ -316,8 +323,8 @@ def test_every_library_computes_the_same(library, setting, model):
         pairing = Kronecker(*sides, 0.5, free_mean=True)
         if model == "two-step":
             pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
-        problem = PairProblem(pairing, PairLabels(rows, columns, put(Y), (9, 8)), tol=1e-9)
-        return problem.holdout(Setting(setting), **{name: groups[name] for name in GROUPED[setting]})
+        problem = Problem(pairing, Labels(rows, columns, put(Y), (9, 8)), tol=1e-9)
+        return holdout(problem, Setting(setting), **{name: groups[name] for name in GROUPED[setting]})
 
     values = found(library.asarray)
     assert type(values) is type(library.asarray(Y))

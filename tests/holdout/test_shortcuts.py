@@ -12,7 +12,7 @@ from scipy import sparse
 import dyadlearn.pairing.base as base_module
 import dyadlearn.pairing.new_both as new_both_module
 from dyadlearn._array import namespace
-from dyadlearn.holdout import holdout
+from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.pairing import Independent
 from dyadlearn.settings import Setting
@@ -231,11 +231,11 @@ def test_d_is_c_after_b(cases, kinds):
     problem = cases.problem("two_step", kinds=kinds)
     rows = replace(problem, pairing=Independent(problem.pairing.rows))
     half = holdout(rows, "B")
-    columns = replace(problem, pairing=Independent(problem.pairing.columns), Y=half.T)
+    columns = Problem.of(Independent(problem.pairing.columns), half.T)
     assert_allclose(holdout(problem, "D"), holdout(columns, "B").T, rtol=1e-11)
     labels = labels_of("unequal", "D", (7, 5))
     half = holdout(rows, "B", groups=labels["groups"])
-    columns = replace(columns, Y=half.T)
+    columns = columns.with_grid(half.T)
     expected = holdout(columns, "B", groups=labels["task_groups"]).T
     assert_allclose(holdout(problem, "D", **labels), expected, rtol=1e-11)
 
@@ -299,7 +299,7 @@ def test_predictions_ignore_what_they_hold_out(cases, method, setting):
     problem = cases.problem(method)
     labels = problem.Y.copy()
     labels[3, 2] += 100.0
-    changed = holdout(replace(problem, Y=labels), setting) - holdout(problem, setting)
+    changed = holdout(problem.with_grid(labels), setting) - holdout(problem, setting)
     assert abs(changed[3, 2]) < 1e-10
     assert np.abs(changed).max() > 0.1
 

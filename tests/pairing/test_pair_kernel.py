@@ -102,8 +102,8 @@ def held_out(P, Y, letter, alpha, free_mean, groups=None, task_groups=None) -> n
 def test_holdout(shape, kinds, shares, alpha, letter, free):
     pairing, kernels, Y = posed(kinds, shape, shares, free, alpha)
     expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
-    grids.close(holdout(Problem(pairing, Y), letter), expected, 1e-9)
-    grids.close(refit(Problem(pairing, Y), letter), expected, 1e-9)
+    grids.close(holdout(Problem.of(pairing, Y), letter), expected, 1e-9)
+    grids.close(refit(Problem.of(pairing, Y), letter), expected, 1e-9)
 
 
 @over(
@@ -141,8 +141,8 @@ def test_groups(kinds, shares, letter, free, alpha):
         given = {"groups": groups, "task_groups": task_groups if not swapped else np.array([1, 0, 0, 1, 1])}
         given = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
         expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free, **given)
-        grids.close(holdout(Problem(pairing, Y), letter, **given), expected, 1e-9)
-        grids.close(refit(Problem(pairing, Y), letter, **given), expected, 1e-9)
+        grids.close(holdout(Problem.of(pairing, Y), letter, **given), expected, 1e-9)
+        grids.close(refit(Problem.of(pairing, Y), letter, **given), expected, 1e-9)
 
 
 @over(
@@ -157,7 +157,7 @@ def test_groups(kinds, shares, letter, free, alpha):
 def test_folds_of_cells(kinds, shares, free, alpha):
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha)
     cells = np.add.outer(np.arange(6), np.arange(5)) % 3
-    P, found = pairs(*kernels, shares), holdout(Problem(pairing, Y), "A", cells=cells)
+    P, found = pairs(*kernels, shares), holdout(Problem.of(pairing, Y), "A", cells=cells)
     for fold in range(3):
         expected = predicted(P, Y, cells != fold, alpha, free)
         grids.close(found[cells == fold], expected[cells == fold], 1e-8)
@@ -208,7 +208,7 @@ def test_a_mean_beside_kernels_that_have_no_constant(kinds, shares, free, letter
     """Then ones lie in the null space that a truncated side leaves out, in part or altogether."""
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha, constant=False)
     expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
-    grids.close(holdout(Problem(pairing, Y), letter), expected, 1e-9)
+    grids.close(holdout(Problem.of(pairing, Y), letter), expected, 1e-9)
 
 
 @over(
@@ -223,11 +223,11 @@ def test_a_mean_beside_kernels_that_have_no_constant(kinds, shares, free, letter
 def test_labels_and_an_offset(shares, kinds, letter, alpha):
     pairing, _, Y = posed(kinds, (6, 5), shares, True, alpha)
     try:
-        expected = holdout(Problem(pairing, Y), letter)
+        expected = holdout(Problem.of(pairing, Y), letter)
     except LeverageError:
         assert alpha == 0
         return
-    assert_allclose(holdout(Problem(pairing, Y + 1e6), letter) - 1e6, expected, rtol=0, atol=1e-8)
+    assert_allclose(holdout(Problem.of(pairing, Y + 1e6), letter) - 1e6, expected, rtol=0, atol=1e-8)
     assert_allclose(pairing.grand_mean(Y + 1e6) - 1e6, pairing.grand_mean(Y), rtol=0, atol=1e-8)
     assert_allclose(pairing.dual(Y + 1e6), pairing.dual(Y), rtol=0, atol=1e-7 * np.abs(pairing.dual(Y)).max())
 
@@ -247,13 +247,13 @@ def test_without_regularisation_it_is_the_limit(shares, kinds, letter, free):
     assert_allclose(pairing.grand_mean(Y), nearly.grand_mean(Y), rtol=1e-5)
     grids.close(pairing.hat(Y), nearly.hat(Y), 1e-6)
     try:
-        found = holdout(Problem(pairing, Y), letter)
+        found = holdout(Problem.of(pairing, Y), letter)
     except LeverageError:
         # Whatever is left out is then interpolated: the limit depends on how it is come to.
         assert any(spectrum.is_singular for spectrum in pairing.spectra)
         return
-    grids.close(found, holdout(Problem(nearly, Y), letter), 1e-4)
-    grids.close(found, refit(Problem(pairing, Y), letter), 1e-7)
+    grids.close(found, holdout(Problem.of(nearly, Y), letter), 1e-4)
+    grids.close(found, refit(Problem.of(pairing, Y), letter), 1e-7)
 
 
 @over(
@@ -275,9 +275,9 @@ def test_single_precision(shares, kinds, letter, free, alpha):
         for kind, x in zip(kinds, given, strict=True)
     ]
     single = PairKernel(*spectra, alpha, shares, free)
-    found = holdout(Problem(single, Y.astype("float32")), letter)
+    found = holdout(Problem.of(single, Y.astype("float32")), letter)
     assert found.dtype == single.dual(Y.astype("float32")).dtype == np.float64  # whatever came in
-    grids.close(found, holdout(Problem(pairing, Y), letter), 2e-4)
+    grids.close(found, holdout(Problem.of(pairing, Y), letter), 2e-4)
 
 
 @over(covering(kinds=KINDS[:3], shares=SHARES, letter=LETTERS, grouped=[True, False]))
@@ -288,8 +288,8 @@ def test_in_every_library(kinds, shares, letter, grouped, library):
         given = {"groups": np.arange(6) % 3} if letter in "BD" else {}
         given |= {"task_groups": np.arange(5) % 3} if letter in "CD" else {}
     elsewhere = PairKernel(*(Spectrum.from_gram(library.asarray(kernel)) for kernel in kernels), 0.4, shares, True)
-    found = holdout(Problem(elsewhere, library.asarray(Y)), letter, **given)
-    grids.close(library.to_numpy(found), holdout(Problem(pairing, Y), letter, **given), library.rtol)
+    found = holdout(Problem.of(elsewhere, library.asarray(Y)), letter, **given)
+    grids.close(library.to_numpy(found), holdout(Problem.of(pairing, Y), letter, **given), library.rtol)
     grids.close(library.to_numpy(elsewhere.dual(library.asarray(Y))), pairing.dual(Y), library.rtol)
 
 
@@ -307,7 +307,7 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
     alphas = [1e-3, 0.1, 10.0, 1e4]
     pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
     for alpha, found in zip(alphas, pairing.new_both(Y[None, ...], alphas)[0, ...], strict=True):
-        grids.close(found, refit(Problem(pairing.at(alpha), Y), "D"), 1e-9)
+        grids.close(found, refit(Problem.of(pairing.at(alpha), Y), "D"), 1e-9)
 
 
 @over(
@@ -325,11 +325,11 @@ def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, sc
     alphas = [1e-8, 1e-2, 1.0, 1e4]
     pairing, _, Y = posed(kinds, (6, 5), shares, free, 1.0, constant=constant)
     given = {"groups": np.arange(6) % 3, "task_groups": np.arange(5) % 3} if grouped else {}
-    found = landscape(Problem(pairing, Y), alphas, None, LETTERS, scoring, **given)
+    found = landscape(Problem.of(pairing, Y), alphas, None, LETTERS, scoring, **given)
     for letter in LETTERS:
         left_out = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
         expected = [
-            scorer(scoring)(Y, holdout(Problem(pairing.at(alpha), Y), letter, **left_out), setting=letter)
+            scorer(scoring)(Y, holdout(Problem.of(pairing.at(alpha), Y), letter, **left_out), setting=letter)
             for alpha in alphas
         ]
         assert_allclose(found[letter], expected, rtol=1e-9, err_msg=letter)
@@ -345,10 +345,10 @@ def test_delta_mixtures(letter, free, alpha):
     product = Kronecker(
         Spectrum.from_gram(K + delta * np.eye(6)), Spectrum.from_gram(G + epsilon * np.eye(5)), alpha, free_mean=free
     )
-    grids.close(holdout(Problem(mixture, Y), letter), holdout(Problem(product, Y), letter), 1e-10)
+    grids.close(holdout(Problem.of(mixture, Y), letter), holdout(Problem.of(product, Y), letter), 1e-10)
     grids.close(mixture.dual(Y), product.dual(Y), 1e-10)
-    without_shift = holdout(Problem(mixture.at(alpha), Y), letter)
-    assert grids.error(without_shift, holdout(Problem(product, Y), letter)) > 1e-3
+    without_shift = holdout(Problem.of(mixture.at(alpha), Y), letter)
+    assert grids.error(without_shift, holdout(Problem.of(product, Y), letter)) > 1e-3
 
 
 @over(
@@ -363,7 +363,7 @@ def test_delta_mixtures(letter, free, alpha):
 def test_holes(shares, kinds, free, missing):
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, 0.4)
     observed = grids.pattern(missing, Y.shape, np.random.default_rng(5))
-    P, given = pairs(*kernels, shares), Problem(pairing, np.where(observed, Y, np.nan), tol=1e-13)
+    P, given = pairs(*kernels, shares), Problem.of(pairing, np.where(observed, Y, np.nan), tol=1e-13)
     grids.close(given.complete().labels[~observed], predicted(P, Y, observed, 0.4, free)[~observed], 1e-9)
     found = holdout(given, "A")
     for at in np.flatnonzero(observed):
@@ -384,7 +384,7 @@ def test_rows_and_columns_without_labels(shares, kinds, free, letter):
     """What is left out is gone for cells without a label too."""
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, 0.4)
     observed = grids.pattern("rows and columns", Y.shape, np.random.default_rng(5))
-    found = holdout(Problem(pairing, np.where(observed, Y, np.nan), tol=1e-13), letter)
+    found = holdout(Problem.of(pairing, np.where(observed, Y, np.nan), tol=1e-13), letter)
     P = pairs(*kernels, shares)
     for i, j in itertools.product(range(6), range(5)):
         seen = observed.copy()
@@ -418,7 +418,7 @@ def test_a_mean_that_nothing_determines():
     assert_allclose(pairing.grand_mean(Y), np.sum(weights * Y) / weights.sum(), rtol=1e-9)
     for letter in LETTERS:
         with pytest.raises(LeverageError, match="add a constant to both kernels"):
-            holdout(Problem(pairing, Y), letter)
+            holdout(Problem.of(pairing, Y), letter)
 
 
 @over(every(letter="BCD", shares=[(1.0, 0.0, 0.0), (0.5, 0.3, 0.2)], alpha=[1e-3, 1.0]))
@@ -432,7 +432,7 @@ def test_what_is_learnt_from_zeros_alone_is_zero(letter, shares, alpha):
         Y[2, :] = rng.uniform(0.1, 3.0, size=5)
     else:
         Y[:, 3] = rng.uniform(0.1, 3.0, size=7)
-    found = holdout(Problem(PairKernel(*spectra, alpha, shares, free_mean=True), Y), letter)
+    found = holdout(Problem.of(PairKernel(*spectra, alpha, shares, free_mean=True), Y), letter)
     gone = found[2, :] if letter in "BD" else found[:, 3]
     assert_array_equal(gone, 0.0)
     assert np.abs(found).max() > 1e-3

@@ -90,5 +90,5 @@ def test_pairs_left_out_are_those_of_models_fitted_again(name, shape):
         found = new_both(*given, shares=shares, free_mean=free_mean)[0, ...]
         codes = None if members is None else np.array([0, 1, 0, 1, *[2] * (shape[0] - 4)])
         for alpha, grid in zip(alphas, np.asarray(found), strict=True):
-            problem = Problem(PairKernel(*sides, alpha, shares, free_mean), Y)
+            problem = Problem.of(PairKernel(*sides, alpha, shares, free_mean), Y)
             assert_allclose(grid, refit(problem, "D", groups=codes), rtol=1e-8, atol=1e-9)

@@ -22,9 +22,11 @@ from dyadlearn import (
     save,
 )
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
+from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
+from problems import grid_baselines
 from sweeps import covering, every, lines, over
 
 pytest.importorskip("pandas")
@@ -66,7 +68,7 @@ def test_every_setting_has_its_own_average(model, scoring):
     for row in table.rows():
         prepared = scorer(scoring).prepare(Y, setting=row["setting"], tie_tolerance=None)
         assert_allclose(row[scorer(scoring).name], prepared(model.holdout(row["setting"])))
-        for name, F in baselines(Y, row["setting"]).items():
+        for name, F in grid_baselines(Y, row["setting"]).items():
             assert_allclose(row[name], prepared(F))
         assert row["undefined"] == prepared.n_undefined
 
@@ -306,7 +308,7 @@ def test_what_a_search_has_kept_is_of_the_setting_it_was_fitted_for():
 
 def scores_of_means(Y, setting, scoring, **left_out):
     judge = scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None)
-    return [judge(F) for F in baselines(Y, setting, **left_out).values()]
+    return [judge(F) for F in grid_baselines(Y, setting, **left_out).values()]
 
 
 def row_of(table):
@@ -318,7 +320,7 @@ def test_means_are_left_out_in_the_same_folds(setting):
     X, Y, T = make_holes()
     model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
     tests = [test for _, test in SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape)]
-    codes = Units.of_folds(tests, model._problem().pairing.settings["ABCD".index(setting)], Y.shape)
+    codes = SettingKFold(setting, 3, random_state=0).units(Labels.of_grid(Y))
     expected = scores_of_means(Y, setting, "neg_mean_squared_error", units=codes)
     assert_allclose(row_of(evaluate(model, setting, cv=3)), expected)
     # Twin: really without the fold.
@@ -350,8 +352,7 @@ def test_a_search_knows_what_means_reach(search, options, given, units, tmp_path
     if units == "kept":  # folds that nobody could cut again
         units = model._units
     elif units == "folds":
-        tests = [test for _, test in SettingKFold(setting, options["cv"], random_state=0).split_grid(*Y.shape)]
-        units = Units.of_folds(tests, model._searched_setting, Y.shape)
+        units = SettingKFold(setting, options["cv"], random_state=0).units(Labels.of_grid(Y))
     expected = scores_of_means(Y, setting, "r2", units=units)
     save(model, tmp_path / "search.dyad")
     for found in (model, load(tmp_path / "search.dyad")):
@@ -366,7 +367,7 @@ def test_means_with_a_regularisation_for_every_task():
     labels = Y + np.random.default_rng(1).normal(size=Y.shape)
     options = {"alphas": [0.01, 1.0, 100.0], "alpha_per_task": True, "scoring": "r2"}
     model = IndependentTaskRidgeCV(**options).fit(X, labels)
-    F = baselines(labels, "B")["task_means"]
+    F = grid_baselines(labels, "B")["task_means"]
     expected = [scorer("r2")(labels[:, j], F[:, j]) for j in range(7)]
     assert_allclose(model.baselines_["task_means"], np.mean(expected))
 

@@ -26,13 +26,15 @@ from dyadlearn import (
     landscape,
 )
 from dyadlearn.exceptions import ModelFileError
-from dyadlearn.holdout.baselines import BASELINES, baselines, pair_baselines
+from dyadlearn.holdout import plan
+from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
+from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer_names
 from dyadlearn.selection.evaluate import pair_score
 from dyadlearn.settings import Setting
-from dyadlearn.solve.observed import PairLabels
 from listed import BINARY, COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
+from problems import grid_baselines
 from sweeps import covering, lines, over
 
 __all__ = ["listed"]
@@ -55,7 +57,7 @@ def searched(model, given, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
         search = kind(ALPHAS, **own, **given, **options).fit(X, SPARSE, tasks=T, **fitting)
-    assert search._is_listed
+    assert search._problem().labels.grid is None
     return search
 
 
@@ -190,14 +192,12 @@ def test_means_are_those_of_the_grid(setting, labels, weights):
     setting = Setting(setting)
     weights = None if weights is None else weights[:m]
     rows, columns = np.nonzero(~np.isnan(labels))
-    pairs = PairLabels(
-        rows, columns, labels[rows, columns], (m, q), None if weights is None else weights[rows, columns]
-    )
+    pairs = Labels(rows, columns, labels[rows, columns], (m, q), None if weights is None else weights[rows, columns])
     codes = FOLDS[0][:m], FOLDS[1], FOLDS[2][:m]
     sides = codes[0] if setting.new_instance else None, codes[1] if setting.new_task else None
     is_cells = setting is Setting.A
-    found = pair_baselines(pairs, setting, Units(*sides, codes[2][rows, columns] if is_cells else None))
-    expected = baselines(labels, setting, Units(*sides, codes[2] if is_cells else None), weights=weights)
+    found = baselines(pairs, setting, Units(*sides, codes[2][rows, columns] if is_cells else None))
+    expected = grid_baselines(labels, setting, Units(*sides, codes[2] if is_cells else None), weights=weights)
     for name in BASELINES:
         assert_allclose(found[name], expected[name][rows, columns], rtol=1e-8, err_msg=name)
 
@@ -214,10 +214,10 @@ def test_evaluate_scores_folds_beside_means(listed):
         assert list(table["method"]) == [*["5 folds, solved again"] * 3, "5×5 folds, solved again"]
         assert np.isnan(table["null"]).all()
         for place, setting in enumerate("BCD", start=1):
-            units = SettingKFold(setting, 5, random_state=0).units((M, Q), ROWS.size)
+            units = SettingKFold(setting, 5, random_state=0).units(Labels.from_sparse(SPARSE))
             F = grid.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
             assert_allclose(table["neg_mean_squared_error"][place], -np.mean((F - VALUES) ** 2), rtol=1e-7)
-            means = baselines(Y, setting, units)
+            means = grid_baselines(Y, setting, units)
             for name in BASELINES:
                 assert_allclose(table[name][place], -np.mean((means[name][ROWS, COLUMNS] - VALUES) ** 2), rtol=1e-7)
         assert np.greater(table["neg_mean_squared_error"], table["additive"]).all()
@@ -235,7 +235,7 @@ def test_evaluate_takes_what_a_search_holds(listed):
 def test_two_values_are_scored_by_their_ranks(listed):
     model = KroneckerRidge(0.5).fit(X, BINARY, tasks=T)
     table = evaluate(model, "AB")
-    units = SettingKFold("B", 5, random_state=0).units((M, Q), ROWS.size)
+    units = SettingKFold("B", 5, random_state=0).units(Labels.from_sparse(SPARSE))
     F = model.holdout("B", groups=units.instances).data
     assert_allclose(table["roc_auc"][1], roc_auc_score(BINARY.data, F))
     assert_allclose(table["grand_mean"][0], 0.5, atol=0.5)
@@ -275,7 +275,7 @@ def test_a_search_of_scikit_learn_agrees_with_ours(listed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
         ours = PairRegressor(KroneckerRidgeCV(ALPHAS, setting="B", cv=cv), instances=X, tasks=T).fit(PAIRS, VALUES)
-    assert ours.model_._is_listed
+    assert ours.model_._problem().labels.grid is None
     assert ours.model_.landscape_.shape == (2,)
     # Theirs is the mean of the means of folds: that of all pairs differs, but not the order of these values.
     assert_array_equal(np.argsort(ours.model_.landscape_), np.argsort(theirs.cv_results_["mean_test_score"]))
@@ -298,7 +298,7 @@ def test_nothing_grows_with_the_grid():
     F = cross_val_predict(PairRegressor(KroneckerRidge(), instances=X, tasks=T), pairs, y, cv=SettingKFold("C", 2))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert model.model_._is_listed
+    assert model.model_._problem().labels.grid is None
     assert peak < 4 * m * q / 20  # bytes: a twentieth of the grid in single precision
     assert max(table["neg_mean_squared_error"]) > max(table["additive"])
     assert np.corrcoef(F, y)[0, 1] > 0.5
@@ -323,7 +323,7 @@ def test_drawn_zeros_stand_for_all_of_them(listed):
         weights = np.where(labels == 1, 1 + 2 * counts.ravel()[at], 0.5 * others.size / n_zeros)
         given = [sparse.csr_array((each, (rows, columns)), shape=(M, Q)) for each in (labels, weights)]
         found = KroneckerRidge(3.0, tol=1e-11).fit(X, given[0], tasks=T, sample_weight=given[1])
-        assert found._is_listed
+        assert found._problem().labels.grid is None
         return float(np.sqrt(np.mean((found.predict() - exact.predict()) ** 2)))
 
     assert distance(others.size) < 1e-7
@@ -358,14 +358,14 @@ def test_many_values_are_searched_from_coarse_to_fine(listed):
 
 def test_folds_that_stop_short_are_told(listed):
     problem = KroneckerRidge(1e-3).fit(X, SPARSE, tasks=T)._problem()
-    with pytest.warns(ConvergenceWarning, match="stopped in 3 of 3 folds of observed pairs after 1 iter"):
-        replace(problem, max_iter=1).plan(Setting.B, cv=3).held_out()
+    with pytest.warns(ConvergenceWarning, match="stopped in 3 of 3 folds after 1 iter"):
+        plan(replace(problem, max_iter=1), Setting.B, cv=3).held_out()
 
 
 def test_folds_on_the_diagonal_scout(listed):
     problem = KroneckerRidge().fit(X, SPARSE, tasks=T)._problem()
-    how = problem.plan(Setting.D, cv=3)
-    scouts = how.folds.scouts
+    how = plan(problem, Setting.D, cv=3)
+    scouts = how.folds.diagonal
     tested = [how.folds.folds[number].test for number in scouts]
     for unit, at in ((how.units.instances, ROWS), (how.units.tasks, COLUMNS)):
         assert sorted({int(code) for test in tested for code in unit[at[test]]}) == [0, 1, 2]
@@ -374,4 +374,4 @@ def test_folds_on_the_diagonal_scout(listed):
     assert_array_equal(np.flatnonzero(~np.isnan(some)), np.sort(np.concatenate(tested)))
     assert how.folds.n_tested(scouts) == np.count_nonzero(~np.isnan(some))
     assert_allclose(some[tested[1]], how.held_out()[tested[1]], rtol=1e-6, atol=1e-7)
-    assert problem.plan(Setting.B, cv=3).folds.scouts == [0, 1, 2]
+    assert plan(problem, Setting.B, cv=3).folds.diagonal == [0, 1, 2]

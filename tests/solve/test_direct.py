@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose
 from dyadlearn._array import namespace
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve import observed as module
-from dyadlearn.solve.observed import ObservedSystem, PairLabels, leave_groups_out
+from dyadlearn.solve.observed import ObservedSystem, leave_groups_out
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, bordered, close, holes
 from sweeps import covering, every, lines, over
@@ -37,9 +38,7 @@ def refitted(given, weights, groups):
 def posed(given, weights=None, put=np.asarray):
     rows, columns = np.nonzero(given.observed)
     own = None if weights is None else put(weights[rows, columns])
-    return ObservedSystem.of(
-        given.operators, PairLabels(rows, columns, put(given.Y[rows, columns]), given.Y.shape, own)
-    )
+    return ObservedSystem.of(given.operators, Labels(rows, columns, put(given.Y[rows, columns]), given.Y.shape, own))
 
 
 def groups_of(kind, given):
@@ -92,7 +91,7 @@ def test_labels_far_from_zero_move_predictions_with_them():
         given = holes(model, (9, 7), "50%", KINDS["thin"])
         near = leave_groups_out(posed(given))
         rows, columns = np.nonzero(given.observed)
-        far = PairLabels(rows, columns, given.Y[rows, columns] + 1e8, given.Y.shape)
+        far = Labels(rows, columns, given.Y[rows, columns] + 1e8, given.Y.shape)
         found = leave_groups_out(ObservedSystem.of(given.operators, far))
         assert_allclose(found - 1e8, near, rtol=0, atol=1e-6)
 
@@ -133,7 +132,7 @@ def test_every_library_computes_the_same(library, model, groups, weighted):
         pairing = Kronecker(*sides, 0.5, free_mean=True)
         if model == "two-step":
             pairing = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
-        labels = PairLabels(rows, columns, put(Y), (8, 6), None if weights is None else put(weights))
+        labels = Labels(rows, columns, put(Y), (8, 6), None if weights is None else put(weights))
         return leave_groups_out(ObservedSystem.of(pairing, labels), np.arange(30) // 20 if groups else None)
 
     values = found(library.asarray)

@@ -8,8 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn._array import as_array_of
+from dyadlearn.labels import Labels
 from dyadlearn.solve import observed as module
-from dyadlearn.solve.observed import PairLabels, PairProducts, mean_of, product_cost
+from dyadlearn.solve.observed import PairProducts, mean_of, product_cost
 from sweeps import every, lines, over
 
 # Grids with holes: of all shapes, with rows and columns that have no label, and with one label alone.
@@ -35,7 +36,7 @@ def labels(shape, dtype="float64", weighted=False, seed=0):
         Y[0], Y[:, 1] = np.nan, np.nan
     rows, columns = np.nonzero(~np.isnan(Y))
     own = weights[rows, columns].astype(dtype) if weighted else None
-    return PairLabels(rows, columns, Y[rows, columns].astype(dtype), (m, q), own), Y, weights
+    return Labels(rows, columns, Y[rows, columns].astype(dtype), (m, q), own), Y, weights
 
 
 # --- labels ------------------------------------------------------------------------------------------------------
@@ -47,54 +48,35 @@ def test_what_a_sparse_matrix_stores_is_observed(shape, container):
     rows, columns = np.nonzero(~np.isnan(Y))
     shuffled = np.random.default_rng(1).permutation(rows.size)
     places = (rows[shuffled], columns[shuffled])
-    found = PairLabels.from_sparse(container(sparse.coo_array((Y[places], places), shape=Y.shape)))
+    found = Labels.from_sparse(container(sparse.coo_array((Y[places], places), shape=Y.shape)))
     for name in ("rows", "columns", "values"):
         assert_array_equal(getattr(found, name), getattr(expected, name))
     assert found.shape == Y.shape
     assert found.size == rows.size
-    assert found._fits()
-    assert repr(found) == f"PairLabels({rows.size} of {Y.shape[0]} × {Y.shape[1]})"
+    assert repr(found) == f"Labels({rows.size} of {Y.shape[0]} × {Y.shape[1]})"
 
 
 def test_labels_come_in_any_order_with_their_weights():
     expected, _, _ = labels(SHAPES["tall"], weighted=True)
     order = np.random.default_rng(1).permutation(expected.size)
     given = (expected.rows[order], expected.columns[order], expected.values[order])
-    found = PairLabels.of(*given, expected.shape, expected.weights[order])
+    found = Labels.of_pairs(*given, expected.shape, expected.weights[order])
     for name in ("rows", "columns", "values", "weights"):
         assert_array_equal(getattr(found, name), getattr(expected, name))
-    assert PairLabels.of(*given, expected.shape).weights is None
+    assert Labels.of_pairs(*given, expected.shape).weights is None
 
 
 def test_labels_in_order_are_not_copied():
     given, _, _ = labels(SHAPES["tall"])
-    found = PairLabels.of(given.rows, given.columns, given.values, given.shape)
+    found = Labels.of_pairs(given.rows, given.columns, given.values, given.shape)
     assert found.values is given.values
-
-
-@over(
-    lines(
-        "rows columns fits",
-        ([0, 0, 1], [0, 1, 0], True),
-        ([0, 0, 1], [1, 0, 0], False),  # columns descend
-        ([1, 0, 0], [0, 0, 1], False),  # rows descend
-        ([0, 0, 1], [1, 1, 0], False),  # a pair twice
-        ([0, 1, 2], [0, 1, 0], False),  # a row too many
-        ([0, 1, 1], [0, 0, 3], False),  # a column too many
-        ([-1, 0, 1], [0, 0, 0], False),
-        ([0, 1], [0, 1], False),  # fewer places than labels
-        ([0.0, 0.0, 1.0], [0, 1, 0], False),
-    )
-)
-def test_places_of_a_file_are_checked(rows, columns, fits):
-    assert PairLabels(np.array(rows), np.array(columns), np.ones(3), (2, 3))._fits() is fits
 
 
 def test_a_pair_twice_is_refused():
     twice = sparse.coo_array(([1.0, 2.0, 3.0], ([1, 0, 1], [2, 0, 2])), shape=(2, 3))
     message = r"^Y stores 1 pair\(s\) more than once, first that of row 1 and column 2: give one value a pair\.$"
     with pytest.raises(ValueError, match=message):
-        PairLabels.from_sparse(twice)
+        Labels.from_sparse(twice)
 
 
 @over(every(shape=SHAPES, weighted=[False, True]))
@@ -110,7 +92,7 @@ def test_sparse_matrices_of_the_same_places(shape, weighted):
     assert_allclose(found.total, heavy.sum(), rtol=1e-14)
     assert_allclose(found.sums(0), heavy.sum(axis=0), rtol=1e-14)
     assert_allclose(found.sums(1), heavy.sum(axis=1), rtol=1e-14)
-    assert found.sums(0).dtype == found.dtype
+    assert found.sums(0).dtype == found.values.dtype
 
 
 @over(every(shape=SHAPES, weighted=[False, True]))
@@ -119,13 +101,11 @@ def test_parts_have_the_labels_of_the_whole(shape, weighted):
     rng = np.random.default_rng(2)
     mask = rng.random(found.size) < 0.5
     for part in (found.take(mask), found.take(np.flatnonzero(mask))):
-        assert part._fits()
         assert part.shape == found.shape
         assert_array_equal(part.values, Y[found.rows[mask], found.columns[mask]])
         assert (part.weights is None) is (not weighted)
     rows, columns = (np.flatnonzero(rng.random(n) < 0.6) for n in Y.shape)
-    part, grid = found.of_axes(rows, columns), np.full((rows.size, columns.size), np.nan)
-    assert part._fits()
+    part, grid = found.part(rows, columns), np.full((rows.size, columns.size), np.nan)
     assert part.shape == grid.shape
     grid[part.rows, part.columns] = part.values
     assert_array_equal(grid, Y[np.ix_(rows, columns)])
@@ -162,7 +142,7 @@ def test_other_pairs_of_the_same_features():
     found, Y, _ = labels(SHAPES["tall"])
     left, right, function = features(Y.shape)
     part = found.take(np.arange(found.size) % 2 == 0)
-    values = part.products(left, right).values(function)
+    values = PairProducts(left, right, part).values(function)
     assert_allclose(values, (left @ function @ right.T)[part.rows, part.columns], rtol=1e-12)
 
 
@@ -183,7 +163,7 @@ def test_the_cheaper_order_is_taken(shape, n, ranks, tasks):
     (m, q), (r, s) = shape, ranks
     cost = min(q * r * s + 8 * n * r, m * r * s + 8 * n * s)
     assert product_cost(shape, n, ranks, 8) == (cost, tasks)
-    products = PairProducts(np.ones((m, 1)), np.ones((q, 1)), PairLabels(*np.array([[0], [0]]), np.ones(1), shape))
+    products = PairProducts(np.ones((m, 1)), np.ones((q, 1)), Labels(*np.array([[0], [0]]), np.ones(1), shape))
     assert products._tasks_first is product_cost(shape, 1, (1, 1), 8)[1]
 
 

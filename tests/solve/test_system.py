@@ -8,10 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._array import to_numpy
 from dyadlearn.filters import IteratedTikhonov, Tikhonov
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve import observed as module
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
-from dyadlearn.solve.observed import ObservedSystem, PairLabels
+from dyadlearn.solve.observed import ObservedSystem, PairProducts
 from dyadlearn.spectrum import Spectrum
 from problems import ALL_MODELS, PATTERNS, SHAPES, bordered, close, holes, spectrum
 from sweeps import covering, every, lines, over
@@ -28,7 +29,7 @@ def pairs(Y, weights=None, dtype="float64"):
     """Return the labels of a grid with holes as observed pairs."""
     rows, columns = np.nonzero(~np.isnan(Y))
     own = None if weights is None else weights[rows, columns].astype(dtype)
-    return PairLabels(rows, columns, Y[rows, columns].astype(dtype), Y.shape, own)
+    return Labels(rows, columns, Y[rows, columns].astype(dtype), Y.shape, own)
 
 
 def weights_of(shape, kind):
@@ -141,7 +142,7 @@ def test_other_pairs_and_other_regularisations_of_one_system(model, orders):
     close(solution.spectral, expected.solve(tol=1e-13).spectral, 1e-9)
     # Of pairs that the solution has not seen.
     rest = labels.take(np.arange(labels.size) % 3 == 0)
-    left_out = found.fitted(solution, rest.products(found.basis.left, found.basis.right))
+    left_out = found.fitted(solution, PairProducts(found.basis.left, found.basis.right, rest))
     close(left_out, everywhere(operators, solution)[rest.rows, rest.columns], 1e-10)
 
 
@@ -179,7 +180,7 @@ def test_labels_that_say_nothing():
 
 def test_labels_where_no_feature_is():
     side = Spectrum.from_features(np.array([[1.0], [0.0], [0.0]]))
-    labels = PairLabels(np.array([1, 2]), np.array([0, 1]), np.array([1.0, 4.0]), (3, 3))
+    labels = Labels(np.array([1, 2]), np.array([0, 1]), np.array([1.0, 4.0]), (3, 3))
     system = ObservedSystem.of(Kronecker(side, side, 1.0), labels)
     solution = system.solve()
     assert_array_equal(system.fitted(solution), [0.0, 0.0])
@@ -214,7 +215,7 @@ def popular(m, q, n, seed=0):
     rows, columns = (rng.choice(size, n, p=(p := 1.0 / np.arange(1, size + 1)) / p.sum()) for size in (m, q))
     rows, columns = np.unique(np.stack([rows, columns]), axis=1)
     return (
-        PairLabels(rows, columns, rng.normal(size=rows.size), (m, q)),
+        Labels(rows, columns, rng.normal(size=rows.size), (m, q)),
         rng.normal(size=(m, 6)),
         rng.normal(size=(q, 5)),
     )
@@ -274,7 +275,7 @@ def test_popular_tasks_cost_few_iterations(weighted):
     labels, X, T = popular(300, 200, 5000)
     X[:5], T[:5] = 20.0 * X[:5], 20.0 * T[:5]  # and stand out
     if weighted:
-        labels = PairLabels(
+        labels = Labels(
             labels.rows, labels.columns, labels.values, labels.shape, 10.0 ** np.linspace(-3, 3, labels.size)
         )
     for constant in (None, "feature"):
@@ -323,7 +324,7 @@ def solved(put, X, T, Y, constant, weights, dtype):
         operators = TwoStep(*(side.smoother(Tikhonov(), 0.5) for side in sides))
     given = pairs(Y, weights, dtype)
     own = None if weights is None else put(given.weights)
-    labels = PairLabels(given.rows, given.columns, put(given.values), given.shape, own)
+    labels = Labels(given.rows, given.columns, put(given.values), given.shape, own)
     system = ObservedSystem.of(operators, labels)
     solution = system.solve(tol=1e-12)
     return system.fitted(solution), operators.coefficients_of(solution.spectral, solution.mean)

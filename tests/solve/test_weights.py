@@ -172,7 +172,7 @@ def test_new_rows_and_columns_with_little_regularisation(model, kinds, is_direct
     monkeypatch.setattr("dyadlearn.solve.missing._DIRECT_OBSERVED", 256 if is_direct else 0)
     given = grids.holes(model, (6, 5), "none missing", kinds, alpha=1e-6)
     weights, expected = make_weights((6, 5)), np.empty((6, 5))
-    problem = Problem(given.operators, given.Y, weights, tol=1e-13, max_iter=10_000)
+    problem = Problem.of(given.operators, given.Y, weights, tol=1e-13, max_iter=10_000)
     for row, column in np.ndindex(6, 5):
         hidden = given.Y.copy()
         hidden[row, :] = hidden[:, column] = np.nan

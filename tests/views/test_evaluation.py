@@ -19,11 +19,12 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import Landweber, SpectralCutoff
-from dyadlearn.holdout.baselines import BASELINES, baselines
+from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
 from dyadlearn.settings import Setting
 from dyadlearn.views.evaluation import Evaluation
 from dyadlearn.views.summary import summary_of
+from problems import grid_baselines
 
 # Small grids end on their edge often enough; what is said of that is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -276,7 +277,7 @@ def test_means_leave_out_the_same_groups(real):
     groups = np.arange(len(Y)) // 3
     model = TwoStepRidge(0.5).fit(X, Y, tasks=T)
     found = Evaluation(model, wanted="B", groups=groups, scoring="neg_mean_squared_error").results()[0].baselines
-    expected = [-np.mean((Y - F) ** 2) for F in baselines(Y, "B", Units(groups)).values()]
+    expected = [-np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units(groups)).values()]
     assert_allclose(list(found.values()), expected)
 
 

@@ -33,9 +33,8 @@ from dyadlearn.cli.entities import Entities, Files, Source, open_source, trainin
 from dyadlearn.cli.options import LabelOptions, Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
-from dyadlearn.labels import averaged_pairs
+from dyadlearn.labels import Labels, averaged_pairs
 from dyadlearn.models._observed import is_large
-from dyadlearn.solve.observed import PairLabels
 
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
@@ -203,7 +202,7 @@ def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal, may_list
     shape = (len(found.instances), len(found.tasks))
     values: Any
     if may_list and options.fill is None and is_large(shape) and len(found.values) < math.prod(shape):
-        values = PairLabels(found.rows, found.columns, found.values, shape).to_sparse()
+        values = Labels(found.rows, found.columns, found.values, shape).to_sparse()
     else:
         grid = found.to_grid().grid
         values = grid if options.fill is None else np.where(np.isnan(grid), options.fill, grid)

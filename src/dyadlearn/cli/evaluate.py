@@ -166,7 +166,7 @@ def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> A
 
 def _verify(model: Any, rows: list[dict[str, Any]], cells: int, terminal: Terminal) -> None:
     """Add to each row the largest difference from refitting."""
-    is_complete = model._problem().is_complete
+    is_complete = model._problem().labels.full is not None
     if not is_complete:
         terminal.note("Labels are missing: hold-out predictions are made by solving again, there is nothing to verify.")
     for row in rows:

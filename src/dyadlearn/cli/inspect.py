@@ -51,7 +51,7 @@ def _figures(found: Loaded) -> dict[str, Any]:
         figures |= {"instances": estimator.n_seen_, "tasks": estimator.n_tasks_}
     else:
         problem = estimator._problem()
-        if problem.is_listed:
+        if problem.labels.grid is None:
             shape, labels = problem.labels.shape, problem.labels.values
             figures["fitted_on"] = f"{labels.size:,} observed pairs alone, without a grid"
         else:

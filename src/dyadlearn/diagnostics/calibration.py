@@ -13,7 +13,7 @@ Whether probabilities are what they say: of the cells at 0.3, three in ten shoul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -653,7 +653,7 @@ def _calibrated(
         return -float(np.mean((share - y) ** 2))
 
     # Labels count the same, so means that are weighted as the loss is would be other base rates.
-    means = baseline_scores(replace(problem, weights=None), setting, found.units, minus_brier)
+    means = baseline_scores(problem.with_grid(problem.Y), setting, found.units, minus_brier)
     if setting is Setting.A:
         # What is not observed was never seen: the model itself predicts it.
         missing = np.isnan(to_numpy(problem.Y))

@@ -246,7 +246,7 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
             "fit_intercept=False, or a model that knows tasks."
         )
     need = _GRIDS * Y.size
-    if not problem.is_complete:
+    if problem.labels.full is None:
         how = {"coupled": pairing.knows_tasks, "complete": False, "weighted": problem.weights is not None}
         need += solve_numbers(Y.shape, pairing.ranks, **how)
     check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")

@@ -96,7 +96,7 @@ def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     found, (rows, columns) = labelled_model(model, remedy), ids_of(model, remedy)
     grid = found._grid
     # Of observed pairs alone there is no grid, and the problem says so.
-    values = found._problem().Y if found._is_listed else grid.values
+    values = found._problem().Y
     return replace(grid, values=to_numpy(values), row_ids=rows, column_ids=columns)
 
 

@@ -99,7 +99,7 @@ def _left_out(search: Search) -> LeftOut:
     setting, units, problem = search._searched_setting, search._units, search._problem()
     if setting is Setting.A and not search.alpha_per_task:
         return None, None, search.cv
-    if problem.is_complete or search.alpha_per_task:
+    if problem.labels.full is not None or search.alpha_per_task:
         return units.instances, units.tasks, None
     usual = plan(problem, setting, None, None, search.cv).units
     if all(np.array_equal(getattr(usual, side), getattr(units, side)) for side in ("instances", "tasks")):
@@ -247,7 +247,7 @@ def permutation_test(
     permuted = _permuted(problem, chosen, permute)
     judge = scorer(scoring_of(fitted, scoring))
     draws = drawn(permuted, tuple(problem.Y.shape), check_random_state(random_state))
-    found = _closed if problem.is_complete and not fitted.searches else _repeated
+    found = _closed if problem.labels.full is not None and not fitted.searches else _repeated
     score, method, null = found(fitted, chosen, judge, draws, n_permutations)
     scores: list[float] = []
     with Progress(n_permutations, "Permutations", progress) as bar:
@@ -336,7 +336,7 @@ def _repeated(
 def _posed(problem: Problem, permutation: Permutation) -> Problem:
     """Return the same problem for permuted labels; holes and weights go with them."""
     weights: Array | None = problem.weights
-    return replace(problem, Y=permutation.of(problem.Y), weights=None if weights is None else permutation.of(weights))
+    return problem.with_grid(permutation.of(problem.Y), None if weights is None else permutation.of(weights))
 
 
 def _score(problem: Problem, held_out: Array, setting: Setting, judge: Scorer) -> float:

@@ -24,10 +24,8 @@ On an incomplete one, :math:`1 - h_{ij}` takes the place of the divisor: with th
 instances and tasks, :math:`h_{ij}` is the resistance between both ends of an edge times its weight, and 1 for a cell
 that alone connects them.
 
-What simple means reach on observed pairs, held out in the folds of a model, without a grid.
-
-They are those of `dyadlearn.holdout.baselines`. Effects of instances and of tasks come from the same equations, which
-conjugate gradients solve here: with the weights :math:`\mathbf{W}` of the pairs as a sparse matrix, one product with
+A list of labels has the same baselines. Effects of instances and of tasks come from the same equations, which conjugate
+gradients solve there: with the weights :math:`\mathbf{W}` of the pairs as a sparse matrix, one product with
 :math:`\mathbf{D}' - \mathbf{W}^\top\mathbf{D}^{-1}\mathbf{W}` takes two passes over the pairs.
 """
 
@@ -41,12 +39,12 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from dyadlearn._array import Array, as_array_of, positive_solver, to_numpy
-from dyadlearn.holdout.observed import unit_folds
+from dyadlearn.holdout.folds import folds_of
 from dyadlearn.holdout.units import Units
+from dyadlearn.labels import Labels
 from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients
-from dyadlearn.solve.observed import PairLabels
 
 #: The names of the baselines.
 BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
@@ -61,32 +59,24 @@ _Means = dict[str, np.ndarray]
 
 
 def baselines(
-    Y: Array,
-    setting: str | Setting,
-    units: Units | None = None,
-    *,
-    weights: Array | None = None,
-    symmetry: int = 0,
+    labels: Labels, setting: str | Setting, units: Units | None = None, *, symmetry: int = 0
 ) -> dict[str, Array]:
     """Predict every label by means of others, without what a setting leaves out.
 
     Parameters
     ----------
-    Y : array of shape (m, q)
-        Labels; NaN where not observed.
+    labels : Labels
     setting : str or Setting
         What is left out: the pair (A), the instance (B), the task (C) or both (D).
     units : Units, default=None
         What leaves together; None is one pair, instance or task at a time.
-    weights : array of shape (m, q), default=None
-        Of the observed cells, positive there.
     symmetry : {0, 1, -1}, default=0
         Not 0 for a network, whose labels equal plus or minus their transpose: a pair leaves in both directions, a node
         on both sides.
 
     Returns
     -------
-    dict of str to array of shape (m, q)
+    dict of str to array of the shape of the labels' values
         By the names of `BASELINES`; those that cannot differ are one and the same array, which may not be written to.
 
     Raises
@@ -100,7 +90,8 @@ def baselines(
     --------
     >>> import numpy as np
     >>> from dyadlearn.holdout.baselines import baselines
-    >>> found = baselines(np.array([[1.0, 2.0], [3.0, 6.0]]), "B")
+    >>> from dyadlearn.labels import Labels
+    >>> found = baselines(Labels.of_grid(np.array([[1.0, 2.0], [3.0, 6.0]])), "B")
     >>> found["task_means"]
     array([[3., 6.],
            [1., 2.]])
@@ -109,16 +100,18 @@ def baselines(
            [1.5, 1.5]])
     """
     setting, units = as_setting(setting), Units() if units is None else units
+    Y, weights = labels.grid, labels.weights
+    if Y is None:
+        return _pair_baselines(labels, setting, units)
     # Sums of labels, as metrics prepare them: in double precision, and where the masks of what leaves are.
-    labels = np.asarray(to_numpy(Y), dtype=np.float64)
-    observed = ~np.isnan(labels)
-    is_fitted = setting is Setting.A and not (weights is None and units.cells is None and observed.all())
-    refuse((_FIT_GRIDS if is_fitted else _MEAN_GRIDS) * labels.size, labels, setting, " by simple means")
+    values, observed = np.asarray(to_numpy(Y), dtype=np.float64), labels.observed
+    is_fitted = setting is Setting.A and not (labels.full is not None and units.cells is None)
+    refuse((_FIT_GRIDS if is_fitted else _MEAN_GRIDS) * values.size, values, setting, " by simple means")
     W = observed.astype(np.float64)
     if weights is not None:
         W = np.where(observed, np.asarray(to_numpy(weights), dtype=np.float64), 0.0)
         W /= W.max()
-    grid = _Grid(np.where(observed, labels, 0.0), W, weights is not None, symmetry)
+    grid = _Grid(np.where(observed, values, 0.0), W, weights is not None, symmetry)
     if setting is not Setting.A:
         found = _without_rows(grid, setting, units)
     elif units.cells is None:
@@ -389,32 +382,8 @@ def _connected(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 _TOL = 1e-11
 
 
-def pair_baselines(labels: PairLabels, setting: Setting, units: Units) -> dict[str, Array]:
-    """Predict every pair by means of others, without what leaves together with it.
-
-    Parameters
-    ----------
-    labels : PairLabels
-    setting : Setting
-    units : Units
-        Of all that the setting leaves out.
-
-    Returns
-    -------
-    dict of str to array of shape (n,)
-        By the names of `dyadlearn.holdout.baselines.BASELINES`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.holdout.baselines import pair_baselines
-    >>> from dyadlearn.holdout.units import Units
-    >>> from dyadlearn.solve.observed import PairLabels
-    >>> from dyadlearn.settings import Setting
-    >>> pairs = PairLabels(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1]), np.array([1.0, 2.0, 3.0, 6.0]), (2, 2))
-    >>> pair_baselines(pairs, Setting.B, Units(np.array([0, 1])))["task_means"]
-    array([3., 6., 1., 2.])
-    """
+def _pair_baselines(labels: Labels, setting: Setting, units: Units) -> dict[str, Array]:
+    """Return the baselines (n,) of a list of labels."""
     y = np.asarray(to_numpy(labels.values), dtype=np.float64)
     w = np.ones_like(y)
     if labels.weights is not None:
@@ -423,11 +392,12 @@ def pair_baselines(labels: PairLabels, setting: Setting, units: Units) -> dict[s
     # Effects are told apart of pairs whose instance and task are known both, unless weights leave no digits for it.
     has_effects = setting is Setting.A and bool(w.max() <= WIDEST * w.min())
     found = {name: np.empty_like(y) for name in BASELINES}
-    for train, test, _ in unit_folds(labels, units):
+    for fold in folds_of(labels, setting, units):
+        train, test, places = np.flatnonzero(~fold.left), fold.test, labels.places
         if not train.size:
             raise nothing_left()
-        rows, columns, own, weights = labels.rows[train], labels.columns[train], y[train], w[train]
-        at = labels.rows[test], labels.columns[test]
+        rows, columns, own, weights = places[0][train], places[1][train], y[train], w[train]
+        at = places[0][test], places[1][test]
         grand = float(weights @ own / weights.sum())
         means = [
             _means(place, own, weights, length, grand)

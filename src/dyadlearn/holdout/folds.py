@@ -1,107 +1,130 @@
-"""Folds that are left out and solved again, where labels are missing or weighted and no formula is exact.
+"""Folds that are left out and solved again, where no formula gives the hold-out predictions.
 
-What is left out is hidden, as if it had never been observed, and the grid is completed again: the values that the
-model then puts in the hidden cells are its predictions for them. A model in which rows count even where all their
-labels are hidden takes them out of the grid altogether, and predicts them from outside.
+The labels of a fold are hidden, as if they had never been observed, and the model is solved again. In a model whose
+rows count even without labels (two-step), the rows and columns of a fold also leave the kernels, and are predicted as
+new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from dyadlearn._array import Array, as_array_of, namespace, take_block, to_numpy
-from dyadlearn._codes import group_codes
-from dyadlearn._memory import solve_numbers
+from dyadlearn._array import Array, namespace, placed, take_rows
+from dyadlearn._codes import pair_numbers
+from dyadlearn._means import with_ones
+from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import MANY_CELLS
-from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
+from dyadlearn.pairing.base import MANY_CELLS, Coupled
+from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting
+from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
 from dyadlearn.solve.missing import Completion
+from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, products_at
 from dyadlearn.spectrum import Spectrum
+from dyadlearn.vectrick import sandwich_at
 
-# The cells that are used, where observed, and those to predict: masks of shape (m, q).
-Fold = tuple[np.ndarray, np.ndarray]
 Axes = tuple[np.ndarray, np.ndarray]
+Solved = Completion | ObservedSolution
+
+
+class Fold(NamedTuple):
+    """Labels that are left out together.
+
+    Attributes
+    ----------
+    left : boolean array of the shape of the labels' values
+        The labels that are hidden; in setting D more than are predicted.
+    test : integer array
+        Positions of those that are predicted, among the flattened values.
+    staying : (integer array, integer array)
+        The rows and columns that are not left out, with labels or without.
+    leaving : (integer array, integer array)
+        The rows and columns of the labels that are predicted; all of a side that is not left out.
+    """
+
+    left: np.ndarray
+    test: np.ndarray
+    staying: Axes
+    leaving: Axes
+
+    @property
+    def masks(self) -> tuple[np.ndarray, np.ndarray]:
+        """Masks of the labels to learn from, and of those to predict."""
+        test = np.zeros_like(self.left)
+        test.flat[self.test] = True
+        return ~self.left, test
 
 
 class Folds:
-    """Folds of cells, instances or tasks that are left out in turn, for one regularisation after the other.
+    """Folds of labels, instances or tasks that are left out in turn, for one regularisation after the other.
 
-    Each solve starts from what the same fold gave before.
+    Each solve starts from the solution that the same fold had before.
 
     Parameters
     ----------
     problem : Problem
     setting : Setting
-    folds : iterable of (train, test)
-        Masks of shape (m, q): the cells that are used, where observed, and those to predict.
+    units : Units
+        A unit, or in setting D a pair of units, is a fold.
     """
 
-    def __init__(self, problem: Problem, setting: Setting, folds: Iterable[Fold]) -> None:
+    def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
         problem.pairing.check_leaving()
-        self.problem, self.setting = problem, setting
-        self.apart = problem.pairing.takes_apart(setting)
-        self._spectra: dict[tuple[int, bytes], Spectrum] = {}
-        self._sides: dict[tuple[int, float, bytes], Any] = {}
-        folds = _both_directions(folds) if problem.pairing.symmetry else folds
-        self.parts = [self._part(train, test) for train, test in folds]
-        self.starts: list[Completion | None] = [None] * len(self.parts)
-
-    def _part(self, train: np.ndarray, test: np.ndarray) -> tuple[Problem, Axes | None, np.ndarray]:
-        """Return the problem that a fold leaves, the rows and columns it is made of, and the cells to predict."""
-        problem, xp = self.problem, namespace(self.problem.Y)
-        Y = xp.where(as_array_of(train, problem.Y), problem.Y, xp.full_like(problem.Y, float("nan")))
-        if bool(xp.all(xp.isnan(Y))):
+        apart = self.apart = problem.pairing.takes_apart(setting)
+        if problem.pairing.symmetry and units.cells is not None:
+            # Both directions of an edge are left out with the one above the diagonal.
+            units = replace(units, cells=np.triu(units.cells) + np.triu(units.cells, 1).T)
+        self.problem, self.setting, self.units = problem, setting, units
+        _check_work(problem, setting, units, apart)
+        self.folds = folds_of(problem.labels, setting, units)
+        if not all((problem.labels.observed & ~fold.left).any() for fold in self.folds):
             raise nothing_left()
-        if not self.apart:
-            return replace(problem, Y=Y), None, test
-        rows, columns = np.flatnonzero(train.any(axis=1)), np.flatnonzero(train.any(axis=0))
-        weights = None if problem.weights is None else take_block(problem.weights, rows, columns)
-        return replace(problem, Y=take_block(Y, rows, columns), weights=weights), (rows, columns), test
-
-    @property
-    def units(self) -> Units:
-        """What leaves together."""
-        return Units.of_folds((test for _, _, test in self.parts), self.setting, self.problem.Y.shape)
+        kind: type[_Completed] = _Completed
+        if problem.labels.grid is None:
+            kind = _Apart if apart else _Hidden
+        self._solver = kind(problem, setting, apart)
+        self.starts: list[Solved | None] = [None] * len(self.folds)
 
     @property
     def converged(self) -> bool:
-        """Whether every fold was solved to its tolerance when it was last left out."""
-        return all(start is None or start.solution.converged for start in self.starts)
+        """Whether every fold reached its tolerance when it was last left out."""
+        return not self._unconverged
 
     @property
     def n_folds(self) -> int:
-        """How many there are."""
-        return len(self.parts)
+        """Number of folds."""
+        return len(self.folds)
 
     def n_tested(self, numbers: Iterable[int]) -> int:
-        """Return how many labels some of the folds predict."""
-        observed = ~np.isnan(to_numpy(self.problem.Y))
-        return sum(int(np.count_nonzero(self.parts[number][2] & observed)) for number in numbers)
+        """Return the number of labels that some of the folds predict."""
+        observed = self.problem.labels.observed.reshape(-1)
+        return sum(int(np.count_nonzero(observed[self.folds[number].test])) for number in numbers)
 
     @cached_property
-    def scouts(self) -> list[int]:
-        """The first fold and those after it that test none of the same instances and tasks: a few where both are cut.
-
-        They predict every instance and every task once, each with others.
-        """
+    def diagonal(self) -> list[int]:
+        """In setting D, folds that predict every instance and every task about once: no two share a unit."""
         if self.setting is not Setting.D:
-            return list(range(len(self.parts)))
-        found: list[int] = []
-        taken = [np.zeros(size, dtype=bool) for size in self.problem.Y.shape]
-        for number, (_, _, test) in enumerate(self.parts):
-            sides = test.any(axis=1), test.any(axis=0)
-            if not any((side & used).any() for side, used in zip(sides, taken, strict=True)):
-                found.append(number)
-                taken = [side | used for side, used in zip(sides, taken, strict=True)]
-        return found
+            return list(range(self.n_folds))
+        sides = [codes.reshape(-1) for codes in self.units.of_labels(self.problem.labels, self.setting)]
+        chosen, used = [], (set[int](), set[int]())
+        for number, fold in enumerate(self.folds):
+            own = [int(codes[fold.test[0]]) for codes in sides]
+            if own[0] not in used[0] and own[1] not in used[1]:
+                chosen.append(number)
+                used[0].add(own[0])
+                used[1].add(own[1])
+        return chosen
 
     def held_out(
         self,
@@ -111,7 +134,9 @@ class Folds:
         max_iter: int | None = None,
         numbers: Sequence[int] | None = None,
     ) -> Array:
-        """Return predictions of shape (m, q), NaN where no fold predicts.
+        """Return predictions of the shape of the labels' values, NaN where no fold predicts.
+
+        A warning says in how many folds conjugate gradients did not reach the tolerance.
 
         Parameters
         ----------
@@ -122,30 +147,149 @@ class Folds:
         numbers : sequence of int, default=None
             The folds to leave out; None is all of them.
         """
-        grid, pairing = self.problem.Y, self.problem.pairing if pairing is None else pairing
-        xp = namespace(grid)
-        held_out = xp.full_like(grid, float("nan"))
-        # Only where both sides are cut do other folds leave the same rows, or the same columns. What they share is kept
-        # for the next regularisation, of which one of two may be the same.
-        sides = self._sides if self.setting is Setting.D else None
-        for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
-            del self._sides[key]
-        for number in range(len(self.parts)) if numbers is None else numbers:
-            part, axes, test = self.parts[number]
-            inner = pairing if axes is None else pairing.part(axes, self._spectra, sides)
-            given = (part.tol if tol is None else tol, part.max_iter if max_iter is None else max_iter)
-            posed = replace(part, pairing=inner, tol=given[0], max_iter=given[1])
-            found = self.starts[number] = posed.complete(self.starts[number])
-            predicted = found.labels if axes is None else pairing.outside(axes, found.labels)
-            held_out = xp.where(as_array_of(test, grid), predicted, held_out)
-        return held_out
+        problem, labels = self.problem, self.problem.labels
+        pairing = problem.pairing if pairing is None else pairing
+        tol = problem.tol if tol is None else tol
+        stopping = {"tol": tol, "max_iter": problem.max_iter if max_iter is None else max_iter}
+        numbers = range(self.n_folds) if numbers is None else numbers
+        predictions = []
+        for number in numbers:
+            found, values = self._solver.fold(pairing, self.folds[number], self.starts[number], stopping)
+            self.starts[number] = found
+            predictions.append(values)
+        if short := self._unconverged:
+            worst = max(short, key=lambda solution: solution.residual)
+            warn_unless_converged(worst, tol, f" in {len(short)} of {self.n_folds} folds", stacklevel=4)
+        flat = placed(predictions, [self.folds[number].test for number in numbers], labels.observed.size)
+        return namespace(flat).reshape(flat, labels.values.shape)
+
+    @property
+    def _unconverged(self) -> list[Solution | ObservedSolution]:
+        """The solutions that did not reach the tolerance."""
+        solutions = [start.solution if isinstance(start, Completion) else start for start in self.starts]
+        return [solution for solution in solutions if solution is not None and not solution.converged]
 
 
-def _both_directions(folds: Iterable[Fold]) -> Iterator[Fold]:
-    """Yield folds in which an edge leaves as its half above the diagonal does."""
-    for _, test in folds:
-        upper = np.triu(test)
-        yield ~(upper | upper.T), upper | upper.T
+def folds_of(labels: Labels, setting: Setting, units: Units) -> list[Fold]:
+    """Return a fold for each unit, or in setting D for each pair of units."""
+    own = [codes.reshape(-1) for codes in units.of_labels(labels, setting)]
+    together = own[0] if len(own) == 1 else pair_numbers(own[0], own[1], int(own[1].max()) + 1)
+    order = np.argsort(together, kind="stable")
+    sides, folds = units.of_sides(labels.shape, setting), []
+    for test in np.split(order, np.flatnonzero(np.diff(together[order])) + 1):
+        numbers = [int(codes[test[0]]) for codes in own]
+        left = np.logical_or.reduce([codes == number for codes, number in zip(own, numbers, strict=True)])
+        left = left.reshape(labels.observed.shape)
+        staying, leaving = ([np.arange(length) for length in labels.shape] for _ in range(2))
+        for (axis, codes), number in zip(sides, numbers, strict=False):
+            staying[axis], leaving[axis] = np.flatnonzero(codes != number), np.flatnonzero(codes == number)
+        folds.append(Fold(left, test, (staying[0], staying[1]), (leaving[0], leaving[1])))
+    return folds
+
+
+def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -> None:
+    """Raise if there are too many units to solve again for each, or too little memory."""
+    labels, pairing = problem.labels, problem.pairing
+    n_units = [np.unique(codes).size for codes in units.of_labels(labels, setting)]
+    total = math.prod(n_units)
+    if setting is Setting.D and total > MANY_CELLS:
+        raise ValueError(
+            f"Setting D with missing labels is solved again for each pair of a left-out instance and task, here "
+            f"{total} times: give groups= and task_groups=, a few of each."
+        )
+    (m, q), ranks = labels.shape, pairing.ranks
+    if labels.grid is None:
+        # A mask of the pairs for each fold, and its solution.
+        numbers = total * (0.125 * labels.size + math.prod(ranks)) + labels.size
+        purpose = f"Leaving out {total} folds of {labels.size} observed pairs"
+        check_memory(8 * numbers, labels.values, purpose, "give groups that leave together, say five")
+        return
+    # A mask for each fold, and two solutions to start from: a search keeps the best beside the last.
+    each = 0.125 + 2 * (2.0 if pairing.knows_tasks else 1.0)
+    weighted = labels.weights is not None
+    need = total * each * m * q + solve_numbers(
+        (m, q), ranks, coupled=pairing.knows_tasks, complete=False, weighted=weighted
+    )
+    if apart:  # each fold has its own eigenvectors and operators
+        axes = [axis for axis, leaves in enumerate((setting.new_instance, setting.new_task)) if leaves]
+        need += sum(2.0 * n * labels.shape[axis] * ranks[axis] for axis, n in zip(axes, n_units, strict=True))
+    refuse(need, labels.grid, setting, f" in {total} folds")
+
+
+class _Completed:
+    """Folds of a grid, which is completed again without their labels."""
+
+    def __init__(self, problem: Problem, setting: Setting, apart: bool) -> None:
+        self.problem, self.setting, self.apart = problem, setting, apart
+        self._spectra: dict[tuple[int, bytes], Spectrum] = {}
+        self._sides: dict[tuple[int, float, bytes], Any] = {}
+
+    def fold(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
+        """Return the solution without a fold, and its predictions of the labels to test."""
+        labels, inner = self.problem.labels.hide(fold.left), pairing
+        if self.apart:
+            # In setting D other folds leave the same rows, or the same columns. What they share is kept for the next
+            # regularisation, of which one of two may be the same.
+            for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
+                del self._sides[key]
+            sides = self._sides if self.setting is Setting.D else None
+            labels, inner = labels.part(*fold.staying), pairing.part(fold.staying, self._spectra, sides)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # one warning for all folds follows
+            found = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(start)
+        predicted = pairing.outside(fold.staying, found.labels) if self.apart else found.labels
+        return found, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
+
+
+class _Hidden(_Completed):
+    """Folds of a list of labels that are hidden while the sides stay as they are.
+
+    Features are rotated once for all folds.
+    """
+
+    @cached_property
+    def _system(self) -> ObservedSystem:
+        return self.problem.system()
+
+    def fold(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
+        """Return the solution without a fold, and its predictions of the labels to test."""
+        labels = self.problem.labels
+        system = self._system.at(cast(Coupled, pairing)).among(labels.hide(fold.left))
+        solution = system.solve(start, **stopping)
+        asked = products_at(labels.take(fold.test), system.basis.left, system.basis.right)
+        return solution, system.fitted(solution, asked)
+
+
+class _Apart(_Completed):
+    """Folds of a list whose rows leave their side: the model of those that stay predicts them as new ones."""
+
+    @cached_property
+    def _features(self) -> list[Array]:
+        return [side.vectors * side.values**0.5 for side in self.problem.pairing.spectra]
+
+    def fold(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
+        """Return the solution without a fold, and its predictions of the labels to test."""
+        if not pairing.refits:
+            raise ValueError(
+                "Observed pairs are held out by fitting again, which filters other than Tikhonov's do not mean: use "
+                "setting A, or filter=None."
+            )
+        labels, features = self.problem.labels, []
+        for axis, (spectrum, kept) in enumerate(zip(pairing.spectra, fold.staying, strict=True)):
+            own = self._features[axis]
+            own = own[:, :-1] if spectrum.has_free_constant else own
+            key = (axis, kept.tobytes())
+            if key not in self._spectra:
+                self._spectra[key] = Spectrum.from_features(take_rows(own, kept), constant=spectrum.constant)
+            if spectrum.has_free_constant:
+                own = with_ones(own - namespace(own).mean(take_rows(own, kept), axis=0))
+            features.append(own)
+        part = cast(Coupled, pairing.part(fold.staying, self._spectra))
+        system = ObservedSystem.of(part, labels.hide(fold.left).part(*fold.staying))
+        solution = system.solve(start, **stopping)
+        coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
+        asked = labels.take(fold.test)
+        return solution, sandwich_at(features[0], coefficients, features[1], *asked.places)
 
 
 def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
@@ -166,98 +310,3 @@ def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
     if cv is not None and (isinstance(cv, bool) or not isinstance(cv, int | np.integer)):
         raise TypeError(f"cv must be a number of folds or a SettingKFold, found {cv!r}.")
     return SettingKFold(setting, 5 if cv is None else int(cv), random_state=0)
-
-
-def folds_in_words(splitter: SettingKFold | GivenFolds, setting: Setting) -> str:
-    """Return how many folds are solved again, in words so few that a table of scores fits a terminal."""
-    count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-    return f"{count} folds, solved again"
-
-
-def split_folds(
-    problem: Problem, setting: Setting, groups: Any, task_groups: Any, splitter: SettingKFold | GivenFolds
-) -> Iterator[Fold]:
-    """Return some folds of what a setting leaves out.
-
-    Parameters
-    ----------
-    problem : Problem
-    setting : Setting
-    groups, task_groups : array-like of shape (m,) and (q,), or None
-        What is left out together.
-    splitter : SettingKFold or GivenFolds
-    """
-    # Folds of pairs count as those of instances.
-    cut = (not setting.new_task or setting.new_instance, setting.new_task)
-    n_folds = (splitter.n_splits if cut[0] else 1, splitter.n_splits if cut[1] else 1)
-    _check_memory(problem, setting, n_folds, n_starts=2)  # a search keeps the best beside the last
-    return splitter.split_grid(*problem.Y.shape, groups=groups, task_groups=task_groups)
-
-
-def fold_groups(cv: Any, setting: Setting, shape: tuple[int, int], groups: Any, task_groups: Any) -> list[Any]:
-    """Return the folds of instances and of tasks as group labels (m,) and (q,), None for a side that is not cut."""
-    units = as_splitter(cv, setting).units(shape, 0, groups=groups, task_groups=task_groups)
-    return [units.instances, units.tasks]
-
-
-def each_fold(problem: Problem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> Iterator[Fold]:
-    """Yield what is used and what is predicted, one group (or row, or column) after the other."""
-    m, q = problem.Y.shape
-    if cells is not None:
-        codes = group_codes(cells, (m, q), "cells")
-        count = int(codes.max()) + 1
-        _check_memory(problem, setting, (count, 1), apart=False)
-        for fold in range(count):
-            yield codes != fold, codes == fold
-        return
-    rows = group_members(groups, m, "groups") or [np.array([i]) for i in range(m)]
-    columns = group_members(task_groups, q, "task_groups") or [np.array([j]) for j in range(q)]
-    if setting is Setting.D and len(rows) * len(columns) > MANY_CELLS:
-        raise ValueError(
-            f"Setting D with missing labels is solved again for each pair of a left-out instance and task, here "
-            f"{len(rows) * len(columns)} times: give groups= and task_groups=, a few of each."
-        )
-    n_folds = (len(rows) if setting.new_instance else 1, len(columns) if setting.new_task else 1)
-    _check_memory(problem, setting, n_folds)
-    for row in rows if setting.new_instance else [np.arange(m)]:
-        for column in columns if setting.new_task else [np.arange(q)]:
-            train, test = np.ones((m, q), dtype=bool), np.zeros((m, q), dtype=bool)
-            test[np.ix_(row, column)] = True
-            if setting.new_instance:
-                train[row] = False
-            if setting.new_task:
-                train[:, column] = False
-            yield train, test
-
-
-def _check_memory(
-    problem: Problem, setting: Setting, n_folds: tuple[int, int], apart: bool | None = None, n_starts: int = 1
-) -> None:
-    """Refuse to leave out so many folds of instances and of tasks (or of cells) and to solve again.
-
-    Parameters
-    ----------
-    problem, setting : Problem and Setting
-    n_folds : (int, int)
-        Of the instances and of the tasks; folds of cells count as the former.
-    apart : bool, default=None
-        Whether rows and columns that are left out are taken out of the grid, with their part of the kernels; None is
-        what the model does.
-    n_starts : int, default=1
-        How many solutions of each fold are kept to start from.
-    """
-    pairing, (m, q), total = problem.pairing, problem.Y.shape, n_folds[0] * n_folds[1]
-    ranks = pairing.ranks
-    # Of each fold a mask, its labels and its solutions, from which the next solve starts.
-    each = 0.125 + 1.0 + (2.0 if pairing.knows_tasks else 1.0) * n_starts
-    need = total * each * m * q + solve_numbers(
-        (m, q), ranks, coupled=pairing.knows_tasks, complete=False, weighted=problem.weights is not None
-    )
-    if pairing.takes_apart(setting) if apart is None else apart:  # each fold has its own eigenvectors and operators
-        need += sum(2.0 * count * n * k for count, n, k in zip(n_folds, (m, q), ranks, strict=False) if count > 1)
-    refuse(need, problem.Y, setting, f" in {total} folds")
-
-
-def observed_share(problem: Problem) -> float:
-    """Return the share of the cells that is observed."""
-    return 1.0 - float(np.isnan(to_numpy(problem.Y)).mean())

@@ -38,12 +38,13 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn.holdout import plan
-from dyadlearn.holdout.folds import Folds, each_fold, fold_groups
+from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.pairing.certainty import FoldJackknife, Jackknife, Novelty
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.leaving import group_members
 from dyadlearn.settings import Setting
+from dyadlearn.solve.missing import Completion
 
 #: Lower and upper ends.
 Bounds = tuple[Array, Array]
@@ -91,8 +92,7 @@ class Intervals:
     def mirrored(self) -> Intervals:
         """The same with tasks for instances."""
         problem = self.problem
-        weights = None if problem.weights is None else problem.weights.T
-        turned = replace(problem, pairing=problem.pairing.transposed, Y=problem.Y.T, weights=weights)
+        turned = replace(problem, pairing=problem.pairing.transposed, labels=problem.labels.transposed)
 
         def kept(setting: Setting) -> tuple[Array, Units] | None:
             found = self.kept(setting.transposed)
@@ -149,15 +149,15 @@ class Intervals:
         codes = None if kept is None else kept[1].instances
         if problem.pairing.uses_labels:
             return None
-        if problem.is_complete:
+        if problem.labels.full is not None:
             return problem.pairing.jackknife(problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
         if codes is None:
-            codes = fold_groups(None, Setting.B, problem.Y.shape, None, None)[0]
-        folds = Folds(problem, Setting.B, each_fold(problem, Setting.B, codes, None, None))
+            codes = as_splitter(None, Setting.B).units(problem.labels).instances
+        folds = Folds(problem, Setting.B, Units(codes))
         held_out, models = folds.held_out(), []
-        for (_, axes, _), found in zip(folds.parts, folds.starts, strict=True):
-            assert found is not None
-            models.append(problem.pairing.for_new_rows(axes, found.labels))
+        for fold, found in zip(folds.folds, folds.starts, strict=True):
+            assert isinstance(found, Completion)
+            models.append(problem.pairing.for_new_rows(fold.staying if folds.apart else None, found.labels))
         return FoldJackknife(held_out, group_members(codes, problem.Y.shape[0], "groups"), models)
 
     def _of_rows(self, held_out: Array) -> Array:
@@ -251,6 +251,35 @@ class Intervals:
         top = float(xp.max(slack)) or 1.0
         far = 1.0 / xp.clip(slack, 1e-6 * top, top)
         return (1.0 + far / float(np.median(to_numpy(far)))) ** 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class FoldIntervals:
+    """Intervals of a list of labels: residuals in folds of the setting, of the same width for all pairs.
+
+    Attributes
+    ----------
+    problem : Problem
+    kept : callable
+        Returns what a search has kept of a setting, or None.
+    """
+
+    problem: Problem
+    kept: Kept
+
+    is_local = False
+
+    @cached_property
+    def _residuals(self) -> dict[Setting, Array]:
+        return {}
+
+    def reach(self, setting: Setting, coverage: float) -> float:
+        """Return a bound that holds for so many of the absolute residuals in the folds of a search, else in five."""
+        if setting not in self._residuals:
+            found = self.kept(setting)
+            held_out = plan(self.problem, setting).held_out() if found is None else found[0]
+            self._residuals[setting] = namespace(held_out).abs(self.problem.labels.values - held_out)
+        return float(upper_scores(self._residuals[setting][None, :], coverage)[0])
 
 
 @dataclass(frozen=True, eq=False)

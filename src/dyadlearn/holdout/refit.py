@@ -90,7 +90,7 @@ def refit(
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum
     >>> K = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]]))
-    >>> refit(Problem(Independent(K.smoother(Tikhonov(), 1.0)), np.array([[3.0], [6.0]])), "B")
+    >>> refit(Problem.of(Independent(K.smoother(Tikhonov(), 1.0)), np.array([[3.0], [6.0]])), "B")
     array([[2.],
            [1.]])
     """
@@ -134,7 +134,7 @@ def transductive(
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum
     >>> K = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]]))
-    >>> problem = Problem(Independent(K.smoother(IteratedTikhonov(2), 1.0)), np.array([[3.0], [6.0]]))
+    >>> problem = Problem.of(Independent(K.smoother(IteratedTikhonov(2), 1.0)), np.array([[3.0], [6.0]]))
     >>> transductive(problem, "B").round(3).tolist(), refit(problem, "B").round(3).tolist()
     ([[3.6], [1.8]], [[2.667], [1.333]])
     """
@@ -184,7 +184,7 @@ def verify_holdout(
     check_whole(n_cells, "n_cells")
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     problem: Problem = model._problem()
-    if not problem.is_complete:
+    if problem.labels.full is None:
         raise ValueError(
             "verify_holdout compares the shortcuts of complete labels with refitting, but labels are missing or "
             "weighted here, and hold-out predictions are made by solving again anyway."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -18,6 +20,7 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import near_miss
 from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.units import Units
+from dyadlearn.labels import Labels
 from dyadlearn.settings import Setting, as_setting, check_groups
 
 # What is dealt out, for messages.
@@ -193,33 +196,34 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         for train, test in self._masks(cells, instance_units, task_units):
             yield train.reshape(n_instances, n_tasks), test.reshape(n_instances, n_tasks)
 
-    def units(self, shape: tuple[int, int], n_pairs: int, *, groups: Any = None, task_groups: Any = None) -> Units:
-        """Return what leaves together of a grid of which only some pairs are listed.
-
-        Folds of instances and of tasks are those of `split_grid`, and no grid is formed.
+    def units(self, labels: Labels, *, groups: Any = None, task_groups: Any = None) -> Units:
+        """Return the folds of labels as units, without masks of the size of the grid.
 
         Parameters
         ----------
-        shape : (int, int)
-            Rows m and columns q of the grid.
-        n_pairs : int
-            The number n of pairs that are listed, each once; in setting A they are dealt out in their order.
+        labels : Labels
         groups, task_groups : as in `split_grid`
 
         Returns
         -------
         Units
-            In setting A `cells` has a number for each of the n pairs.
+            Folds of instances and of tasks are those of `split_grid`. In setting A the labels of a list, or all cells
+            of a grid, are dealt out in their order.
 
         Examples
         --------
+        >>> import numpy as np
+        >>> from dyadlearn.labels import Labels
         >>> from dyadlearn.selection import SettingKFold
-        >>> SettingKFold("B", 2, shuffle=False).units((5, 100_000_000), 20).instances
+        >>> labels = Labels(np.array([0, 4]), np.array([7, 9]), np.array([1.0, 2.0]), (5, 100_000_000))
+        >>> SettingKFold("B", 2, shuffle=False).units(labels).instances
         array([0, 0, 0, 1, 1])
         """
         check_groups(Setting(self.setting), groups, task_groups)
-        instances, tasks = _grid_units(groups, shape[0], "groups"), _grid_units(task_groups, shape[1], "task_groups")
-        return self._dealt(np.arange(n_pairs), instances, tasks)
+        m, q = labels.shape
+        sides = _grid_units(groups, m, "groups"), _grid_units(task_groups, q, "task_groups")
+        units, shape = self._dealt(np.arange(math.prod(labels.values.shape)), *sides), tuple(labels.values.shape)
+        return units if units.cells is None else replace(units, cells=units.cells.reshape(shape))
 
     def get_n_splits(self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None) -> int:
         """Return the number of splits.
@@ -362,10 +366,10 @@ class GivenFolds:
             tests[test] = True
             yield ~tests, tests
 
-    def units(self, shape: tuple[int, int], n_pairs: int, *, groups: Any = None, task_groups: Any = None) -> Units:
-        """Return what leaves together as `SettingKFold.units` does."""
-        self._check(shape[0], groups, task_groups)
-        fold = np.zeros(shape[0], dtype=np.intp)
+    def units(self, labels: Labels, *, groups: Any = None, task_groups: Any = None) -> Units:
+        """Return the folds as `SettingKFold.units` does."""
+        self._check(labels.shape[0], groups, task_groups)
+        fold = np.zeros(labels.shape[0], dtype=np.intp)
         for number, (_, test) in enumerate(self.splits):
             fold[test] = number
         return Units(fold)

@@ -1,41 +1,41 @@
-"""What leaves together when predictions are held out.
+"""What a hold-out prediction is asked of: a model with its labels, and the units that are left out together.
 
-What a hold-out prediction is asked of: a model of pairs, its labels, and when a solver stops.
-
-Labels that are the only ones of their task: what is not predicted without them, and is not scored.
-
-Where tasks are independent, each takes its constant from labels of its own. If all of these are left out together,
-nothing is predicted for them, whatever the regularisation: NaN. This is the one place that knows what follows: such
-labels count as not observed wherever predictions are scored or drawn, and that is said.
+Labels that are the only ones of their task have no prediction where tasks are independent: each task takes its constant
+from its own labels, and without any the prediction is NaN. Such labels count as missing wherever predictions are scored
+or drawn, with a warning.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, double, namespace, to_numpy
+from dyadlearn._array import Array, to_numpy
+from dyadlearn._codes import group_codes
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import NoLabelWarning
+from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
 from dyadlearn.settings import Setting
+from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.missing import Completion
+from dyadlearn.solve.observed import ObservedSolution, ObservedSystem
 
 
 @dataclass(frozen=True, eq=False)
 class Units(Stored):
-    """Numbers that are equal where something leaves together; None where everything leaves by itself.
+    """Integer codes of what is left out together; None where everything is left out by itself.
+
+    Settings, groups, folds and `cv` are ways to create them.
 
     Attributes
     ----------
     instances, tasks : integer arrays of shape (m,) and (q,), or None
         In the settings that leave them out.
-    cells : integer array of shape (m, q), of observed pairs (n,), or None
+    cells : integer array of the shape of the labels' values, or None
         In setting A.
     """
 
@@ -44,86 +44,148 @@ class Units(Stored):
     cells: np.ndarray | None = None
 
     @classmethod
-    def of_folds(cls, tests: Iterable[np.ndarray], setting: Setting, shape: tuple[int, int]) -> Self:
-        """Return the units of folds that predict every cell once, given masks (m, q) of what each of them predicts.
+    def of_groups(
+        cls, labels: Labels, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
+    ) -> Self:
+        """Return the units of group labels, of those that the setting leaves out.
+
+        Parameters
+        ----------
+        labels : Labels
+        setting : Setting
+        groups, task_groups, cells : arrays of shape (m,), (q,) and that of the labels' values, or None
+            Equal where instances, tasks or labels are left out together.
+        """
+        m, q = labels.shape
+        wanted = (
+            (setting.new_instance, groups, (m,), "groups"),
+            (setting.new_task, task_groups, (q,), "task_groups"),
+            (setting is Setting.A, cells, tuple(labels.values.shape), "cells"),
+        )
+        return cls(
+            *(
+                group_codes(given, shape, name) if leaves and given is not None else None
+                for leaves, given, shape, name in wanted
+            )
+        )
+
+    @property
+    def are_single(self) -> bool:
+        """Whether everything is left out by itself."""
+        return self.instances is None and self.tasks is None and self.cells is None
+
+    @property
+    def largest(self) -> int:
+        """Number of instances, or tasks, in the largest unit."""
+        sides = [codes for codes in (self.instances, self.tasks) if codes is not None]
+        return max((int(np.bincount(codes).max()) for codes in sides), default=1)
+
+    def of_labels(self, labels: Labels, setting: Setting) -> list[np.ndarray]:
+        """Return the units that each label belongs to: one code, or in setting D that of its instance and its task.
+
+        Returns
+        -------
+        list of one or two integer arrays of the shape of the labels' values
 
         Examples
         --------
         >>> import numpy as np
         >>> from dyadlearn.holdout.units import Units
+        >>> from dyadlearn.labels import Labels
         >>> from dyadlearn.settings import Setting
-        >>> first = np.array([[True, True], [False, False], [True, True]])
-        >>> Units.of_folds([first, ~first], Setting.B, (3, 2)).instances
-        array([0, 1, 0])
+        >>> labels = Labels(np.array([0, 1, 2]), np.array([1, 0, 1]), np.array([5.0, 3.0, 4.0]), (3, 2))
+        >>> Units(np.array([7, 7, 8])).of_labels(labels, Setting.B)
+        [array([7, 7, 8])]
         """
-        rows, columns, cells = (np.full(size, -1) for size in (*shape, shape))
-        for number, test in enumerate(tests):
-            if setting is Setting.A:
-                cells[test] = number
-            else:
-                # A block of both sides: the last one of a row of blocks gives all of them its number.
-                rows[test.any(axis=1)], columns[test.any(axis=0)] = number, number
         if setting is Setting.A:
-            return cls(cells=cells)
-        return cls(rows if setting.new_instance else None, columns if setting.new_task else None)
+            shape = tuple(labels.values.shape)
+            return [np.arange(np.prod(shape)).reshape(shape) if self.cells is None else self.cells]
+        return [labels.at(codes, axis) for axis, codes in self.of_sides(labels.shape, setting)]
 
-    def fit(self, shape: tuple[int, ...], cells: tuple[int, ...] | None = None) -> bool:
-        """Tell whether these are units of a grid (m, q), with cells of the same shape or of another."""
-        wanted = ((self.instances, shape[:1]), (self.tasks, shape[1:]), (self.cells, shape if cells is None else cells))
+    def of_sides(self, shape: tuple[int, int], setting: Setting) -> list[tuple[int, np.ndarray]]:
+        """Return the sides that a setting leaves out, by axis, with the unit of each of their rows."""
+        sides = ((setting.new_instance, self.instances), (setting.new_task, self.tasks))
+        return [
+            (axis, np.arange(shape[axis]) if codes is None else codes)
+            for axis, (leaves, codes) in enumerate(sides)
+            if leaves
+        ]
+
+    def fit(self, labels: Labels) -> bool:
+        """Return whether these are units of some labels."""
+        wanted = (
+            (self.instances, labels.shape[:1]),
+            (self.tasks, labels.shape[1:]),
+            (self.cells, tuple(labels.values.shape)),
+        )
         return all(each is None or (each.dtype.kind in "iu" and each.shape == size) for each, size in wanted)
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A fitted model as the hold-out formulas see it.
+    """A model of pairs with the labels it is fitted on.
 
     Attributes
     ----------
     pairing : Pairing
         The model of pairs, on its sides and under its regularisation.
-    Y : array of shape (m, q)
-        NaN where not observed.
-    weights : array of shape (m, q) or None
-        Of the squared loss of each observed cell, positive there.
+    labels : Labels
+        In double precision.
     tol, max_iter : float and int
         When an iterative solver stops, where labels are missing or weighted.
     """
 
     pairing: Pairing
-    Y: Array
-    weights: Array | None = None
+    labels: Labels
     tol: float = 1e-8
     max_iter: int = 1000
 
-    #: Whether labels are those of some pairs, and there is no grid: see `dyadlearn.holdout.observed.PairProblem`.
-    is_listed: ClassVar[bool] = False
-
     def __post_init__(self) -> None:
-        for name in ("Y", "weights"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, double(getattr(self, name)))
+        object.__setattr__(self, "labels", self.labels.in_double())
 
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether every cell is observed and weighs the same, so that the closed forms apply."""
-        xp = namespace(self.Y)
-        return self.weights is None and not bool(xp.any(xp.isnan(self.Y)))
+    @classmethod
+    def of(cls, pairing: Pairing, Y: Array, weights: Array | None = None, **stopping: Any) -> Self:
+        """Return the problem of a grid of labels (m, q), NaN where not observed, with weights of the same shape."""
+        return cls(pairing, Labels.of_grid(Y, weights), **stopping)
 
     @property
-    def targets(self) -> Array:
-        """What held-out predictions are compared with: the labels (m, q), NaN where not observed."""
-        return self.Y
+    def Y(self) -> Array:  # noqa: N802
+        """The labels as a grid (m, q), NaN where not observed; a list of pairs has none."""
+        if self.labels.grid is None:
+            m, q = self.labels.shape
+            raise ValueError(
+                f"This model was fitted on {self.labels.size} observed pairs, and not on the grid of {m} × {q} that "
+                "this takes: ask for evaluate(), holdout(), predict_interval() or a cross-validation of the pairs, or "
+                "fit it on a grid with NaN where a label is missing."
+            )
+        return self.labels.grid
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Problem:
+    @property
+    def weights(self) -> Array | None:
+        """Weights of the squared loss, of the shape of the labels' values, or None."""
+        return self.labels.weights
+
+    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same problem under another regularisation."""
-        posed = replace(self, pairing=self.pairing.at(alpha, task_alpha))
-        if "is_complete" in self.__dict__:  # a grid is looked through once
-            posed.__dict__["is_complete"] = self.is_complete
-        return posed
+        return replace(self, pairing=self.pairing.at(alpha, task_alpha))
+
+    def with_grid(self, Y: Array, weights: Array | None = None) -> Self:
+        """Return the same model with other labels, a grid (m, q)."""
+        return replace(self, labels=Labels.of_grid(Y, weights))
 
     def complete(self, start: Completion | None = None) -> Completion:
-        """Complete the labels, from the solution of a problem nearby."""
+        """Complete a grid of labels, from the solution of a problem nearby."""
         return self.pairing.complete(self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter)
+
+    def system(self) -> ObservedSystem:
+        """Return the equations of a list of labels; features are rotated for it, which takes as much memory again."""
+        return ObservedSystem.of(self.pairing, self.labels)  # type: ignore[arg-type]
+
+    def solve_pairs(self, start: ObservedSolution | None = None) -> ObservedSolution:
+        """Solve for a list of labels, with a warning if the solver did not reach its tolerance."""
+        found = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)
+        warn_unless_converged(found, self.tol, stacklevel=4)
+        return found
 
 
 _REMEDY = "use fit_intercept=False, or a model that knows tasks"
@@ -136,8 +198,8 @@ def scored_labels(
 
     Parameters
     ----------
-    problem : Problem or PairProblem
-    held_out : array of shape (m, q), or (n,) of observed pairs
+    problem : Problem
+    held_out : array of shape (m, q), or (n,) of a list
     setting : Setting
         For messages.
     quiet : bool, default=False
@@ -157,32 +219,31 @@ def scored_labels(
     """
     lone = _lone(problem, held_out)
     if not lone.any():
-        return problem.targets
-    if np.array_equal(lone, ~np.isnan(to_numpy(problem.Y))):
+        return problem.labels.values
+    if np.array_equal(lone, problem.labels.observed):
         raise ValueError(
             f"Setting {setting.value} leaves out all labels of every task, of which none is left to take its constant "
             f"from: give more labels of a task, {_REMEDY}."
         )
     if not quiet:
-        warn_of_lone(lone, problem.Y, setting, "they are not scored", stacklevel + 1)
-    xp = namespace(problem.Y)
-    return xp.where(as_array_of(lone, problem.Y), xp.full_like(problem.Y, float("nan")), problem.Y)
+        warn_of_lone(lone, problem.labels, setting, "they are not scored", stacklevel + 1)
+    return problem.labels.hide(lone).values
 
 
 def warn_of_lone_labels(problem: Problem, held_out: Array, setting: Setting, stacklevel: int = 2) -> None:
-    """Say which labels have no held-out prediction (m, q), if there are any."""
-    warn_of_lone(_lone(problem, held_out), problem.Y, setting, "their predictions are NaN", stacklevel + 1)
+    """Warn of labels without a held-out prediction (m, q)."""
+    warn_of_lone(_lone(problem, held_out), problem.labels, setting, "their predictions are NaN", stacklevel + 1)
 
 
 def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
-    """Say which tasks have no label, where nothing is predicted for them."""
+    """Warn of tasks without a label, if the model predicts nothing for them."""
     if not problem.pairing.has_task_constants:
         return
-    warn_of_unlabelled(np.isnan(to_numpy(problem.Y)).all(axis=0), stacklevel + 1)
+    warn_of_unlabelled(np.all(~problem.labels.observed, axis=0), stacklevel + 1)
 
 
 def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
-    """Say which tasks (q,) have no label and nothing is predicted for, if there are any."""
+    """Warn of tasks without a label, given as a mask (q,), for which nothing is predicted."""
     if without.any():
         warnings.warn(
             f"{np.count_nonzero(without)} of {without.size} tasks (positions {_shown(without)}) have no label to take "
@@ -193,21 +254,20 @@ def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
 
 
 def _lone(problem: Problem, held_out: Array) -> np.ndarray:
-    """Tell which observed labels (m, q) are not predicted for want of another label of their task."""
+    """Return a mask of the observed labels without a prediction, for want of another label of their task."""
     if not problem.pairing.has_task_constants:
-        return np.zeros(tuple(problem.targets.shape), dtype=bool)
-    return np.asarray(np.isnan(to_numpy(held_out)) & ~np.isnan(to_numpy(problem.Y)))
+        return np.zeros(tuple(problem.labels.values.shape), dtype=bool)
+    return np.asarray(np.isnan(to_numpy(held_out)) & problem.labels.observed)
 
 
-def warn_of_lone(lone: np.ndarray, Y: Array, setting: Setting, so: str, stacklevel: int = 2) -> None:
-    """Say which labels (m, q) are the only ones of their tasks and what follows, if there are any."""
+def warn_of_lone(lone: np.ndarray, labels: Labels, setting: Setting, so: str, stacklevel: int = 2) -> None:
+    """Warn of labels that are the only ones of their tasks, given as a mask (m, q)."""
     if not lone.any():
         return
-    observed = np.count_nonzero(~np.isnan(to_numpy(Y)))
     warnings.warn(
-        f"In setting {setting.value}, {np.count_nonzero(lone)} of {observed} labels leave no other label of their task "
-        f"(positions {_shown(np.any(lone, axis=0))}) to take its constant from: {so}. Give more labels of these tasks, "
-        f"{_REMEDY}.",
+        f"In setting {setting.value}, {np.count_nonzero(lone)} of {labels.size} labels leave no other label of "
+        f"their task (positions {_shown(np.any(lone, axis=0))}) to take its constant from: {so}. Give more labels of "
+        f"these tasks, {_REMEDY}.",
         NoLabelWarning,
         stacklevel=stacklevel + 1,
     )

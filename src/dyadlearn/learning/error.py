@@ -71,7 +71,7 @@ _LEAST_ALPHA = 4e-3
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class Targets:
     """Labels to learn from.
 
     Attributes
@@ -128,7 +128,7 @@ class _System:
     """The linear system of a fold."""
 
     operator: PairOperator
-    labels: Labels
+    labels: Targets
     cells: Array
 
     def apply(self, X: Array) -> Array:
@@ -187,10 +187,10 @@ class ErrorOfLabels:
 
     Parameters
     ----------
-    labels : Labels
+    labels : Targets
     """
 
-    labels: Labels
+    labels: Targets
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -210,7 +210,7 @@ class FoldError(ErrorOfLabels):
 
     Parameters
     ----------
-    labels : Labels
+    labels : Targets
     folds : sequence of Fold
     whole : Fold
         All labels of training, with kernels of theirs.
@@ -286,7 +286,7 @@ _LONGEST_SIDE = 400
 _LEAST_ALPHA_EXACT = 1e-6
 
 
-def has_exact_error(labels: Labels, setting: Setting) -> bool:
+def has_exact_error(labels: Targets, setting: Setting) -> bool:
     """Tell whether the leave-one-out error is to be had in closed form, and at no more than the cost of folds."""
     m, q = labels.values.shape
     complete = labels.weights is None and bool(namespace(labels.values).all(labels.observed > 0))
@@ -299,7 +299,7 @@ class ExactError(ErrorOfLabels):
 
     Parameters
     ----------
-    labels : Labels
+    labels : Targets
         Complete, without weights.
     mixture, tasks : Mixture, the latter or None
     setting : Setting

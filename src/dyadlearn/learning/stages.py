@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
-from dyadlearn.learning.error import ROUGH, ExactError, Fold, FoldError, Labels, Tolerances
+from dyadlearn.learning.error import ROUGH, ExactError, Fold, FoldError, Targets, Tolerances
 from dyadlearn.learning.mixture import DIVISIBLE, Mixture, Parameters, profile_kernels
 
 # Of Adam: the first step, how much of it the last one still is, and how moments fade.
@@ -302,7 +302,7 @@ class Stage:
     ----------
     parameters : Parameters
     error : float
-        The mean squared error of cells that were left out, in the units of `Labels`.
+        The mean squared error of cells that were left out, in the units of `Targets`.
     losses : list of float
         Errors of the parts, step by step, of the descent that led there.
     profiles, task_profiles : list of arrays of shape (m, m) and (q, q)
@@ -356,7 +356,7 @@ def learn_at_once(
 
 
 def learn_in_stages(
-    labels: Labels,
+    labels: Targets,
     mixture: Mixture,
     tasks: Mixture | None,
     folds: Iterable[tuple[np.ndarray, np.ndarray]],
@@ -370,7 +370,7 @@ def learn_in_stages(
 
     Parameters
     ----------
-    labels : Labels
+    labels : Targets
     mixture, tasks : Mixture, the latter or None
     folds : iterable of (train, test)
         Masks (m, q) of cells to learn from, where observed, and to predict.
@@ -422,7 +422,7 @@ def _joined_kernels(whole: Fold, n_kernels: tuple[int, int]) -> tuple[list[Array
 
 
 def _observed_folds(
-    labels: Labels, folds: Iterable[tuple[np.ndarray, np.ndarray]], mixture: Mixture, tasks: Mixture | None
+    labels: Targets, folds: Iterable[tuple[np.ndarray, np.ndarray]], mixture: Mixture, tasks: Mixture | None
 ) -> Iterable[Fold]:
     """Yield folds of observed cells, those that have some to learn from and some to predict."""
     Y, xp = labels.values, namespace(labels.values)
@@ -442,7 +442,7 @@ def profiled_fold(
     return replace(fold, mixture=mixture.joined(rows, DIVISIBLE), tasks=joined, ends={})
 
 
-def _assembled(labels: Labels, folds: Sequence[Fold], predicted: Sequence[Array]) -> Array:
+def _assembled(labels: Targets, folds: Sequence[Fold], predicted: Sequence[Array]) -> Array:
     xp = namespace(labels.values)
     found = xp.full_like(labels.values, float("nan"))
     for fold, each in zip(folds, predicted, strict=True):
@@ -455,7 +455,7 @@ _TOL = 1e-5
 
 
 def cascaded(
-    labels: Labels,
+    labels: Targets,
     mixture: Mixture,
     tasks: Mixture | None,
     folds: Iterable[tuple[np.ndarray, np.ndarray]],
@@ -466,7 +466,7 @@ def cascaded(
 
     Parameters
     ----------
-    labels : Labels
+    labels : Targets
     mixture, tasks : Mixture, the latter or None
         Of the descriptions as they came, without profiles.
     folds : iterable of (train, test)
@@ -500,7 +500,7 @@ def cascaded(
     return found
 
 
-def _completed(labels: Labels, fold: Fold, vector: Sequence[float]) -> Array:
+def _completed(labels: Targets, fold: Fold, vector: Sequence[float]) -> Array:
     """Return what the model of a fold predicts, for all cells."""
     parameters = Parameters.start(fold.mixture, fold.tasks).of(np.asarray(vector))
     return FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)

@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, is_sparse, namespace, take_block, take_rows
 from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_same_library, check_share
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
-from dyadlearn._tables import Ids, Table, in_order, read_table, shown
+from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.holdout import Problem, Units, holdout
-from dyadlearn.holdout.intervals import Bounds, Intervals, TaskIntervals
-from dyadlearn.holdout.observed import PairIntervals, PairProblem
+from dyadlearn.holdout import Problem, Units, leave_out
+from dyadlearn.holdout.intervals import Bounds, FoldIntervals, Intervals, TaskIntervals
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import symmetric_grid
@@ -35,7 +34,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
 )
 from dyadlearn.models._model import PairModel
-from dyadlearn.models._observed import Training, held_out_pairs, pair_labels, read_training, solved_pairs
+from dyadlearn.models._observed import Training, cells_of, labels_of, read_training
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -260,11 +259,6 @@ class PairwiseRidge(PairModel, stored=False):
     def _is_vector(self) -> bool:
         return self._grid.is_vector
 
-    @property
-    def _is_listed(self) -> bool:
-        """Whether the model is one of observed pairs alone."""
-        return is_sparse(self._grid.values)
-
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, all of them or some.
 
@@ -320,12 +314,9 @@ class PairwiseRidge(PairModel, stored=False):
         return self._pose(self._side, self._task_side, self._alphas)
 
     def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
-        """Return the problem with what every model has: the weights of the cells and when a solver stops."""
-        if self._is_listed:
-            labels = pair_labels(self._grid.values, self._weights, side.spectrum.values)
-            pairing: Any = self._pairing(side, task_side, **alphas)
-            return PairProblem(pairing, labels, **self._stopping())
-        return Problem(self._pairing(side, task_side, **alphas), self._grid.values, self._weights, **self._stopping())
+        """Return the problem with what every model has: the labels and when a solver stops."""
+        labels = labels_of(self._grid, self._weights, side.spectrum.values)
+        return Problem(self._pairing(side, task_side, **alphas), labels, **self._stopping())
 
     def _solve(self) -> Self:
         """Compute the coefficients from the spectra, for the regularisation that is set.
@@ -335,12 +326,12 @@ class PairwiseRidge(PairModel, stored=False):
         problem = self._posed()
         problem.pairing.check_regularisation()
         # The solution for another regularisation is a good place to start.
-        if self._is_listed:
-            self._observed = found = solved_pairs(problem, self._observed)
+        if problem.labels.grid is None:
+            self._observed = found = problem.solve_pairs(self._observed)
             self._keep(problem)
             self._coefficients = problem.pairing.coefficients_of(found.spectral, found.mean)
             return self
-        self._completion = None if problem.is_complete else problem.complete(self._completion)
+        self._completion = None if problem.labels.full is not None else problem.complete(self._completion)
         warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
         self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
@@ -350,7 +341,7 @@ class PairwiseRidge(PairModel, stored=False):
         """Keep the problem that was posed, and the one whose closed form solves it."""
         self._fitted_problem = self._closed_problem = problem
         if self._completion is not None:
-            self._closed_problem = replace(problem, Y=self._completion.labels, weights=None)
+            self._closed_problem = problem.with_grid(self._completion.labels)
         self._solved_with, self._residuals = self.get_params(deep=False), []
 
     def state(self) -> dict[str, Any]:
@@ -391,9 +382,10 @@ class PairwiseRidge(PairModel, stored=False):
             starts.append(self._observed.spectral)
         if completion is not None and completion.form == "pairs":
             starts.append(completion.solution.values)
-        if weights is not None and is_sparse(weights) != self._is_listed:
+        labels = self._grid.values
+        if weights is not None and is_sparse(weights) != is_sparse(labels):
             return False
-        alike = weights is None or not self._is_listed or weights.nnz == self._grid.values.nnz
+        alike = weights is None or not is_sparse(labels) or weights.nnz == labels.nnz
         ranks = [side.spectrum.values.shape[0] for side in self._sides()]
         return alike and all(is_shaped(start, *ranks) for start in starts)
 
@@ -484,15 +476,20 @@ class PairwiseRidge(PairModel, stored=False):
         """
         check_is_fitted(self)
         self = self._snapshot()
-        grid = self._grid
-        groups, task_groups = groups_in_order(grid, groups, task_groups)
-        if self._is_listed:
-            held_out = held_out_pairs(self._fitted_problem, as_setting(setting), groups, task_groups, cells)
-            return cast(held_out, self._precision)
-        cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
-        held_out = self._held_out(as_setting(setting), groups=groups, task_groups=task_groups, cells=cells)
-        warn_of_lone_labels(self._problem(), held_out, as_setting(setting))
-        return grid.restore(self._home(held_out))
+        problem, setting = self._problem(), as_setting(setting)
+        groups, task_groups = groups_in_order(self._grid, groups, task_groups)
+        cells = cells_of(problem.labels, self._grid, cells)
+        problem.pairing.check_request(setting, groups, task_groups, cells)
+        held_out = self._held_out(setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells))
+        warn_of_lone_labels(problem, held_out, setting)
+        return self._as_labels(held_out)
+
+    def _as_labels(self, values: Array) -> Any:
+        """Return values of the labels in the form that the labels came in; those of a list as a sparse matrix."""
+        labels = self._problem().labels
+        if labels.grid is None:
+            return cast(labels.to_sparse(values), self._precision)
+        return self._grid.restore(self._home(values))
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
@@ -558,18 +555,12 @@ class PairwiseRidge(PairModel, stored=False):
         return self._residuals[0]
 
     def _made_intervals(self) -> Any:
-        if self._is_listed:
-
-            def own(setting: Setting) -> Array | None:
-                found = self._kept_holdout(setting)
-                return None if found is None else found[0]
-
-            return PairIntervals(self._fitted_problem, own)
-
         def kept(setting: Setting) -> tuple[Array, Units] | None:
             found = self._kept_holdout(setting) or self._own_holdout(setting)
             return None if found is None else (found[0], found[2])
 
+        if self._problem().labels.grid is None:
+            return FoldIntervals(self._problem(), kept)
         whole = Intervals(self._problem(), kept)
         parts = [
             (tasks, whole.of_tasks(tasks, part)) for tasks, part in self._task_parts(whole.problem) if tasks is not None
@@ -601,15 +592,18 @@ class PairwiseRidge(PairModel, stored=False):
         return ()
 
     def _own_holdout(
-        self, setting: Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None
+        self, setting: Setting, units: Units | None = None, cv: Any = None
     ) -> tuple[Array, str, Units] | None:
         """Return predictions as `_kept_holdout` does, of a model that no formula holds for; None of all others."""
         return None
 
-    def _held_out(self, setting: Setting, **labels: Any) -> Array:
-        """Return held-out predictions as an array (m, q); groups and cells come in training order."""
-        own = self._own_holdout(setting, **labels)
-        return holdout(self._problem(), setting, **labels) if own is None else own[0]
+    def _held_out(self, setting: Setting, units: Units) -> Array:
+        """Return held-out predictions of the shape of the labels' values."""
+        own = self._own_holdout(setting, units)
+        if own is not None:
+            return own[0]
+        self._problem().pairing.check_leaving()
+        return leave_out(self._problem(), setting, units)
 
     @property
     def dual_coef_(self) -> Array:

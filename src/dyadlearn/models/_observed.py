@@ -16,9 +16,8 @@ from dyadlearn._array import Array, as_array_of, copied, double, is_sparse, name
 from dyadlearn._checks import check_labels, check_same_library
 from dyadlearn._codes import pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory
-from dyadlearn._tables import Table, read_table
-from dyadlearn.holdout.observed import PairProblem
-from dyadlearn.labels import read_labels
+from dyadlearn._tables import Table, in_order, read_table
+from dyadlearn.labels import Labels, read_labels
 from dyadlearn.models._inputs import (
     align_side,
     cell_weights,
@@ -37,9 +36,7 @@ from dyadlearn.models._inputs import (
 from dyadlearn.models._side import check_rows, side_size
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
-from dyadlearn.settings import Setting
-from dyadlearn.solve.conjugate_gradients import warn_unless_converged
-from dyadlearn.solve.observed import ObservedSolution, PairLabels, product_cost
+from dyadlearn.solve.observed import product_cost
 from dyadlearn.vectrick import gather_cost
 
 
@@ -52,17 +49,17 @@ def is_large(shape: tuple[int, int]) -> bool:
 
 
 def is_listed(y: Any) -> bool:
-    """Tell whether labels come as those of some pairs: in a sparse matrix, in a table of one, or as `PairLabels`."""
-    return is_sparse(y.values if isinstance(y, Table) else y) or isinstance(y, PairLabels)
+    """Tell whether labels come as those of some pairs: in a sparse matrix, in a table of one, or as `Labels`."""
+    return is_sparse(y.values if isinstance(y, Table) else y) or isinstance(y, Labels)
 
 
 def listed_labels(y: Any) -> Table:
     """Return labels of some pairs as a table whose values are a sparse matrix, NaN left out."""
-    if isinstance(y, PairLabels):
+    if isinstance(y, Labels):
         return Table(y.to_sparse())
     if isinstance(y, Table):  # of a reader of long tables, which has left out what is none
-        return replace(y, values=PairLabels.from_sparse(y.values).to_sparse())
-    labels = PairLabels.from_sparse(y)
+        return replace(y, values=Labels.from_sparse(y.values).to_sparse())
+    labels = Labels.from_sparse(y)
     if labels.values.dtype.kind not in "fiub":
         raise TypeError(f"Y must hold real numbers, found {labels.values.dtype}.")
     values = labels.values.astype(np.float32 if labels.values.dtype == np.float32 else np.float64)
@@ -84,42 +81,42 @@ def listed_weights(sample_weight: Any, grid: Table) -> Any:
     """Return weights of listed labels as a sparse matrix with the same places, or None where all weigh the same."""
     if sample_weight is None:
         return None
-    labels = pair_labels(grid.values, None)
+    labels = labels_of(grid, None)
     if is_sparse(sample_weight):
         values = _at_places(sample_weight, labels, "sample_weight", "a weight").astype(np.float64)
         check_weights(values)
     else:
         values = read_weights(sample_weight, grid)
         if values.ndim == 2 and values.shape[1] > 1:
-            values = values[labels.rows, labels.columns]
+            values = values[labels.places]
         else:
-            values = np.broadcast_to(values.reshape(-1), labels.shape[:1])[labels.rows]
+            values = np.broadcast_to(values.reshape(-1), labels.shape[:1])[labels.places[0]]
     return None if (values == 1).all() else labels.to_sparse(values)
 
 
-def _at_places(given: Any, labels: PairLabels, name: str, what: str) -> np.ndarray:
+def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
     """Return what a sparse matrix stores where labels are; it may store more, but no less."""
-    found, (m, q) = PairLabels.from_sparse(given, name), labels.shape
+    found, (m, q) = Labels.from_sparse(given, name), labels.shape
     if found.shape != labels.shape:
         raise ValueError(f"{name} is sparse and of shape {found.shape}, but Y is of shape {(m, q)}.")
-    known, wanted = (pair_numbers(each.rows, each.columns, q) for each in (found, labels))
+    known, wanted = (pair_numbers(*each.places, q) for each in (found, labels))
     at = np.minimum(np.searchsorted(known, wanted), found.size - 1)
     absent = np.flatnonzero(known[at] != wanted) if found.size else np.arange(labels.size)
     if absent.size:
         first = absent[0]
         raise ValueError(
             f"{name} is sparse, and must store {what} wherever Y stores a label: it stores none for {absent.size} of "
-            f"{labels.size}, first that of row {labels.rows[first]} and column {labels.columns[first]}."
+            f"{labels.size}, first that of row {labels.places[0][first]} and column {labels.places[1][first]}."
         )
     return np.asarray(found.values[at])
 
 
 def as_grids(listed: Any, weights: Any, like: Array) -> tuple[Array, Array | None]:
     """Return listed labels as a grid with NaN where there is none, and their weights, where the arrays of X are."""
-    labels = pair_labels(listed, None)
+    labels = Labels.from_sparse(listed)
     check_memory(2 * 8 * math.prod(labels.shape), labels.values, f"A grid of {labels.shape[0]} × {labels.shape[1]}")
     grid = np.full(labels.shape, np.nan)
-    grid[labels.rows, labels.columns] = labels.values
+    grid[labels.places] = labels.values
     return as_array_of(grid, like), None if weights is None else as_array_of(weights.toarray(), like)
 
 
@@ -127,24 +124,31 @@ def without_weightless(grid: Table, weights: Any) -> tuple[Table, Any]:
     """Return listed labels and weights without those that weigh nothing."""
     if weights is None or (weights.data > 0).all():
         return grid, weights
-    labels, kept = pair_labels(grid.values, weights), weights.data > 0
+    labels, kept = labels_of(grid, weights), weights.data > 0
     if not kept.any():
         raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
     labels = labels.take(kept)
     return replace(grid, values=labels.to_sparse()), labels.to_sparse(labels.weights)
 
 
-def pair_labels(values: Any, weights: Any, like: Array | None = None) -> PairLabels:
-    """Return the labels of a sparse matrix, with weights of the same places, where the arrays of a model are."""
-    found = PairLabels.from_sparse(values)
+def labels_of(grid: Table, weights: Any, like: Array | None = None) -> Labels:
+    """Return the labels that a model keeps: a grid, or the list of those that a sparse matrix stores.
+
+    Parameters
+    ----------
+    grid : Table
+    weights : array or sparse matrix of the same places, or None
+    like : array, default=None
+        Where a list is put, and in which precision.
+    """
+    if not is_sparse(grid.values):
+        return Labels.of_grid(grid.values, weights)
+    found = Labels.from_sparse(grid.values)
     own = None if weights is None else weights.data
     if like is None:
         return replace(found, weights=own)
-    return replace(
-        found,
-        values=as_array_of(found.values, like, like.dtype),
-        weights=None if own is None else as_array_of(own, like, like.dtype),
-    )
+    own = None if own is None else as_array_of(own, like, like.dtype)
+    return replace(found, values=as_array_of(found.values, like, like.dtype), weights=own)
 
 
 def prefers_pairs(
@@ -184,16 +188,9 @@ def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array) -> N
     check_memory(8 * numbers, like, purpose, mend)
 
 
-def solved_pairs(problem: PairProblem, start: ObservedSolution | None) -> ObservedSolution:
-    """Solve for the pairs, and warn where the solver stopped short."""
-    found = problem.system().solve(start, tol=problem.tol, max_iter=problem.max_iter)
-    warn_unless_converged(found, problem.tol, stacklevel=4)
-    return found
-
-
-def listed_determination(labels: PairLabels, predicted: np.ndarray) -> float:
+def listed_determination(labels: Labels, predicted: np.ndarray) -> float:
     """Return the coefficient of determination R² of predictions (n,), averaged over tasks whose labels differ."""
-    at, q = labels.columns, labels.shape[1]
+    at, q = labels.places[1], labels.shape[1]
     y, predicted = in_range(to_numpy(labels.values).astype(np.float64), predicted)
     count = np.maximum(np.bincount(at, minlength=q), 1)
     first = np.zeros(q)
@@ -206,14 +203,15 @@ def listed_determination(labels: PairLabels, predicted: np.ndarray) -> float:
     return float(np.mean(1.0 - errors[differs] / spread[differs]))
 
 
-def held_out_pairs(problem: PairProblem, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> Any:
-    """Return held-out predictions of the pairs as a sparse matrix; arguments as in `PairwiseRidge.holdout`."""
-    labels = problem.labels
+def cells_of(labels: Labels, grid: Table, cells: Any) -> Any:
+    """Return the folds of labels, given as a grid or beside a list as a sparse matrix, in the order of the labels."""
+    if labels.grid is not None:
+        return in_order(cells, grid.row_ids, grid.column_ids, "cells")
     if is_sparse(cells):
-        cells = _at_places(cells, labels, "cells", "a fold")
-    elif getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape:
-        cells = to_numpy(cells)[labels.rows, labels.columns]
-    return labels.to_sparse(problem.holdout(setting, groups=groups, task_groups=task_groups, cells=cells))
+        return _at_places(cells, labels, "cells", "a fold")
+    if getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape:
+        return to_numpy(cells)[labels.places]
+    return cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,6 +234,11 @@ class Training:
     grid: Table
     weights: Array | None
     precision: str = "float64"
+
+    @property
+    def labels(self) -> Labels:
+        """The labels with their weights."""
+        return labels_of(self.grid, self.weights)
 
 
 def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:

@@ -191,7 +191,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
         if process is None:
             remedy = "judge its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
             raise ValueError(f"{name} is {problem.pairing.words} here, and has no deviations or likelihood: {remedy}.")
-        if not problem.is_complete:
+        if problem.labels.full is None:
             raise ValueError(
                 f"Deviations and likelihoods of {name} are those of complete labels that weigh the same, and some of "
                 "these are missing or weighted: fit the rows and columns that are complete, or judge predictions by "

@@ -35,7 +35,7 @@ from dyadlearn.growing.inverse import SOLVERS
 from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson, stacked
 from dyadlearn.growing.statistics import Statistics, check_room, equal_features, has_holes
 from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
-from dyadlearn.labels import read_labels
+from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import (
     align_side,
@@ -708,7 +708,9 @@ class OnlineTwoStepRidge(PairModel):
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
         if model.takes_holes:
-            warn_of_lone(lone_labels(model, grid.values), dense(grid.values), wanted, "their predictions are NaN")
+            warn_of_lone(
+                lone_labels(model, grid.values), Labels.of_grid(dense(grid.values)), wanted, "their predictions are NaN"
+            )
         return grid.restore(cast(held_out, self._learnt.dtype))
 
     def landscape(
@@ -746,7 +748,9 @@ class OnlineTwoStepRidge(PairModel):
         )
         warn_of_undefined(scores, rows, columns if self._knows_tasks else None, wanted.value, 2)
         if model.takes_holes:
-            warn_of_lone(lone_labels(model, grid.values), dense(grid.values), wanted, "they are not scored")
+            warn_of_lone(
+                lone_labels(model, grid.values), Labels.of_grid(dense(grid.values)), wanted, "they are not scored"
+            )
         return scores
 
     def tune(

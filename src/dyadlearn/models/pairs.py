@@ -24,7 +24,7 @@ from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
-from dyadlearn.labels import averaged_pairs, read_numbers
+from dyadlearn.labels import Labels, averaged_pairs, read_numbers
 from dyadlearn.models._base import PairwiseRidge, interval_grids
 from dyadlearn.models._inputs import (
     align_side,
@@ -37,7 +37,6 @@ from dyadlearn.models._inputs import (
 )
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.settings import Setting
-from dyadlearn.solve.observed import PairLabels
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,7 +303,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             sides = (*instances.arrays, *(() if tasks is None else tasks.arrays))
             values = values.astype(np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64)
         shape = (len(found.instances), len(found.tasks))
-        labels = PairLabels(found.rows, found.columns, values, shape)
+        labels = Labels(found.rows, found.columns, values, shape)
         given = {} if sample_weight is None else {"sample_weight": labels.to_sparse(found.weights)}
         fitted = clone(model).fit(X, labels, tasks=T, **given)
 

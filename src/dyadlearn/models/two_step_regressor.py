@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import check_alpha, check_choice, check_instances, check_labels, check_whole
-from dyadlearn._codes import group_codes, id_columns
+from dyadlearn._codes import id_columns
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.exceptions import NoLabelWarning
-from dyadlearn.holdout.folds import as_splitter, fold_groups
-from dyadlearn.labels import read_labels
+from dyadlearn.holdout import Units
+from dyadlearn.holdout.folds import as_splitter, folds_of
+from dyadlearn.labels import Labels, read_labels
 from dyadlearn.models._inputs import (
     align_side,
     check_labels_given,
@@ -297,47 +298,26 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         grid = self._grid
         groups, task_groups = groups_in_order(grid, groups, task_groups)
         cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
-        if setting is Setting.A:
-            held_out = self._without_cells(cells, cv)
-        else:
-            held_out = self._without_rows(*_units(setting, grid.values.shape, groups, task_groups, cv))
-        _warn_of_lone_tasks((np.isnan(held_out) & ~np.isnan(grid.values)).any(axis=0), "are left without a label")
+        labels = Labels.of_grid(grid.values)
+        held_out = self._without(labels, setting, _units(labels, setting, groups, task_groups, cells, cv))
+        _warn_of_lone_tasks((np.isnan(held_out) & labels.observed).any(axis=0), "are left without a label")
         return grid.restore(held_out)
 
-    def _without_cells(self, cells: Any, cv: Any) -> np.ndarray:
-        """Return what is predicted for each cell (m, q) when its fold is hidden."""
-        Y: np.ndarray = self._grid.values
-        held_out = np.full_like(Y, np.nan)
-        if cells is not None and cv is None:
-            codes = group_codes(cells, Y.shape, "cells")
-            hidden: Any = (codes == fold for fold in range(int(codes.max()) + 1))
-        elif cells is not None:
-            raise ValueError("cells are the folds of setting A: leave cv out, or make the folds by cv alone.")
-        else:
-            hidden = (test for _, test in as_splitter(cv, Setting.A).split_grid(*Y.shape))
-        for test in hidden:
-            learnt = self._learn(self._learnt.steps, np.where(test, np.nan, Y))
-            held_out[test] = learnt.grid(None, None)[test]
-        return held_out
-
-    def _without_rows(self, units: np.ndarray | None, task_units: np.ndarray | None) -> np.ndarray:
-        """Return what is predicted for each cell (m, q) when its fold of instances, of tasks or of both is not there.
-
-        Parameters
-        ----------
-        units, task_units : integer arrays of shape (m,) and (q,), or None
-            Which instances and which tasks leave together; None for a side of which none leaves.
-        """
-        Y: np.ndarray = self._grid.values
+    def _without(self, labels: Labels, setting: Setting, units: Units) -> np.ndarray:
+        """Return the predictions (m, q) of models that were fitted without the unit of each cell."""
         instances, tasks = self._learnt.steps
-        held_out = np.full_like(Y, np.nan)
-        for kept, left in _folds(units, Y.shape[0]):
-            for task_kept, task_left in _folds(task_units, Y.shape[1]):
-                steps = (instances.part(kept), None if tasks is None else tasks.part(task_kept))
-                learnt = self._learn(steps, Y[np.ix_(kept, task_kept)])
-                rows = None if units is None else instances.new(left, kept)
-                task_rows = None if task_units is None or tasks is None else tasks.new(task_left, task_kept)
-                held_out[np.ix_(left, task_left)] = learnt.grid(rows, task_rows)
+        held_out = np.full(labels.shape, np.nan)
+        for fold in folds_of(labels, setting, units):
+            if setting is Setting.A:
+                learnt = self._learn(self._learnt.steps, labels.hide(fold.left).values)
+                held_out.flat[fold.test] = learnt.grid(None, None).flat[fold.test]
+                continue
+            (kept, task_kept), (left, task_left) = fold.staying, fold.leaving
+            steps = (instances.part(kept), None if tasks is None else tasks.part(task_kept))
+            learnt = self._learn(steps, labels.part(*fold.staying).values)
+            rows = instances.new(left, kept) if setting.new_instance else None
+            task_rows = tasks.new(task_left, task_kept) if setting.new_task and tasks is not None else None
+            held_out[np.ix_(left, task_left)] = learnt.grid(rows, task_rows)
         return held_out
 
     def _learn(self, steps: tuple[_Step, _Step | None], Y: np.ndarray) -> _TwoSteps:
@@ -593,33 +573,18 @@ def _fixed_point(
 # What is read, and what is left out ----------------------------------------------------------------------------------
 
 
-def _units(
-    setting: Setting, shape: tuple[int, int], groups: Any, task_groups: Any, cv: Any
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return which instances (m,) and which tasks (q,) leave together, None for a side of which none leaves."""
-    if cv is not None or (groups is None and task_groups is None):
-        units, task_units = fold_groups(cv, setting, shape, groups, task_groups)
-        return units, task_units
-    # Groups that are given are the folds; five are made of a side without.
-    units = group_codes(groups, shape[:1], "groups") if groups is not None else None
-    task_units = group_codes(task_groups, shape[1:], "task_groups") if task_groups is not None else None
-    if setting.new_instance and units is None:
-        units = fold_groups(None, Setting.B, shape, None, None)[0]
-    if setting.new_task and task_units is None:
-        task_units = fold_groups(None, Setting.C, shape, None, None)[1]
-    return units, task_units
-
-
-def _folds(units: np.ndarray | None, n_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the positions that stay and those that leave; where nothing leaves, all of them as both."""
-    if units is None:
-        everything = np.arange(n_rows)
-        yield everything, everything
-        return
-    for unit in np.unique(units):
-        if (units == unit).all():
-            raise nothing_left()
-        yield np.flatnonzero(units != unit), np.flatnonzero(units == unit)
+def _units(labels: Labels, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> Units:
+    """Return what is left out together: groups as they are given, five folds of what has none, or folds by `cv`."""
+    if cells is not None and cv is not None:
+        raise ValueError("cells are the folds of setting A: leave cv out, or make the folds by cv alone.")
+    if cv is not None or (groups is None and task_groups is None and cells is None):
+        return as_splitter(cv, setting).units(labels, groups=groups, task_groups=task_groups)
+    units = Units.of_groups(labels, setting, groups, task_groups, cells)
+    if setting.new_instance and units.instances is None:
+        units = replace(units, instances=as_splitter(None, Setting.B).units(labels).instances)
+    if setting.new_task and units.tasks is None:
+        units = replace(units, tasks=as_splitter(None, Setting.C).units(labels).tasks)
+    return units
 
 
 def _has_tags(estimator: Any) -> bool:

@@ -47,6 +47,7 @@ from dyadlearn._memory import fits_in_memory, holdout_numbers
 from dyadlearn._rounding import check_ridge, is_graded, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
+from dyadlearn.labels import Labels
 from dyadlearn.pairing.certainty import Jackknife, Process
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Asked, Expansion, Folded, Part, weights_of_observed
@@ -59,7 +60,6 @@ from dyadlearn.solve.observed import (
     GridProducts,
     ObservedSolution,
     ObservedSystem,
-    PairLabels,
     product_cost,
 )
 from dyadlearn.solve.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
@@ -105,16 +105,6 @@ def _costs(Y: Array, n_observed: int, ranks: tuple[int, int]) -> tuple[int, int]
     return GridProducts.cost(shape, ranks), product_cost(shape, n_observed, ranks, gather_cost(Y))[0]
 
 
-def _listed(Y: Array, weights: Array | None) -> PairLabels:
-    """Return the observed pairs of a grid."""
-    xp, observed = namespace(Y), ~np.isnan(to_numpy(Y))
-    flat = np.flatnonzero(observed)
-    own = None if weights is None else take_rows(xp.reshape(weights, (-1,)), flat)
-    rows, columns = np.nonzero(observed)
-    shape = (int(Y.shape[0]), int(Y.shape[1]))
-    return PairLabels(rows, columns, take_rows(xp.reshape(Y, (-1,)), flat), shape, own)
-
-
 def complete_by_pairs(
     pairing: Coupled, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
 ) -> Completion:
@@ -130,7 +120,9 @@ def complete_by_pairs(
     n_observed = int(xp.sum(xp.astype(~xp.isnan(Y), xp.int64)))
     ranks = [int(side.values.shape[0]) for side in pairing.grid_spectra]
     whole, listed = _costs(Y, n_observed, (ranks[0], ranks[1]))
-    system = ObservedSystem.of(pairing, GridLabels.of(Y, weights) if whole <= listed else _listed(Y, weights))
+    system = ObservedSystem.of(
+        pairing, GridLabels.of(Y, weights) if whole <= listed else Labels.of_grid(Y, weights).listed()
+    )
     known = None
     if start is not None and start.form == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)

@@ -32,8 +32,8 @@ from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
 from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.holdout import Plan, Problem, Units, plan
-from dyadlearn.holdout.baselines import BASELINES, baselines, pair_baselines
+from dyadlearn.holdout import Formula, Plan, Problem, Units, plan
+from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
@@ -78,14 +78,14 @@ def prepared_score(problem: Any, scoring: Any, setting: Setting, targets: Array 
 
     Parameters
     ----------
-    problem : Problem or PairProblem
+    problem : Problem
     scoring : str, callable or Scorer
     setting : Setting
     targets : array, default=None
         What predictions are compared with, as `dyadlearn.holdout.units.scored_labels` returns it; None is all labels.
     """
-    targets = problem.targets if targets is None else targets
-    if problem.is_listed:
+    targets = problem.labels.values if targets is None else targets
+    if problem.labels.grid is None:
         return pair_score(scoring, targets)
     return scorer(scoring).prepare(targets, setting=setting, tie_tolerance=None)
 
@@ -229,7 +229,7 @@ def baseline_scores(problem: Any, setting: Setting, units: Units, score: Callabl
 
     Parameters
     ----------
-    problem : Problem or PairProblem
+    problem : Problem
         Of which the labels, their weights and whether they are those of a network are looked at.
     setting : Setting
     units : Units
@@ -243,11 +243,8 @@ def baseline_scores(problem: Any, setting: Setting, units: Units, score: Callabl
         By the names of `dyadlearn.holdout.baselines.BASELINES`; NaN where the score of a mean is undefined, as that of
         a constant may be, or memory does not suffice.
     """
-    sign = problem.pairing.symmetry
     try:
-        if problem.is_listed:
-            return scored_means(pair_baselines(problem.labels, setting, units), score)
-        predictions = baselines(problem.Y, setting, units, weights=problem.weights, symmetry=sign)
+        predictions = baselines(problem.labels, setting, units, symmetry=problem.pairing.symmetry)
     except NotEnoughMemoryError:  # the score of the model is there all the same
         return dict.fromkeys(BASELINES, float("nan"))
     return scored_means(predictions, score)
@@ -454,7 +451,9 @@ def null_mean(problem: Problem, setting: Setting, units: Units, score: PreparedS
         NaN without permutations, where labels are missing or weighted so that each permutation would be solved for
         anew, where a side would be decomposed again and again, and where the score is undefined or memory short.
     """
-    is_closed = problem.is_complete and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
+    is_closed = (
+        problem.labels.full is not None and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
+    )
     is_closed = is_closed and not problem.pairing.uses_labels
     if not n_permutations or not is_closed or problem.pairing.decomposes(setting):
         return math.nan
@@ -676,24 +675,25 @@ def model_holdout(model: Any, setting: Setting, cv: int | None = None, *, nested
     if own is not None:
         return HeldOut(*own)
     problem: Problem = model._problem()
-    return planned_holdout(model, plan(problem, setting, cv=None if problem.is_complete else cv))
+    return planned_holdout(model, plan(problem, setting, cv=None if problem.labels.full is not None else cv))
 
 
 def planned_holdout(model: Any, how: Plan) -> HeldOut:
     """Return the predictions of a fitted model as a plan for its problem has them."""
-    how.problem.pairing.check_request(how.setting, how.groups, how.task_groups, None)
-    own = model._own_holdout(how.setting, groups=how.groups, task_groups=how.task_groups, cv=how.splitter)
+    is_formula = isinstance(how, Formula)
+    given = (how.units.instances, how.units.tasks) if is_formula else (None, None)
+    how.problem.pairing.check_request(how.setting, *given, None)
+    own = model._own_holdout(how.setting, how.units)
     if own is not None:
         return HeldOut(*own)
-    if how.splitter is not None:
+    if not is_formula:
         if math.isnan(how.problem.pairing.alphas["alpha"]):
             raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
         return HeldOut(how.held_out(), how.words, how.units)
-    predictions = model._held_out(how.setting, groups=how.groups, task_groups=how.task_groups)
-    return HeldOut(predictions, how.words, how.units)
+    return HeldOut(model._held_out(how.setting, how.units), how.words, how.units)
 
 
 def scoring_of(model: Any, scoring: Any = None) -> Any:
     """Return the score that a fitted model of a grid is judged by: the one given, its own, or what suits its labels."""
     own = getattr(model, "scoring", None) if scoring is None else scoring
-    return usual_scoring(model._problem().targets) if own is None else own
+    return usual_scoring(model._problem().labels.values) if own is None else own

@@ -33,7 +33,7 @@ from dyadlearn._array import Array, as_array_of, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_alphas
 from dyadlearn._progress import Progress
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.holdout import Plan, Problem, check_enough_left, plan
+from dyadlearn.holdout import Plan, Problem, SolveAgain, check_enough_left, plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
@@ -178,8 +178,8 @@ class _PointScore:
         self._options: dict[str, Any] = dict(_ROUGH) if is_rough else {"tol": self.tol}
         # The folds on the diagonal, if they suffice.
         self.diagonal: list[int] | None = None
-        if is_rough and how.folds is not None and len(how.folds.scouts) < how.folds.n_folds:
-            self.diagonal = how.folds.scouts if how.folds.n_tested(how.folds.scouts) >= _ENOUGH_LABELS else None
+        if is_rough and how.folds is not None and len(how.folds.diagonal) < how.folds.n_folds:
+            self.diagonal = how.folds.diagonal if how.folds.n_tested(how.folds.diagonal) >= _ENOUGH_LABELS else None
         self._prepared: PreparedScorer | None = None
 
     def use_all_folds(self) -> None:
@@ -205,8 +205,8 @@ class _PointScore:
             if self.diagonal is None:
                 labels = scored_labels(how.problem, held_out, how.setting, quiet=self._quiet, stacklevel=6)
             else:
-                labels = _where_predicted(how.problem.targets, held_out)
-            is_whole = labels is how.problem.targets
+                labels = _where_predicted(how.problem.labels.values, held_out)
+            is_whole = labels is how.problem.labels.values
             self._prepared = (
                 self._of_all if is_whole else prepared_score(how.problem, self._scoring, how.setting, labels)
             )
@@ -258,7 +258,7 @@ def score_points(
         If the model interpolates what is to be left out at every point.
     """
     shape = len(alphas), len(task_alphas)
-    is_coarse = not exhaustive and how.splitter is not None and max(shape) >= _LONG
+    is_coarse = not exhaustive and isinstance(how, SolveAgain) and max(shape) >= _LONG
     score, was_interrupted = _PointScore(how, scoring, quiet, is_coarse), False
     # Of each pass: on the diagonal, and in all folds.
     grids, counts = [np.full(shape, np.nan)], [0]
@@ -378,7 +378,7 @@ def landscape(
     rows = check_alphas(alphas, "alphas")
     columns = check_alphas(task_alphas, "task_alphas")
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
-    if problem.is_complete and cv is None:  # all settings share their products
+    if problem.labels.full is not None and cv is None:  # all settings share their products
         columns = columns if len(problem.pairing.alphas) > 1 else [1.0]
         found = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
     else:
@@ -406,9 +406,8 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
     pairing.check_leaving()
     used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
     pairing.check_request(setting, *used, None)
-    if cv is None and not problem.is_listed:  # folds are counted as they are made
-        known = {"knows_tasks": pairing.knows_tasks, "is_complete": problem.is_complete}
-        check_enough_left(problem.Y, setting, *used, **known)
+    if cv is None and problem.labels.grid is not None:  # folds are counted as they are made
+        check_enough_left(problem.labels, setting, *used, knows_tasks=pairing.knows_tasks)
     for filter in pairing.filters:
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
@@ -445,7 +444,7 @@ def score_plan(
     if how.swept is None:
         found = score_points(how, scoring, alphas, columns, progress=progress, **search)
     else:
-        given = (how.groups, how.task_groups, max_memory, progress)
+        given = (how.units.instances, how.units.tasks, max_memory, progress)
         scores = _swept(how.swept, alphas, columns, [how.setting], scoring, *given)[how.setting]
         found = Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
     return found._replace(scores=_on_axes(how.problem, found.scores))

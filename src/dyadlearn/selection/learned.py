@@ -28,11 +28,13 @@ from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
-from dyadlearn.holdout.folds import as_splitter, each_fold
+from dyadlearn.holdout.folds import Fold as HoldoutFold
+from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, widen
-from dyadlearn.learning.error import FINE, ROUGH, ExactError, Labels, has_exact_error
+from dyadlearn.labels import Labels
+from dyadlearn.learning.error import FINE, ROUGH, ExactError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture, Parameters
 from dyadlearn.learning.stages import Descent, Learned, cascaded, expected_steps, learn_at_once, learn_in_stages
 from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
@@ -45,10 +47,7 @@ from dyadlearn.selection.refitting import (
     Groups,
     KeptHoldout,
     LearnedAgain,
-    axes_of,
     groups_at,
-    hidden,
-    in_place,
     predict_folds,
 )
 from dyadlearn.settings import Setting, as_setting
@@ -92,7 +91,15 @@ def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
     return LearnedKernel((replace(member, normalized=False, scale=mean or 1.0),))
 
 
-def standardised(data: Training, constant: str | None) -> tuple[Labels, float, float]:
+def _fold_units(splitter: Any, labels: Labels, setting: Setting, groups: Any, task_groups: Any) -> Units:
+    """Return the folds to learn with; in setting A without tasks, a fold of instances is one of their cells."""
+    units: Units = splitter.units(labels, groups=groups, task_groups=task_groups)
+    if setting is Setting.A and units.instances is not None:
+        return Units(cells=labels.at(units.instances, 0))
+    return units
+
+
+def standardised(data: Training, constant: str | None) -> tuple[Targets, float, float]:
     """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
 
     The centre is zero where no constant would make up for another.
@@ -108,7 +115,7 @@ def standardised(data: Training, constant: str | None) -> tuple[Labels, float, f
     if size <= 1e3 * epsilon(Y) * abs(centre):
         size = 1.0
     values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
-    return Labels(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
+    return Targets(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
 
 
 def mixture_of(kernel: LearnedKernel, table: Table, constant: bool) -> Mixture:
@@ -573,12 +580,14 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         # Whoever gives folds or groups wants them.
         is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
-        check_enough_left(data.grid.values, setting, groups, task_groups, knows_tasks=has_tasks, is_complete=False)
+        whole = data.labels
+        check_enough_left(whole, setting, groups, task_groups, knows_tasks=has_tasks)
         m, q = data.grid.values.shape
         fine = not exact and m * q * (m + q) <= _TINY
         splitter = self._splitter(setting, has_tasks)
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
-        folds = [] if exact else list(splitter.split_grid(m, q, groups=groups, task_groups=task_groups))
+        units = Units() if exact else _fold_units(splitter, whole, setting, groups, task_groups)
+        folds = [] if exact else [fold.masks for fold in folds_of(whole, setting, units)]
         check_learning_memory(labels.values, (self._kernel, self._task_kernel), max(len(folds), 1), profiled)
         mixture, tasks = self._mixtures(data)
         how = Descent(self.n_steps, float(self.shrinkage))
@@ -591,14 +600,13 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             if exact:
                 error = ExactError(labels, mixture, tasks, setting)
                 found = learn_at_once(error, Parameters.start(mixture, tasks), n_kernels, how, watch)
-                self.holdout_method_, self._units = "exact leave-one-out", Units(None, None)
+                self.holdout_method_ = "exact leave-one-out"
             else:
                 given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch)
                 found = learn_in_stages(*given, tolerances=FINE if fine else ROUGH)
                 count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else f"{splitter.n_splits}"
                 self.holdout_method_ = f"{count} folds, learned with"
-                self._units = Units.of_folds((test for _, test in folds), setting, data.grid.values.shape)
-        self._interrupted = found.interrupted
+        self._units, self._interrupted = units, found.interrupted
         if found.interrupted:
             warnings.warn(
                 "Learning was interrupted: the model has the kernels that were best by then.",
@@ -607,7 +615,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             )
         return self._fit_learned(data, found, centre, size)
 
-    def _scaled(self, data: Training) -> tuple[Labels, float, float]:
+    def _scaled(self, data: Training) -> tuple[Targets, float, float]:
         has_tasks = data.tasks is not None
         return standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
 
@@ -679,8 +687,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return {name: value for name, value in state.items() if name != "_relearned"}
 
     def _fits(self) -> bool:
-        m, q = self._grid.values.shape
-        return super()._fits() and Units(self._groups, self._task_groups).fit((m, q))
+        return super()._fits() and Units(self._groups, self._task_groups).fit(Labels.of_grid(self._grid.values))
 
     def _relearned_holdout(self, setting: Setting, cv: int | None = None) -> tuple[Array, str, Units]:
         kept: dict[tuple[Setting, int], tuple[Array, str, Units]] = self.__dict__.setdefault("_relearned", {})
@@ -689,38 +696,36 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         splitter = SettingKFold(setting, n_splits, random_state=_SEED)
         key = (setting, splitter.n_splits)
         if key not in kept:
-            found = self._learn_without(self._training(), groups, setting, splitter)
+            used = groups[0] if setting.new_instance else None, groups[1] if setting.new_task else None
+            labels = Labels.of_grid(self._grid.values)
+            units = splitter.units(labels, groups=used[0], task_groups=used[1])
+            found = self._learn_without(self._training(), groups, setting, units)
             count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-            units = Units.of_folds(found.tests, setting, self._grid.values.shape)
             kept[key] = (found.predictions, f"{count} folds, kernels learned again", units)
         return kept[key]
 
     def _own_holdout(
-        self, setting: Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None, cv: Any = None
+        self, setting: Setting, units: Units | None = None, cv: Any = None
     ) -> tuple[Array, str, Units] | None:
         """Return what folds predict that have gone through all stages with their own labels, if there are profiles.
 
-        Without anything that is given, these are the folds that were learned with, in the setting of the model, and
-        five folds in another.
+        Without units or `cv` these are the folds that were learned with, in the setting of the model, and five folds
+        in another.
         """
         problem = self._problem()
         if not problem.pairing.uses_labels:
             return None
-        problem.pairing.check_request(setting, groups, task_groups, cells)
-        Y, xp = problem.Y, namespace(problem.Y)
-        if all(given is None for given in (groups, task_groups, cells, cv)):
+        problem.pairing.check_request(setting, None, None, None)
+        Y, xp, units = problem.Y, namespace(problem.Y), Units() if units is None else units
+        if units.are_single and cv is None:
             kept = self._kept_holdout(setting)
             if kept is not None and setting is Setting.A:
                 # What is not observed was never seen.
                 return xp.where(xp.isnan(Y), self._closed_problem.Y, kept[0]), kept[1], kept[2]
-            if kept is not None:
-                groups, task_groups = kept[2].instances, kept[2].tasks
-        if cv is None and not (groups is None and task_groups is None and cells is None):
-            folds = list(each_fold(problem, setting, groups, task_groups, cells))
-        else:
-            splitter = cv if hasattr(cv, "split_grid") else as_splitter(cv, setting)
-            folds = list(splitter.split_grid(*Y.shape, groups=groups, task_groups=task_groups))
-        units = Units.of_folds((test for _, test in folds), setting, Y.shape)
+            units = units if kept is None else kept[2]
+        if units.are_single:
+            units = as_splitter(cv, setting).units(problem.labels)
+        folds = [fold.masks for fold in folds_of(problem.labels, setting, units)]
         data, own = self._training(), self._searched_setting
         labels, centre, size = self._scaled(data)
         profiled = (not own.new_instance, not own.new_task)
@@ -734,7 +739,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             tasks = _as_given(self._task_side, self._task_kernel)
         return Training(_as_given(self._side, self._kernel), tasks, self._grid, self._weights)
 
-    def _learn_without(self, data: Training, groups: Groups, setting: Setting, splitter: SettingKFold) -> LearnedAgain:
+    def _learn_without(self, data: Training, groups: Groups, setting: Setting, units: Units) -> LearnedAgain:
         """Leave out folds in turn, learn the kernels without each, and predict it.
 
         Parameters
@@ -745,32 +750,30 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             What leaves together, from the folds and from those within them.
         setting : Setting
             Which need not be that of the model: it learns for its own, and is asked in this one.
-        splitter : SettingKFold
+        units : Units
         """
-        own = groups[0] if setting.new_instance else None, groups[1] if setting.new_task else None
-        folds = splitter.split_grid(*data.grid.values.shape, groups=own[0], task_groups=own[1])
-        return predict_folds(
-            data.grid.values, folds, partial(self._learned_without, data, groups, setting), self.progress
-        )
+        labels = data.labels
+        folds = folds_of(labels, setting, units)
+        return predict_folds(labels, folds, partial(self._learned_without, data, groups, setting), self.progress)
 
     def _learned_without(
-        self, data: Training, groups: Groups, setting: Setting, train: np.ndarray, test: np.ndarray
+        self, data: Training, groups: Groups, setting: Setting, fold: HoldoutFold
     ) -> tuple[Self, Array]:
-        """Return the model that is learned without a fold, and its predictions, put in place in a grid (m, q)."""
+        """Return the model that is learned without a fold, and its predictions for the block of the fold."""
         if setting is Setting.A:
-            shown = replace(data.grid, values=hidden(data.grid.values, train))
+            shown = replace(data.grid, values=data.labels.hide(fold.left).values)
             inner = self._learned_on(replace(data, grid=shown), groups, setting)
             return inner, inner._closed_problem.Y
-        rows, columns = axes_of(train)
+        rows, columns = fold.staying
         inner = self._learned_on(_taken(data, rows, columns), groups_at(groups, rows, columns), setting)
-        asked = axes_of(test)
+        asked = fold.leaving
         new_rows = inner._side.new_rows(take_rows(data.instances.values, asked[0])) if setting.new_instance else None
         new_columns = None
         if setting.new_task:
             assert data.tasks is not None
             assert inner._task_side is not None
             new_columns = inner._task_side.new_rows(take_rows(data.tasks.values, asked[1]))
-        return inner, in_place(inner._expansion().grid(new_rows, new_columns), asked, data.grid.values.shape)
+        return inner, inner._expansion().grid(new_rows, new_columns)
 
     def _learned_for(self, setting: Setting, Y: Array, weights: Array | None) -> Self:
         """Return a model that has learned its kernels on other labels (m, q), to be asked in a setting."""

@@ -15,7 +15,7 @@ less to learn from them than their number says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,9 +29,10 @@ from dyadlearn._codes import group_codes
 from dyadlearn.exceptions import KernelError
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.baselines import baselines
+from dyadlearn.holdout.folds import Fold, folds_of
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.labels import read_labels
+from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.scorers import usual_scoring
@@ -39,15 +40,7 @@ from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._observed import Training
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.selection.evaluate import best_in_words, scored_means
-from dyadlearn.selection.refitting import (
-    Groups,
-    LearnedAgain,
-    axes_of,
-    groups_at,
-    hidden,
-    in_place,
-    predict_folds,
-)
+from dyadlearn.selection.refitting import Groups, LearnedAgain, groups_at, predict_folds
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
@@ -267,19 +260,25 @@ def nested_score(
     task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
     # A model that learned its kernels cuts what it has read; others are given the data of each fold.
     again = getattr(reader, "_learn_without", partial(_search_without, search))
-    found: LearnedAgain = again(
-        data, (groups, task_groups), setting, SettingKFold(setting, n_splits, random_state=random_state)
-    )
-    F, tests = found.predictions, found.tests
+    whole = Labels.of_grid(Y)
+    folds = SettingKFold(setting, n_splits, random_state=random_state)
+    # A model that learns its kernels may have groups in other settings: it learns with them.
+    used = [
+        each if leaves or not search.learns_kernels else None
+        for each, leaves in ((groups, setting.new_instance), (task_groups, setting.new_task))
+    ]
+    units = folds.units(whole, groups=used[0], task_groups=used[1])
+    found: LearnedAgain = again(data, (groups, task_groups), setting, units)
+    F = found.predictions
     judge = scorer(usual_scoring(Y) if search.scoring is None else search.scoring)
-    labels = scored_labels(replace(found.problem, Y=Y, weights=None), F, setting)
+    labels = scored_labels(found.problem.with_grid(Y), F, setting)
     prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
-    score, means = float(prepared(F)), baselines(Y, setting, Units.of_folds(tests, setting, Y.shape))
+    score, means = float(prepared(F)), baselines(whole, setting, units)
     return NestedScore(
         score=score,
         setting=setting.value,
         fold_scores=np.array(
-            [score_or_nan(judge, *_tested(labels, F, test, setting), setting=setting) for test in tests]
+            [score_or_nan(judge, *_tested(labels, F, fold, setting), setting=setting) for fold in found.folds]
         ),
         alphas=np.array(found.alphas),
         task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
@@ -288,9 +287,7 @@ def nested_score(
     )
 
 
-def _search_without(
-    search: Search, data: Training, groups: Groups, setting: Setting, folds: SettingKFold
-) -> LearnedAgain:
+def _search_without(search: Search, data: Training, groups: Groups, setting: Setting, units: Units) -> LearnedAgain:
     """Leave out folds in turn, search without each, and predict it, as `LearnedKernelRidge._learn_without` does."""
     rows, task_rows = data.instances.values, None if data.tasks is None else data.tasks.values
     Y, spec, task_spec = data.grid.values, search._spec(), search._task_spec()
@@ -298,15 +295,16 @@ def _search_without(
     if task_rows is not None:
         _check_square(task_rows, task_spec, "tasks")
 
-    def fit_without(train: np.ndarray, test: np.ndarray) -> tuple[Any, Array]:
+    labels = Labels.of_grid(Y)
+
+    def fit_without(fold: Fold) -> tuple[Any, Array]:
         # In A nothing leaves but labels: a row or column that loses all of them is there by its features.
-        seen, known = map(np.arange, Y.shape) if setting is Setting.A else axes_of(train)
-        asked = axes_of(test)
+        (seen, known), asked = fold.staying, fold.leaving
         inner_groups = dict(zip(("groups", "task_groups"), groups_at(groups, seen, known), strict=True))
         inner = clone(search).set_params(progress=False)
         inner.fit(
             spec.take(rows, seen, seen),
-            hidden(Y, train) if setting is Setting.A else take_block(Y, seen, known),
+            labels.hide(fold.left).values if setting is Setting.A else take_block(Y, seen, known),
             None if task_rows is None else task_spec.take(task_rows, known, known),
             **inner_groups,
         )
@@ -315,11 +313,9 @@ def _search_without(
         # A side that nothing leaves is that of training.
         new_rows = spec.take(rows, asked[0], seen) if setting.new_instance else None
         new_tasks = task_spec.take(task_rows, asked[1], known) if setting.new_task else None
-        predicted = as_array_of(to_numpy(inner.predict(new_rows, new_tasks)), Y, Y.dtype)
-        return inner, in_place(predicted, asked, Y.shape)
+        return inner, as_array_of(to_numpy(inner.predict(new_rows, new_tasks)), Y, Y.dtype)
 
-    masks = folds.split_grid(*Y.shape, groups=groups[0], task_groups=groups[1])
-    return predict_folds(Y, masks, fit_without, search.progress)
+    return predict_folds(labels, folds_of(labels, setting, units), fit_without, search.progress)
 
 
 def bootstrap_interval(
@@ -403,8 +399,8 @@ def _check_square(rows: Array, spec: KernelSpec, name: str) -> None:
         raise KernelError(f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(rows.shape)}.")
 
 
-def _tested(Y: Array, F: Array, test: np.ndarray, setting: Setting) -> tuple[Array, Array]:
+def _tested(Y: Array, F: Array, fold: Fold, setting: Setting) -> tuple[Array, Array]:
     """Return labels and predictions of a fold alone."""
     if setting is Setting.A:
-        return hidden(Y, test), F
-    return take_block(Y, *axes_of(test)), take_block(F, *axes_of(test))
+        return Labels.of_grid(Y).hide(~fold.left).values, F
+    return take_block(Y, *fold.leaving), take_block(F, *fold.leaving)

@@ -10,19 +10,22 @@ wide table of a side tells the kernels of any of its rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, is_sparse, namespace, take_block, to_numpy
+from dyadlearn._array import Array, as_array_of, is_sparse, namespace, placed, take_rows, to_numpy
 from dyadlearn._progress import Progress
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import GridEdgeWarning, NoLabelWarning
 from dyadlearn.holdout import Problem, Units, plan
+from dyadlearn.holdout.folds import Fold
+from dyadlearn.labels import Labels
 from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._observed import labels_of
 from dyadlearn.selection.evaluate import baseline_scores, prepared_score
 from dyadlearn.settings import Setting, as_setting
 
@@ -44,7 +47,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
     def state(self) -> dict[str, Any]:
         """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
         found = super().state()
-        if not hasattr(self, "holdout_") or self._is_listed:
+        if not hasattr(self, "holdout_") or is_sparse(self.holdout_):
             return found
         kept = self._kept_holdout(self._searched_setting)
         return found if kept is None else {**found, "holdout_": kept[0]}
@@ -52,9 +55,8 @@ class KeptHoldout(PairwiseRidge, stored=False):
     def _fits(self) -> bool:
         if not super()._fits():
             return False
-        if not self._is_listed:
-            return not is_sparse(self.holdout_) and self._units.fit(self._grid.values.shape)
-        return self._keeps_pairs() and self._units.fit(self._grid.values.shape, (self._grid.values.nnz,))
+        alike = self._keeps_pairs() if is_sparse(self._grid.values) else not is_sparse(self.holdout_)
+        return alike and self._units.fit(labels_of(self._grid, None))
 
     def _keeps_pairs(self) -> bool:
         """Tell whether what is kept are predictions of the pairs that are observed."""
@@ -65,13 +67,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
 
     def _pose_again(self, changed: Mapping[str, Any]) -> None:
         super()._pose_again(changed)
-        self.holdout_ = self.holdout_ if self._is_listed else self._grid.restore(self.holdout_)
-
-    def _in_kept_form(self, held_out: Array) -> Any:
-        """Return held-out predictions in the form that labels came in; of observed pairs as a sparse matrix."""
-        if self._is_listed:
-            return self._fitted_problem.labels.to_sparse(held_out)
-        return self._grid.restore(self._home(held_out))
+        self.holdout_ = self.holdout_ if is_sparse(self.holdout_) else self._grid.restore(self.holdout_)
 
     @property
     def _searched_setting(self) -> Setting:
@@ -96,8 +92,8 @@ class KeptHoldout(PairwiseRidge, stored=False):
         # Nothing of another setting than that of the search, nor after a file that kept less.
         if setting is not self._searched_setting or not hasattr(self, "holdout_"):
             return None
-        if self._is_listed:
-            like = self._problem().targets
+        if is_sparse(self.holdout_):
+            like = self._problem().labels.values
             return as_array_of(self.holdout_.data, like, like.dtype), self.holdout_method_, self._units
         Y = self._grid.values
         kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
@@ -117,8 +113,7 @@ class LearnedAgain:
     ----------
     predictions : array of shape (m, q)
         NaN where no fold predicts.
-    tests : list of boolean arrays of shape (m, q)
-        What each fold left out.
+    folds : list of Fold
     problem : Problem
         Of the last one.
     alphas : list of float, or of arrays of shape (q,)
@@ -128,37 +123,35 @@ class LearnedAgain:
     """
 
     predictions: Array
-    tests: list[np.ndarray]
+    folds: list[Fold]
     problem: Problem
     alphas: list[Any]
     task_alphas: list[float] | None = None
 
 
 def predict_folds(
-    Y: Array,
-    folds: Iterable[tuple[np.ndarray, np.ndarray]],
-    fit_without: Callable[[np.ndarray, np.ndarray], tuple[Any, Array]],
-    progress: bool | None,
+    labels: Labels, folds: list[Fold], fit_without: Callable[[Fold], tuple[Any, Array]], progress: bool | None
 ) -> LearnedAgain:
     """Leave out folds in turn, fit a search without each, and predict it.
 
     Parameters
     ----------
-    Y : array of shape (m, q)
-    folds : iterable of (train, test)
-        Masks (m, q) of cells to learn from, and to predict.
+    labels : Labels
+        Of a grid.
+    folds : list of Fold
     fit_without : callable
-        Takes the masks of a fold, returns a fitted search and a grid (m, q) with its predictions for the fold.
+        Takes a fold, returns a fitted search and its predictions for the block `Fold.leaving`, in setting A (m, q).
     progress : bool or None
     """
-    xp, folds = namespace(Y), list(folds)
-    predictions, chosen, n_at_edge = xp.full_like(Y, float("nan")), [], 0
+    predictions, chosen, n_at_edge = [], [], 0
     with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", progress) as bar:
         warnings.simplefilter("always")
-        for train, test in folds:
+        for fold in folds:
             n_before = len(caught)
-            inner, predicted = fit_without(train, test)
-            predictions = xp.where(as_array_of(test, Y), predicted, predictions)
+            inner, predicted = fit_without(fold)
+            flat = namespace(predicted).reshape(predicted, (-1,))
+            # The labels to test are a block in all settings but A.
+            predictions.append(flat if flat.shape[0] == fold.test.size else take_rows(flat, fold.test))
             chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
             n_at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[n_before:])
             bar.advance()
@@ -170,27 +163,9 @@ def predict_folds(
         )
     _pass_on(caught)
     alphas, task_alphas = map(list, zip(*chosen, strict=True))
-    tests = [test for _, test in folds]
-    return LearnedAgain(predictions, tests, inner._problem(), alphas, None if task_alphas[0] is None else task_alphas)
-
-
-def axes_of(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and the columns that a block of cells is made of."""
-    return np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-
-
-def hidden(Y: Array, shown: np.ndarray) -> Array:
-    """Return labels with NaN outside a mask."""
-    xp = namespace(Y)
-    return xp.where(as_array_of(shown, Y), Y, xp.full_like(Y, float("nan")))
-
-
-def in_place(block: Array, axes: tuple[np.ndarray, np.ndarray], shape: tuple[int, int]) -> Array:
-    """Return a grid that has a block in the rows and columns `axes`, and values without a meaning elsewhere."""
-    places = [np.zeros(size, dtype=np.intp) for size in shape]
-    for place, members in zip(places, axes, strict=True):
-        place[members] = np.arange(members.size)
-    return take_block(block, *places)
+    flat = placed(predictions, [fold.test for fold in folds], labels.observed.size)
+    grid = namespace(flat).reshape(flat, labels.shape)
+    return LearnedAgain(grid, folds, inner._problem(), alphas, None if task_alphas[0] is None else task_alphas)
 
 
 def groups_at(groups: Groups, rows: np.ndarray, columns: np.ndarray) -> Groups:

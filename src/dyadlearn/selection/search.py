@@ -19,12 +19,11 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_alphas, check_flag
-from dyadlearn._codes import group_codes
 from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning, UndefinedScoreWarning
-from dyadlearn.holdout import Plan, Problem, Units, check_enough_left, holdout, plan
-from dyadlearn.holdout.folds import as_splitter, fold_groups
+from dyadlearn.holdout import Plan, Problem, Units, check_enough_left, leave_out, plan
+from dyadlearn.holdout.folds import as_splitter
 from dyadlearn.holdout.units import scored_labels, warn_of_tasks_without_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
@@ -180,7 +179,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         labels = scored_labels(how.problem, held_out, setting, stacklevel=3)  # warns of labels without a prediction
         if is_rough:
             self.best_score_ = float(prepared_score(how.problem, self.scoring, setting, labels)(held_out))
-        self.holdout_, self.holdout_method_ = self._in_kept_form(held_out), how.words
+        self.holdout_, self.holdout_method_ = self._as_labels(held_out), how.words
         self.holdout_setting_, self._units = setting.value, how.units
         return self
 
@@ -728,14 +727,15 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self._side, self._task_side = sides[0][0]
         problem = self._pose(self._side, None, {"alpha": alphas})
         self.holdout_method_ = plan(problem, Setting.B, groups, None, cv).words
-        if cv is not None:
-            groups = fold_groups(cv, Setting.B, Y.shape, groups, None)[0]
-        told = {"knows_tasks": False, "is_complete": problem.is_complete}
-        check_enough_left(problem.Y, Setting.B, groups, None, **told)
+        if cv is None:
+            units = Units.of_groups(problem.labels, Setting.B, groups)
+        else:
+            units = as_splitter(cv, Setting.B).units(problem.labels, groups=groups)
+        check_enough_left(problem.labels, Setting.B, units.instances, None, knows_tasks=False)
         score = each_column(self.scoring, Y)
 
         def scored_task(alpha: float) -> np.ndarray:
-            found = holdout(problem.at(alpha), Setting.B, groups=groups)
+            found = leave_out(problem.at(alpha), Setting.B, units)
             labels = scored_labels(problem, found, Setting.B, quiet=True)
             return (score if labels is problem.Y else each_column(self.scoring, labels))(found)
 
@@ -756,14 +756,14 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self.landscape_, self.alpha_, self.task_alpha_ = scores, np.asarray(alphas)[best], None
         self.n_evaluated_ = scores.size
         self.best_score_ = float(scores[best, np.arange(Y.shape[1])][~undefined].mean())
-        if not problem.is_complete:
+        if problem.labels.full is None:
             completed = self._by_task(lambda part: part.complete().labels, problem)
             self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
         warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
-        self.holdout_, self.holdout_setting_ = self.holdout("B", groups=groups), setting.value
-        self._units = Units(None if groups is None else group_codes(groups, Y.shape[:1], "groups"))
+        self.holdout_, self.holdout_setting_ = self.holdout("B", groups=units.instances), setting.value
+        self._units = units
         return self
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
@@ -790,12 +790,11 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
         if not self._is_per_task():
             return super()._task_parts(problem)
-        weights = problem.weights
         found: list[tuple[np.ndarray | None, Problem]] = []
         for alpha in np.unique(self.alpha_):
             tasks = np.flatnonzero(self.alpha_ == alpha)
-            given = (take_rows(problem.Y.T, tasks).T, None if weights is None else take_rows(weights.T, tasks).T)
-            found.append((tasks, replace(problem.at(float(alpha)), Y=given[0], weights=given[1])))
+            labels = problem.labels.part(np.arange(problem.labels.shape[0]), tasks)
+            found.append((tasks, replace(problem.at(float(alpha)), labels=labels)))
         return found
 
     def _by_task(self, solve: Any, problem: Problem) -> Array:
@@ -804,14 +803,14 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         together = namespace(problem.Y).concat([solve(part).T for part in parts], axis=0)
         return take_rows(together, as_array_of(np.argsort(np.concatenate(members)), together)).T
 
-    def _held_out(self, setting: Setting, **labels: Any) -> Array:
+    def _held_out(self, setting: Setting, units: Units) -> Array:
         if not self._is_per_task():
-            return super()._held_out(setting, **labels)
-        if labels.get("cells") is not None or labels.get("task_groups") is not None:
+            return super()._held_out(setting, units)
+        if units.cells is not None or units.tasks is not None:
             raise ValueError(
                 "With alpha_per_task=True instances are left out: cells and task_groups are not supported."
             )
-        return self._by_task(lambda part: holdout(part, setting, **labels), self._problem())
+        return self._by_task(lambda part: leave_out(part, setting, units), self._problem())
 
     @property
     def dual_coef_(self) -> Array:

@@ -46,10 +46,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self, cast
 
 import numpy as np
-from scipy import sparse
 
 from dyadlearn._array import (
     Array,
@@ -66,148 +65,15 @@ from dyadlearn._array import (
     row_blocks,
     solve,
     take_rows,
-    to_numpy,
     zeros,
 )
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import LeverageError
+from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner, inner_there
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at, gather_cost, sandwich
-
-
-@dataclass(frozen=True, eq=False)
-class PairLabels(Stored):
-    """Labels of the observed pairs of a grid.
-
-    Attributes
-    ----------
-    rows, columns : integer arrays of shape (n,), of numpy
-        Where they stand, all different, in ascending order of rows and then of columns.
-    values : array of shape (n,)
-    shape : (int, int)
-        Of the grid.
-    weights : array of shape (n,) or None
-        Of the squared loss of each pair, positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy import sparse
-    >>> from dyadlearn.solve.observed import PairLabels
-    >>> PairLabels.from_sparse(sparse.csr_array(np.array([[0.0, 5.0], [3.0, 4.0]])))
-    PairLabels(3 of 2 × 2)
-    """
-
-    rows: np.ndarray
-    columns: np.ndarray
-    values: Array
-    shape: tuple[int, int]
-    weights: Array | None = None
-
-    _shapes: ClassVar[Mapping[str, str]] = {"values": "n", "weights": "n"}
-
-    @classmethod
-    def of(
-        cls, rows: np.ndarray, columns: np.ndarray, values: Array, shape: tuple[int, int], weights: Array | None = None
-    ) -> Self:
-        """Return labels of pairs that come in any order, all different."""
-        if not _in_order(rows, columns).all():
-            order = np.lexsort((columns, rows))
-            rows, columns, values = rows[order], columns[order], take_rows(values, order)
-            weights = None if weights is None else take_rows(weights, order)
-        return cls(rows, columns, values, shape, weights)
-
-    @classmethod
-    def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
-        """Return the labels that a sparse matrix stores, zeros that it stores too; repeated entries are refused.
-
-        Messages call the matrix by its `name`.
-        """
-        if matrix.ndim != 2:
-            raise ValueError(f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s).")
-        found = sparse.coo_array(matrix)
-        made = cls.of(found.row, found.col, found.data, found.shape)
-        later = _in_order(made.rows, made.columns)
-        if not later.all():
-            at = int(np.argmin(later))
-            raise ValueError(
-                f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row {made.rows[at]} and "
-                f"column {made.columns[at]}: give one value a pair."
-            )
-        return made
-
-    def __repr__(self) -> str:
-        return f"PairLabels({self.size} of {self.shape[0]} × {self.shape[1]})"
-
-    @property
-    def size(self) -> int:
-        """How many pairs are observed."""
-        return len(self.rows)
-
-    @property
-    def dtype(self) -> Any:
-        """That of the labels."""
-        return self.values.dtype
-
-    def _fits(self) -> bool:
-        places = zip((self.rows, self.columns), self.shape, strict=True)
-        if not all(
-            at.dtype.kind in "iu" and at.shape == self.values.shape and (not at.size or 0 <= at.min() <= at.max() < n)
-            for at, n in places
-        ):
-            return False
-        return bool(_in_order(self.rows, self.columns).all())
-
-    def take(self, kept: np.ndarray) -> Self:
-        """Return some of the pairs, by a mask of shape (n,) or positions in ascending order; the grid stays."""
-        at = np.flatnonzero(kept) if kept.dtype == bool else kept
-        weights = None if self.weights is None else take_rows(self.weights, at)
-        return replace(
-            self, rows=self.rows[at], columns=self.columns[at], values=take_rows(self.values, at), weights=weights
-        )
-
-    def of_axes(self, rows: np.ndarray, columns: np.ndarray) -> Self:
-        """Return the labels of some rows and columns, in ascending order, as a grid of their own."""
-        places = []
-        for kept, length in zip((rows, columns), self.shape, strict=True):
-            place = np.full(length, -1)
-            place[kept] = np.arange(kept.size)
-            places.append(place)
-        found = self.take((places[0][self.rows] >= 0) & (places[1][self.columns] >= 0))
-        return replace(
-            found,
-            rows=places[0][found.rows],
-            columns=places[1][found.columns],
-            shape=(int(rows.size), int(columns.size)),
-        )
-
-    def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
-        """Return the labels, or other values of the same pairs, as a sparse matrix (m, q)."""
-        data = to_numpy(self.values if values is None else values)
-        starts = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
-        return sparse.csr_array((data, self.columns, starts), shape=self.shape)
-
-    @property
-    def total(self) -> float:
-        """How much all pairs weigh."""
-        return float(self.size) if self.weights is None else float(namespace(self.weights).sum(self.weights))
-
-    def products(self, left: Array, right: Array) -> PairProducts:
-        """Return products of features at the pairs."""
-        return PairProducts(left, right, self)
-
-    def sums(self, axis: int) -> Array:
-        """Return how much the pairs of each column (axis 0) or of each row (axis 1) weigh together."""
-        at, length = (self.columns, self.shape[1]) if axis == 0 else (self.rows, self.shape[0])
-        weights = None if self.weights is None else to_numpy(self.weights)
-        return as_array_of(np.bincount(at, weights, minlength=length), self.values, self.values.dtype)
-
-
-def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Tell of all pairs but the first whether they come after the one before, by their rows and then their columns."""
-    return np.asarray((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])))
 
 
 def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], gathering: int) -> tuple[int, bool]:
@@ -265,13 +131,13 @@ class PairProducts(_Products):
     ----------
     left, right : arrays of shape (m, r) and (q, s)
         Features of both sides.
-    labels : PairLabels
+    labels : Labels
         Of which only the places are used.
     """
 
-    def __init__(self, left: Array, right: Array, labels: PairLabels) -> None:
+    def __init__(self, left: Array, right: Array, labels: Labels) -> None:
         self.left, self.right = left, right
-        self._scatter = Scatter(labels.rows, labels.columns, labels.shape, left)
+        self._scatter = Scatter(*labels.places, labels.shape, left)
         ranks = (int(left.shape[1]), int(right.shape[1]))
         self._tasks_first = product_cost(labels.shape, labels.size, ranks, gather_cost(left))[1]
         self._labels = labels
@@ -279,7 +145,7 @@ class PairProducts(_Products):
     @cached_property
     def _places(self) -> tuple[Array, Array]:
         """Positions of the pairs, where the features are."""
-        places = self._labels.rows, self._labels.columns
+        places = self._labels.places
         if not is_foreign(self.left):
             return places
         rows, columns = (as_array_of(place, self.left) for place in places)
@@ -331,10 +197,6 @@ class GridLabels:
         """Return how much the labels of each column (axis 0) or of each row (axis 1) weigh together."""
         return namespace(self.weights).sum(self.weights, axis=axis)
 
-    def products(self, left: Array, right: Array) -> GridProducts:
-        """Return products of features with the whole grid."""
-        return GridProducts(left, right)
-
 
 class GridProducts(_Products):
     """Values of a function on the whole grid, and the way back: what `PairProducts` is for pairs.
@@ -360,6 +222,11 @@ class GridProducts(_Products):
         """Return the multiplications of one product."""
         (m, q), (r, s) = shape, ranks
         return min(m * r * s + m * s * q, q * r * s + m * r * q)
+
+
+def products_at(labels: Labels | GridLabels, left: Array, right: Array) -> PairProducts | GridProducts:
+    """Return products of features at the labels of a list, or on the whole grid."""
+    return GridProducts(left, right) if isinstance(labels, GridLabels) else PairProducts(left, right, labels)
 
 
 def mean_of(values: Array, weights: Array | None) -> float:
@@ -430,29 +297,29 @@ class ObservedSystem:
     ----------
     operators : GridOperators
         Of the model on the complete grid, of which only the spectra and their pair kernel are asked for.
-    labels : PairLabels or GridLabels
+    labels : Labels or GridLabels
     basis : _Basis
     products : PairProducts or GridProducts
     """
 
     operators: GridOperators
-    labels: PairLabels | GridLabels
+    labels: Labels | GridLabels
     basis: _Basis
     products: PairProducts | GridProducts
 
     @classmethod
-    def of(cls, operators: GridOperators, labels: PairLabels | GridLabels) -> Self:
+    def of(cls, operators: GridOperators, labels: Labels | GridLabels) -> Self:
         """Return the system of a model and of some pairs; features are rotated once for all that is made of it.
 
         Examples
         --------
         >>> import numpy as np
-        >>> from dyadlearn.solve.observed import PairLabels
+        >>> from dyadlearn.labels import Labels
         >>> from dyadlearn.solve.observed import ObservedSystem
         >>> from dyadlearn.pairing import Kronecker
         >>> from dyadlearn.spectrum import Spectrum
         >>> sides = [Spectrum.from_features(np.array([[1.0], [2.0]])), Spectrum.from_features(np.array([[1.0], [0.0]]))]
-        >>> pairs = PairLabels(np.array([0]), np.array([0]), np.array([3.0]), (2, 2))
+        >>> pairs = Labels(np.array([0]), np.array([0]), np.array([3.0]), (2, 2))
         >>> system = ObservedSystem.of(Kronecker(*sides, 1.0), pairs)
         >>> system.fitted(system.solve())  # a kernel of 1, a ridge of 1
         array([1.5])
@@ -466,16 +333,16 @@ class ObservedSystem:
         else:
             load, task_load = (_diagonal(side.vectors, own) for side, own in zip(spectra, weights, strict=True))
             basis = _Basis(spectra[0].vectors, spectra[1].vectors, None, (load, task_load), labels.total)
-        return cls(operators, labels, basis, labels.products(basis.left, basis.right))
+        return cls(operators, labels, basis, products_at(labels, basis.left, basis.right))
 
     def at(self, operators: GridOperators) -> Self:
         """Return the same pairs under another regularisation of the same model."""
         check_regularised(operators)
         return replace(self, operators=operators)
 
-    def among(self, labels: PairLabels) -> Self:
+    def among(self, labels: Labels) -> Self:
         """Return the same model of other pairs of the same grid; the preconditioner is that of these ones."""
-        return replace(self, labels=labels, products=labels.products(self.basis.left, self.basis.right))
+        return replace(self, labels=labels, products=products_at(labels, self.basis.left, self.basis.right))
 
     def solve(
         self, start: ObservedSolution | None = None, *, tol: float = 1e-8, max_iter: int = 1000
@@ -649,16 +516,16 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     --------
     >>> import numpy as np
     >>> from dyadlearn.solve.observed import leave_groups_out
-    >>> from dyadlearn.solve.observed import PairLabels
+    >>> from dyadlearn.labels import Labels
     >>> from dyadlearn.solve.observed import ObservedSystem
     >>> from dyadlearn.pairing import Kronecker
     >>> from dyadlearn.spectrum import Spectrum
     >>> sides = [Spectrum.from_features(np.array([[1.0], [2.0]])), Spectrum.from_features(np.array([[1.0], [0.0]]))]
-    >>> pairs = PairLabels(np.array([0, 1]), np.array([0, 0]), np.array([3.0, 5.0]), (2, 2))
+    >>> pairs = Labels(np.array([0, 1]), np.array([0, 0]), np.array([3.0, 5.0]), (2, 2))
     >>> leave_groups_out(ObservedSystem.of(Kronecker(*sides, 1.0), pairs))  # kernels of 1, 2 and 4, a ridge of 1
     array([2., 3.])
     """
-    labels = cast(PairLabels, system.labels)
+    labels = cast(Labels, system.labels)
     free_mean, n_unknowns = system.operators.free_mean, _n_unknowns(system)
     # Predictions move with labels where the mean is free; far from zero these would leave their rounding.
     shift = mean_of(labels.values, labels.weights) if free_mean else 0.0
@@ -726,8 +593,8 @@ def _n_unknowns(system: ObservedSystem) -> int:
 
 def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
     """Return all products of features of some pairs (p, k·l), and a one where the mean is free."""
-    labels, basis = cast(PairLabels, system.labels), system.basis
-    left, right = take_rows(basis.left, labels.rows[at]), take_rows(basis.right, labels.columns[at])
+    labels, basis = cast(Labels, system.labels), system.basis
+    left, right = (take_rows(side, own[at]) for side, own in zip((basis.left, basis.right), labels.places, strict=True))
     xp = namespace(left)
     rows = xp.reshape(left[:, :, None] * right[:, None, :], (at.size, -1))
     if system.scale is not None:

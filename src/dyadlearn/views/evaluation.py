@@ -149,7 +149,7 @@ class Evaluation:
                 raise ValueError("settings names none that this model can be shown in: give some of A, B, C and D.")
             return wanted
         every = known_settings(self.model)
-        if self.model._problem().is_complete:
+        if self.model._problem().labels.full is not None:
             return every
         own = self.own or (Setting.A if is_network(self.model) else Setting.B)
         return [each for each in every if each is own or self._is_quick(each)]
@@ -157,11 +157,11 @@ class Evaluation:
     def _is_quick(self, setting: Setting) -> bool:
         """Return whether a setting has predictions that need no folds, or only folds that are little work."""
         how = self._plan(setting)
-        if how.splitter is None:
+        if how.folds is None:
             return True
         if is_network(self.model):  # which has no folds of nodes
             return False
-        return self.is_little_work(how.splitter.n_splits ** (2 if setting is Setting.D else 1))
+        return self.is_little_work(how.n_solves)
 
     def is_little_work(self, n_solves: int) -> bool:
         """Return whether an incomplete grid may be completed so often without anybody having asked for it.
@@ -169,7 +169,7 @@ class Evaluation:
         That takes about as many steps as it took when the model was fitted, a product with both sides in each; to take
         a side apart costs a few more.
         """
-        if self.model._problem().is_complete:
+        if self.model._problem().labels.full is not None:
             return True
         (m, q), completion = self.labels.shape, self.model._completion
         n_steps = 10 + (0 if completion is None else completion.solution.n_iter)
@@ -275,7 +275,7 @@ class Evaluation:
     def _is_closed(self, setting: Setting) -> bool:
         """Return whether a whole landscape takes no solving again."""
         how = self._plan(setting)
-        return how.swept is not None or (how.splitter is None and not how.problem.pairing.knows_tasks)
+        return how.swept is not None or (how.folds is None and not how.problem.pairing.knows_tasks)
 
     @cached_property
     def grids(self) -> tuple[list[float], list[float]]:

@@ -426,10 +426,11 @@ def holdout_of_model(
     note = "\n".join(f"{method} in {', '.join(letters)}" for method, letters in methods.items())
     problem = fitted._problem()
     named = [(setting.in_words, scored_labels(problem, F, setting), F, setting) for setting, F, _ in found]
-    if problem.is_listed:  # one column of all pairs, with one curve
+    values = problem.labels.values
+    if problem.labels.grid is None:  # one column of all pairs, with one curve
         columns = [(words, labels[:, None], F[:, None], None) for words, labels, F, _ in named]
-        return _compared(problem.targets[:, None], columns, kind, note)
-    return _compared(problem.Y, named, kind, note)
+        return _compared(values[:, None], columns, kind, note)
+    return _compared(values, named, kind, note)
 
 
 def holdout_of_predictions(Y: Any, F: Any, *, setting: str | Setting | None = None, kind: str = "auto") -> HoldoutView:

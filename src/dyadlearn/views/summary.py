@@ -592,7 +592,12 @@ def _remarks(
                 f'takes long on so large a grid: settings="ABCD" asks for {word}.'
             )
     methods = {each.method for each in results if each.held_out is not None}
-    if evaluation.own is not None and evaluation.is_as_searched and len(methods) > 1 and problem.is_complete:
+    if (
+        evaluation.own is not None
+        and evaluation.is_as_searched
+        and len(methods) > 1
+        and problem.labels.full is not None
+    ):
         found.append(
             "Not all settings leave out the same: compare their scores with care, or give groups=, task_groups= or cv=."
         )
