@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn.learning.error import Fold, FoldError, Labels
+from dyadlearn.learning.error import Fold, FoldError, Targets
 from dyadlearn.learning.mixture import Mixture, Parameters
 from problems import bordered
 
@@ -119,6 +119,6 @@ def fold_error(
 ) -> FoldError:
     """Return the error of folds; labels may have holes (NaN)."""
     observed = (~np.isnan(Y)).astype(float)
-    labels = Labels(put(np.nan_to_num(Y)), put(observed), None if weights is None else put(weights), constant)
+    labels = Targets(put(np.nan_to_num(Y)), put(observed), None if weights is None else put(weights), constant)
     folds = [Fold(put(train * observed), put(test * observed), rows, columns) for train, test in masks]
     return FoldError(labels, folds, Fold(put(observed), put(observed), rows, columns))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn.learning.error import ExactError, Labels, Tolerances, has_exact_error
+from dyadlearn.learning.error import ExactError, Targets, Tolerances, has_exact_error
 from dyadlearn.settings import Setting
 from learning_case import dense_pairs, dense_predictions, differences, fold_error, left_out, mixture, parameters
 from problems import close
@@ -23,7 +23,7 @@ def _problem(setting, shape, constant, tasks=True, put=np.asarray, seed=0):
     m, q = shape
     rows, columns = mixture(m, rng, tasks, put), mixture(q, rng, True, put) if tasks else None
     Y = rng.normal(size=shape)
-    labels = Labels(put(Y), put(np.ones(shape)), None, constant)
+    labels = Targets(put(Y), put(np.ones(shape)), None, constant)
     return ExactError(labels, rows, columns, Setting(setting)), parameters(rows, columns, rng), Y
 
 
@@ -95,10 +95,10 @@ def test_both_ends_of_the_regularisation(lam):
 
 
 def test_where_the_error_is_exact():
-    full = Labels(np.zeros((4, 3)), np.ones((4, 3)), None, None)
+    full = Targets(np.zeros((4, 3)), np.ones((4, 3)), None, None)
     assert all(has_exact_error(full, Setting(setting)) for setting in "ABC")
     assert not has_exact_error(full, Setting.D)
-    assert not has_exact_error(Labels(np.zeros((4, 3)), np.eye(4)[:, :3], None, None), Setting.A)
-    assert not has_exact_error(Labels(np.zeros((4, 3)), np.ones((4, 3)), np.ones((4, 3)), None), Setting.A)
+    assert not has_exact_error(Targets(np.zeros((4, 3)), np.eye(4)[:, :3], None, None), Setting.A)
+    assert not has_exact_error(Targets(np.zeros((4, 3)), np.ones((4, 3)), np.ones((4, 3)), None), Setting.A)
     long = np.ones((1500, 2))
-    assert not has_exact_error(Labels(long, long, None, None), Setting.A)
+    assert not has_exact_error(Targets(long, long, None, None), Setting.A)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.learning import stages
-from dyadlearn.learning.error import Labels
+from dyadlearn.learning.error import Targets
 from dyadlearn.learning.mixture import DIVISIBLE, PROFILES, Mixture, Parameters, profile_kernels
 from dyadlearn.learning.stages import Descent, learn_in_stages
 from learning_case import distance_kernel
@@ -51,7 +51,7 @@ def _noise(seed=0, shape=(24, 16)):
     Y /= Y.std()
     code = rng.permutation(Y.size).reshape(shape) % 4
     masks = [(code != fold, code == fold) for fold in range(4)]
-    return Labels(Y - Y.mean(), np.ones(shape), None, "grand"), rows, columns, masks
+    return Targets(Y - Y.mean(), np.ones(shape), None, "grand"), rows, columns, masks
 
 
 def test_profiles_of_noise_say_nothing(monkeypatch):
@@ -74,7 +74,7 @@ def test_profiles_of_noise_say_nothing(monkeypatch):
 def test_labels_of_test_cells_change_nothing_of_their_fold():
     """At given parameters of both stages, bit for bit: profiles, predictions, and the profiles of what is predicted."""
     labels, rows, columns, masks = _noise()
-    changed = Labels(np.where(masks[0][1], 3.0 - 2 * labels.values, labels.values), labels.observed, None, "grand")
+    changed = Targets(np.where(masks[0][1], 3.0 - 2 * labels.values, labels.values), labels.observed, None, "grand")
     predictions = []
     for given in (labels, changed):
         [fold, other] = stages._observed_folds(given, masks[:2], rows, columns)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.learning import stages
 from dyadlearn.learning import stages as candidates
-from dyadlearn.learning.error import ExactError, FoldError, Labels
+from dyadlearn.learning.error import ExactError, FoldError, Targets
 from dyadlearn.learning.mixture import Mixture, Parameters
 from dyadlearn.learning.stages import Descent, learn_at_once, learn_in_stages
 from dyadlearn.settings import Setting
@@ -34,7 +34,7 @@ def _problem(seed=0, shape=(18, 12), rank=2, noise=0.3, missing=0.2, kernels=(2,
     Y = (Y - Y[observed > 0].mean()) / Y[observed > 0].std()
     code = rng.permutation(Y.size).reshape(shape) % 4
     masks = [(code != fold, code == fold) for fold in range(4)]
-    return Labels(Y * observed, observed, None, "grand"), rows, columns, masks
+    return Targets(Y * observed, observed, None, "grand"), rows, columns, masks
 
 
 def _single(mixture: Mixture, place: int) -> Mixture:

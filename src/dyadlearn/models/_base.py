@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -195,6 +196,9 @@ def _block(
     return take_block(lower, places, task_places), take_block(upper, places, task_places)
 
 
+# Units of the instances and of the tasks that are left out together, or None.
+Groups = tuple[np.ndarray | None, np.ndarray | None]
+
 # Both sides, decomposed: for each kernel of the instances a row, with an entry for each kernel of the tasks.
 Sides = list[list[tuple[Side, Side | None]]]
 
@@ -283,14 +287,23 @@ class PairwiseRidge(PairModel, stored=False):
         self
         """
         with all_or_nothing(self):
-            data = self._read(X, y, tasks, sample_weight)
-            self._keep_labels(data)
-            [[(self._side, self._task_side)]] = self._decomposed(data, [self._spec()], [self._task_spec()])
-            return self._solve()
+            return self._fit_on(self._read(X, y, tasks, sample_weight))
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
         """Check parameters and data, and bring the data into one order."""
         return read_training(self, X, y, tasks, sample_weight)
+
+    def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
+        """Fit the model on data that were read; groups are what a search leaves out together."""
+        self._keep_labels(data)
+        [[(self._side, self._task_side)]] = self._decomposed(data, [self._spec()], [self._task_spec()])
+        return self._solve()
+
+    def _refitted(self, data: Training, groups: Groups, setting: Setting) -> Self:
+        """Return a model like this one that is fitted on other data, to be asked in a setting."""
+        again: Self = clone(self).set_params(progress=False)
+        again.n_features_in_ = int(data.instances.values.shape[1])
+        return again._fit_on(data, *groups)
 
     def _keep_labels(self, data: Training) -> None:
         """Keep the labels, for hold-out and other regularisations."""

@@ -227,6 +227,8 @@ class Training:
     weights : array of shape (m, q) or None
     precision : {"float32", "float64"}
         What the user receives: "float32" if features and labels all came in it.
+    are_kernels : (bool, bool)
+        Whether the table of each side is a kernel, with a column for each of its rows.
     """
 
     instances: Table
@@ -234,11 +236,30 @@ class Training:
     grid: Table
     weights: Array | None
     precision: str = "float64"
+    are_kernels: tuple[bool, bool] = (False, False)
 
     @property
     def labels(self) -> Labels:
         """The labels with their weights."""
         return labels_of(self.grid, self.weights)
+
+    def part(self, rows: np.ndarray, columns: np.ndarray) -> Training:
+        """Return the data of some instances and tasks."""
+        labels = self.labels.part(rows, columns)
+        grid = replace(self.grid.take(rows, columns), values=labels.values, is_vector=False)
+        tables = [self.rows(axis, kept, kept) for axis, kept in enumerate((rows, columns))]
+        return replace(self, instances=tables[0], tasks=tables[1], grid=grid, weights=labels.weights)
+
+    def hide(self, left: np.ndarray) -> Training:
+        """Return the data without the labels in a mask; instances and tasks stay."""
+        return replace(self, grid=replace(self.grid, values=self.labels.hide(left).values))
+
+    def rows(self, axis: int, asked: np.ndarray, training: np.ndarray) -> Any:
+        """Return the table of some instances (axis 0) or tasks; of a kernel its values with those of training."""
+        table = (self.instances, self.tasks)[axis]
+        if table is None:
+            return None
+        return table.take(asked, training if self.are_kernels[axis] else None)
 
 
 def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
@@ -254,6 +275,7 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
     check_labels_given(y, model)
     spec, task_spec = model._spec(), model._task_spec()
+    are_kernels = (spec.is_precomputed, task_spec.is_precomputed)
     listed = is_listed(y)
     labels = listed_labels(y) if listed else read_labels(y)
     grid, instances = model._checked_grid(labels, tasks) if not listed else labels, read_table(X, "X")
@@ -286,7 +308,7 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         if model._takes_pairs and prefers_pairs(kind, grid.values, sides, rows, weighted=weighted):
             check_pairs_memory(grid.values, sides, rows)
             grid = replace(grid, values=double(grid.values))
-            return Training(instances, task_table, *without_weightless(grid, weights), precision)
+            return Training(instances, task_table, *without_weightless(grid, weights), precision, are_kernels)
         values, sample_weight = as_grids(grid.values, weights, rows)
         grid = model._checked_grid(replace(grid, values=values), tasks)
     check_fit_memory(kind, grid.values, sides, weighted=sample_weight is not None)
@@ -300,4 +322,4 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
         if bool(xp.all(xp.isnan(labels))):
             raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-    return Training(instances, task_table, replace(grid, values=labels), weights, precision)
+    return Training(instances, task_table, replace(grid, values=labels), weights, precision, are_kernels)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
 
@@ -18,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, double, epsilon, namespace, take_block, take_rows
+from dyadlearn._array import Array, cast, double, epsilon, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
@@ -28,7 +27,6 @@ from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
-from dyadlearn.holdout.folds import Fold as HoldoutFold
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
@@ -37,19 +35,14 @@ from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture, Parameters
 from dyadlearn.learning.stages import Descent, Learned, cascaded, expected_steps, learn_at_once, learn_in_stages
+from dyadlearn.models._base import Groups
 from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._observed import Training
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.grid import ProcessRidge
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.refitting import (
-    Groups,
-    KeptHoldout,
-    LearnedAgain,
-    groups_at,
-    predict_folds,
-)
+from dyadlearn.selection.refitting import KeptHoldout, predict_folds
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -365,7 +358,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         """
         with all_or_nothing(self):
             data = self._read(X, y, tasks, sample_weight)
-            return self._learn(data, *groups_in_order(data.grid, groups, task_groups))
+            return self._fit_on(data, *groups_in_order(data.grid, groups, task_groups))
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was learned with the kernels."""
@@ -568,7 +561,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             return _STAGES if as_setting(self.setting) is Setting.A and has_tasks else 1
         return int(self.stages)
 
-    def _learn(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
+    def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Learn kernels, decompose them and solve."""
         setting, has_tasks = as_setting(self.setting), data.tasks is not None
         self._keep_labels(data)
@@ -699,7 +692,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             used = groups[0] if setting.new_instance else None, groups[1] if setting.new_task else None
             labels = Labels.of_grid(self._grid.values)
             units = splitter.units(labels, groups=used[0], task_groups=used[1])
-            found = self._learn_without(self._training(), groups, setting, units)
+            found = predict_folds(self, self._training(), groups, setting, units)
             count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
             kept[key] = (found.predictions, f"{count} folds, kernels learned again", units)
         return kept[key]
@@ -739,49 +732,13 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             tasks = _as_given(self._task_side, self._task_kernel)
         return Training(_as_given(self._side, self._kernel), tasks, self._grid, self._weights)
 
-    def _learn_without(self, data: Training, groups: Groups, setting: Setting, units: Units) -> LearnedAgain:
-        """Leave out folds in turn, learn the kernels without each, and predict it.
-
-        Parameters
-        ----------
-        data : Training
-            Whose tables are those of the kernels of the descriptions.
-        groups : Groups
-            What leaves together, from the folds and from those within them.
-        setting : Setting
-            Which need not be that of the model: it learns for its own, and is asked in this one.
-        units : Units
-        """
-        labels = data.labels
-        folds = folds_of(labels, setting, units)
-        return predict_folds(labels, folds, partial(self._learned_without, data, groups, setting), self.progress)
-
-    def _learned_without(
-        self, data: Training, groups: Groups, setting: Setting, fold: HoldoutFold
-    ) -> tuple[Self, Array]:
-        """Return the model that is learned without a fold, and its predictions for the block of the fold."""
-        if setting is Setting.A:
-            shown = replace(data.grid, values=data.labels.hide(fold.left).values)
-            inner = self._learned_on(replace(data, grid=shown), groups, setting)
-            return inner, inner._closed_problem.Y
-        rows, columns = fold.staying
-        inner = self._learned_on(_taken(data, rows, columns), groups_at(groups, rows, columns), setting)
-        asked = fold.leaving
-        new_rows = inner._side.new_rows(take_rows(data.instances.values, asked[0])) if setting.new_instance else None
-        new_columns = None
-        if setting.new_task:
-            assert data.tasks is not None
-            assert inner._task_side is not None
-            new_columns = inner._task_side.new_rows(take_rows(data.tasks.values, asked[1]))
-        return inner, inner._expansion().grid(new_rows, new_columns)
-
     def _learned_for(self, setting: Setting, Y: Array, weights: Array | None) -> Self:
         """Return a model that has learned its kernels on other labels (m, q), to be asked in a setting."""
         data = self._training()
         data = replace(data, grid=replace(data.grid, values=Y), weights=weights)
-        return self._learned_on(data, (self._groups, self._task_groups), setting)
+        return self._refitted(data, (self._groups, self._task_groups), setting)
 
-    def _learned_on(self, data: Training, groups: Groups, setting: Setting) -> Self:
+    def _refitted(self, data: Training, groups: Groups, setting: Setting) -> Self:
         """Return a model like this one that has learned on other labels, or fewer rows, of the same descriptions."""
         own: dict[str, Any] = getattr(self, "_solved_with", None) or self.get_params(deep=False)
         inner: Self = clone(self).set_params(**{**own, "progress": False})
@@ -791,7 +748,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             inner.stages = 1  # more would describe by labels what is new here
         inner._kernel, inner._task_kernel = self._kernel, self._task_kernel
         inner.n_features_in_ = self.n_features_in_
-        inner._learn(data, *groups)
+        inner._fit_on(data, *groups)
         if inner._interrupted:
             raise KeyboardInterrupt
         return inner
@@ -855,13 +812,3 @@ def _as_given(side: Side, kernel: LearnedKernel) -> Table:
     features = side.features
     assert features is not None
     return Table(features[:, : kernel.n_columns], side.ids)
-
-
-def _taken(data: Training, rows: np.ndarray, columns: np.ndarray) -> Training:
-    """Return the data of some instances and tasks."""
-    return Training(
-        data.instances.take(rows),
-        None if data.tasks is None else data.tasks.take(columns),
-        replace(data.grid.take(rows, columns), is_vector=False),
-        None if data.weights is None else take_block(data.weights, rows, columns),
-    )

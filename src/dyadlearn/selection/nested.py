@@ -16,7 +16,6 @@ less to learn from them than their number says.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,9 +26,8 @@ from dyadlearn._array import Array, as_array_of, cast, is_sparse, namespace, tak
 from dyadlearn._checks import check_choice, check_share, check_whole
 from dyadlearn._codes import group_codes
 from dyadlearn.exceptions import KernelError
-from dyadlearn.holdout import Units
 from dyadlearn.holdout.baselines import baselines
-from dyadlearn.holdout.folds import Fold, folds_of
+from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, read_labels
@@ -37,11 +35,8 @@ from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._inputs import groups_in_order
-from dyadlearn.models._observed import Training
-from dyadlearn.models._side import KernelSpec
 from dyadlearn.selection.evaluate import best_in_words, scored_means
-from dyadlearn.selection.refitting import Groups, LearnedAgain, groups_at, predict_folds
-from dyadlearn.selection.search import Search
+from dyadlearn.selection.refitting import predict_folds
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -258,8 +253,11 @@ def nested_score(
     groups, task_groups = groups_in_order(grid, groups, task_groups)
     groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
     task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
-    # A model that learned its kernels cuts what it has read; others are given the data of each fold.
-    again = getattr(reader, "_learn_without", partial(_search_without, search))
+    for axis, (table, name) in enumerate(((data.instances, "X"), (data.tasks, "tasks"))):
+        if table is not None and data.are_kernels[axis] and table.values.shape[0] != table.values.shape[1]:
+            raise KernelError(
+                f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(table.values.shape)}."
+            )
     whole = Labels.of_grid(Y)
     folds = SettingKFold(setting, n_splits, random_state=random_state)
     # A model that learns its kernels may have groups in other settings: it learns with them.
@@ -268,7 +266,7 @@ def nested_score(
         for each, leaves in ((groups, setting.new_instance), (task_groups, setting.new_task))
     ]
     units = folds.units(whole, groups=used[0], task_groups=used[1])
-    found: LearnedAgain = again(data, (groups, task_groups), setting, units)
+    found = predict_folds(reader, data, (groups, task_groups), setting, units)
     F = found.predictions
     judge = scorer(usual_scoring(Y) if search.scoring is None else search.scoring)
     labels = scored_labels(found.problem.with_grid(Y), F, setting)
@@ -285,37 +283,6 @@ def nested_score(
         predictions=grid.restore(cast(F, getattr(namespace(F), data.precision))),
         baselines=scored_means(means, prepared),
     )
-
-
-def _search_without(search: Search, data: Training, groups: Groups, setting: Setting, units: Units) -> LearnedAgain:
-    """Leave out folds in turn, search without each, and predict it, as `LearnedKernelRidge._learn_without` does."""
-    rows, task_rows = data.instances.values, None if data.tasks is None else data.tasks.values
-    Y, spec, task_spec = data.grid.values, search._spec(), search._task_spec()
-    _check_square(rows, spec, "X")
-    if task_rows is not None:
-        _check_square(task_rows, task_spec, "tasks")
-
-    labels = Labels.of_grid(Y)
-
-    def fit_without(fold: Fold) -> tuple[Any, Array]:
-        # In A nothing leaves but labels: a row or column that loses all of them is there by its features.
-        (seen, known), asked = fold.staying, fold.leaving
-        inner_groups = dict(zip(("groups", "task_groups"), groups_at(groups, seen, known), strict=True))
-        inner = clone(search).set_params(progress=False)
-        inner.fit(
-            spec.take(rows, seen, seen),
-            labels.hide(fold.left).values if setting is Setting.A else take_block(Y, seen, known),
-            None if task_rows is None else task_spec.take(task_rows, known, known),
-            **inner_groups,
-        )
-        if setting is Setting.A:
-            return inner, as_array_of(to_numpy(inner.completed_), Y, Y.dtype)
-        # A side that nothing leaves is that of training.
-        new_rows = spec.take(rows, asked[0], seen) if setting.new_instance else None
-        new_tasks = task_spec.take(task_rows, asked[1], known) if setting.new_task else None
-        return inner, as_array_of(to_numpy(inner.predict(new_rows, new_tasks)), Y, Y.dtype)
-
-    return predict_folds(labels, folds_of(labels, setting, units), fit_without, search.progress)
 
 
 def bootstrap_interval(
@@ -391,12 +358,6 @@ def bootstrap_interval(
         raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")
     low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
     return Interval(score, float(low), float(high), level, scores.size, n_resamples - scores.size)
-
-
-def _check_square(rows: Array, spec: KernelSpec, name: str) -> None:
-    """Refuse a precomputed kernel that has not a column for each row."""
-    if spec.is_precomputed and rows.shape[0] != rows.shape[1]:
-        raise KernelError(f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(rows.shape)}.")
 
 
 def _tested(Y: Array, F: Array, fold: Fold, setting: Setting) -> tuple[Array, Array]:

@@ -22,10 +22,9 @@ from dyadlearn._progress import Progress
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import GridEdgeWarning, NoLabelWarning
 from dyadlearn.holdout import Problem, Units, plan
-from dyadlearn.holdout.folds import Fold
-from dyadlearn.labels import Labels
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._observed import labels_of
+from dyadlearn.holdout.folds import Fold, folds_of
+from dyadlearn.models._base import Groups, PairwiseRidge
+from dyadlearn.models._observed import Training, labels_of
 from dyadlearn.selection.evaluate import baseline_scores, prepared_score
 from dyadlearn.settings import Setting, as_setting
 
@@ -101,10 +100,6 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_, self._units
 
 
-# Instances, and tasks, that leave together: numbers that are equal where they do.
-Groups = tuple[np.ndarray | None, np.ndarray | None]
-
-
 @dataclass(frozen=True, eq=False)
 class LearnedAgain:
     """What models predict that were learned without a fold each.
@@ -129,26 +124,29 @@ class LearnedAgain:
     task_alphas: list[float] | None = None
 
 
-def predict_folds(
-    labels: Labels, folds: list[Fold], fit_without: Callable[[Fold], tuple[Any, Array]], progress: bool | None
-) -> LearnedAgain:
-    """Leave out folds in turn, fit a search without each, and predict it.
+def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, units: Units) -> LearnedAgain:
+    """Leave out units in turn, fit a model without each, and predict it.
 
     Parameters
     ----------
-    labels : Labels
-        Of a grid.
-    folds : list of Fold
-    fit_without : callable
-        Takes a fold, returns a fitted search and its predictions for the block `Fold.leaving`, in setting A (m, q).
-    progress : bool or None
+    model : PairwiseRidge
+        Need not be fitted.
+    data : Training
+        With a grid of labels.
+    groups : (array or None, array or None)
+        What the model leaves out together within the folds.
+    setting : Setting
+        What is asked, which need not be what the model chooses for.
+    units : Units
     """
+    labels = data.labels
+    folds = folds_of(labels, setting, units)
     predictions, chosen, n_at_edge = [], [], 0
-    with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", progress) as bar:
+    with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", model.progress) as bar:
         warnings.simplefilter("always")
         for fold in folds:
             n_before = len(caught)
-            inner, predicted = fit_without(fold)
+            inner, predicted = _fit_without(model, data, groups, setting, fold)
             flat = namespace(predicted).reshape(predicted, (-1,))
             # The labels to test are a block in all settings but A.
             predictions.append(flat if flat.shape[0] == fold.test.size else take_rows(flat, fold.test))
@@ -159,7 +157,7 @@ def predict_folds(
         warnings.warn(
             f"In {n_at_edge} of {len(folds)} folds a best regularisation is on the edge of the grid: widen it.",
             GridEdgeWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
     _pass_on(caught)
     alphas, task_alphas = map(list, zip(*chosen, strict=True))
@@ -168,9 +166,20 @@ def predict_folds(
     return LearnedAgain(grid, folds, inner._problem(), alphas, None if task_alphas[0] is None else task_alphas)
 
 
-def groups_at(groups: Groups, rows: np.ndarray, columns: np.ndarray) -> Groups:
-    """Return the groups of some instances and tasks."""
-    return None if groups[0] is None else groups[0][rows], None if groups[1] is None else groups[1][columns]
+def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
+    """Return a model that is fitted without a fold, and its predictions for the block of the fold, in A (m, q)."""
+    if setting is Setting.A:  # an instance or task that loses all its labels is still there by its features
+        again = model._refitted(data.hide(fold.left), groups, setting)
+        return again, again._closed_problem.Y
+    staying = [None if codes is None else codes[kept] for codes, kept in zip(groups, fold.staying, strict=True)]
+    again = model._refitted(data.part(*fold.staying), (staying[0], staying[1]), setting)
+    asked = [
+        side.new_rows(data.rows(axis, fold.leaving[axis], fold.staying[axis]).values) if leaves else None
+        for axis, (side, leaves) in enumerate(
+            ((again._side, setting.new_instance), (again._task_side, setting.new_task))
+        )
+    ]
+    return again, again._expansion().grid(*asked)
 
 
 def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:

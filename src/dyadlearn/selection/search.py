@@ -31,6 +31,7 @@ from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import Sides
 from dyadlearn.models._inputs import groups_in_order
+from dyadlearn.models._observed import Training
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.grid import PairKernelRidge, check_shares
 from dyadlearn.pairing import Independent, PairKernel
@@ -95,19 +96,16 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self
         """
         with all_or_nothing(self):
-            sides, left_out = self._posed_sides(X, y, tasks, sample_weight, groups, task_groups)
-            choose = self._choose_each_task if self.alpha_per_task else self._choose
-            return choose(sides, left_out)
+            data = self._read(X, y, tasks, sample_weight)
+            return self._fit_on(data, *groups_in_order(data.grid, groups, task_groups))
 
-    def _posed_sides(
-        self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any, task_groups: Any
-    ) -> tuple[Sides, LeftOut]:
-        """Read what `fit` is given; return the sides of all kernels to try, and what leaves together."""
-        data = self._read(X, y, tasks, sample_weight)
+    def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
+        """Decompose the sides of all kernels to try, and choose."""
         self._keep_labels(data)
         specs = _specs(self._spec(), self.kernel_grid, "instance")
         sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
-        return sides, (*groups_in_order(data.grid, groups, task_groups), self.cv)
+        choose = self._choose_each_task if self.alpha_per_task else self._choose
+        return choose(sides, (groups, task_groups, self.cv))
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was chosen."""
