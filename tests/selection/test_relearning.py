@@ -120,7 +120,7 @@ def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
     def never(*given, **named):
         raise AssertionError
 
-    monkeypatch.setattr(LearnedKernelRidge, "_learn", never)
+    monkeypatch.setattr(LearnedKernelRidge, "_fit_on", never)
     assert_array_equal(evaluate(model, "BC")[score], table[score])
     assert "_relearned" not in pickle.loads(pickle.dumps(model)).__dict__
 
@@ -162,7 +162,7 @@ def test_an_interrupt_ends_it_all(monkeypatch):
     def stopped(self, data, *groups):
         self._interrupted = True
 
-    monkeypatch.setattr(LearnedKernelRidge, "_learn", stopped)
+    monkeypatch.setattr(LearnedKernelRidge, "_fit_on", stopped)
     with pytest.raises(KeyboardInterrupt):
         evaluate(model, "B")
     assert model._relearned == {}
