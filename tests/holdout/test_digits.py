@@ -92,12 +92,11 @@ def refit_kronecker(data, setting, alpha, shares=(1.0, 0.0, 0.0), free_mean=Fals
         gamma = mpmath.matrix([[kernel(a, b, c, d) for c, d in pairs] for a, b in pairs])
         for s in range(len(pairs)):
             gamma[s, s] += mpmath.mpf(alpha)
-        ones = mpmath.matrix([1] * len(pairs))
-        dual, own = (
-            mpmath.cholesky_solve(gamma, labels) for labels in (mpmath.matrix([Y[pair] for pair in pairs]), ones)
-        )
-        mean = mpmath.fsum(dual) / mpmath.fsum(own) if free_mean else mpmath.mpf(0)
-        dual -= mean * own
+        dual, mean = mpmath.cholesky_solve(gamma, mpmath.matrix([Y[pair] for pair in pairs])), mpmath.mpf(0)
+        if free_mean:
+            own = mpmath.cholesky_solve(gamma, mpmath.matrix([1] * len(pairs)))
+            mean = mpmath.fsum(dual) / mpmath.fsum(own)
+            dual -= mean * own
         result[i, j] = mean + mpmath.fsum(kernel(i, j, a, b) * dual[s] for s, (a, b) in enumerate(pairs))
     return result
 
@@ -128,7 +127,8 @@ def test_independent_tasks(data, alpha):
 @over(
     lines(
         "alpha task_alpha",
-        *zip(ALPHAS, ALPHAS, strict=True),
+        *zip(ALPHAS[::2], ALPHAS[::2], strict=True),
+        (1e12, 1e12),
         (1e-10, 1e10),
         (1e10, 1e-10),
         (1e-10, 1.0),
@@ -163,7 +163,7 @@ def test_pair_kernels(data, setting, alpha, shares, free):
     assert worst_error(holdout(Problem.of(pairing, Y), setting), expected) < 1e-12
 
 
-@over(every(setting="ABCD", alpha=[1e-10, 1e-6, 1e-2]))
+@over(every(setting="ABCD", alpha=[1e-10, 1e-4]))
 def test_a_free_mean_costs_a_digit_at_most(setting, alpha):
     """On smooth kernels, whose eigenvalues fall below any regularisation."""
     rng = np.random.default_rng(7)
@@ -193,7 +193,7 @@ def test_network(data, alpha, sign):
         o = kept(M, *hidden)
         return (predictor(K, i, o, alpha) * sub(Y, o, o) * predictor(K, j, o, alpha).T)[0]
 
-    grid = [(0, 0), (1, 1), (0, 1), (1, 0), (2, 4), (4, 3)]
+    grid = [(0, 0), (0, 1), (1, 0), (2, 4)]
     for setting, hidden in (("B", lambda i, j: (i,)), ("C", lambda i, j: (j,)), ("D", lambda i, j: (i, j))):
         expected = {(i, j): without(i, j, *hidden(i, j)) for i, j in grid}
         assert worst_error(holdout(problem, setting), expected) < 1e-12, setting

@@ -76,7 +76,7 @@ def some(things: Any, number: int) -> Any:
 def without_cells(model: Any, labels: np.ndarray, weights: np.ndarray | None, cells: np.ndarray) -> np.ndarray:
     """Return predictions of models for which the cells of a fold really are NaN."""
     expected = np.full((M, Q), np.nan)
-    for fold in some(np.unique(cells), 4):
+    for fold in some(np.unique(cells), 3):
         inside = cells == fold
         hidden = np.where(inside, np.nan, labels)
         expected[inside] = fitted(model, hidden, weights).predict(X)[inside]
@@ -90,8 +90,8 @@ def without_sides(
     groups = np.arange(M) if groups is None else np.asarray(groups)
     task_groups = np.arange(Q) if task_groups is None else np.asarray(task_groups)
     expected = np.full((M, Q), np.nan)
-    for group in some(np.unique(groups), 4 if letter == "B" else 2) if letter in "BD" else [None]:
-        for task_group in some(np.unique(task_groups), 3 if letter == "C" else 2) if letter in "CD" else [None]:
+    for group in some(np.unique(groups), 3 if letter == "B" else 2) if letter in "BD" else [None]:
+        for task_group in some(np.unique(task_groups), 2) if letter in "CD" else [None]:
             new, asked = np.flatnonzero(groups == group), np.flatnonzero(task_groups == task_group)
             seen, known = np.setdiff1d(np.arange(M), new), np.setdiff1d(np.arange(Q), asked)
             own = fitted(model, labels, weights, seen, known)

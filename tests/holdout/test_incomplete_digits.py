@@ -12,7 +12,7 @@ from dyadlearn.spectrum import Spectrum
 from problems import posed
 from sweeps import every, lines, over
 
-ALPHAS = [1e-10, 1e-3, 1.0, 1e3, 1e10]
+ALPHAS = [1e-10, 1.0, 1e10]
 M, Q = 5, 4
 HOLES = {"a block": [(0, 0)], "scattered": [(0, 0), (1, 2), (4, 3), (4, 0)]}
 CELLS = [(0, 1), (2, 0), (3, 3)]
@@ -41,8 +41,13 @@ def pairwise(kernel, ridge, labels, weights, cell):
     system = mpmath.matrix([[kernel(a, b) for b in pairs] for a in pairs])
     for s, pair in enumerate(pairs):
         system[s, s] += mpmath.mpf(ridge) / (1 if weights is None else mpmath.mpf(weights[pair]))
-    dual = mpmath.lu_solve(system, mpmath.matrix([labels[pair] for pair in pairs]))
+    dual = mpmath.cholesky_solve(system, mpmath.matrix([labels[pair] for pair in pairs]))
     return mpmath.fsum(kernel(cell, pair) * dual[s] for s, pair in enumerate(pairs))
+
+
+def of_one_task(labels, task):
+    """Return the labels of one task alone, for tasks of which none says anything of another."""
+    return np.where(np.arange(labels.shape[1]) == task, labels, np.nan)
 
 
 def own_kernel(K, G, alpha, task_alpha):
@@ -76,12 +81,14 @@ def test_single_cells_of_kronecker_and_of_independent_tasks(data, alpha, weighte
         return exact[0][int(a[0]), int(b[0])] * exact[1][int(a[1]), int(b[1])]
 
     def independent(a, b):
-        return exact[0][int(a[0]), int(b[0])] * (a[1] == b[1])
+        return exact[0][int(a[0]), int(b[0])]
 
-    for method, kernel, task_spectrum in (("kronecker", kronecker, spectra[1]), ("independent", independent, None)):
-        problem = posed(method, labels, spectra[0], alpha, task_spectrum, weights=weights)
-        expected = {cell: pairwise(kernel, alpha, labels, weights, cell) for cell in CELLS}
-        assert worst_error(holdout(problem, "A"), expected) < 1e-12, method
+    problem = posed("kronecker", labels, spectra[0], alpha, spectra[1], weights=weights)
+    expected = {cell: pairwise(kronecker, alpha, labels, weights, cell) for cell in CELLS}
+    assert worst_error(holdout(problem, "A"), expected) < 1e-12
+    problem = posed("independent", labels, spectra[0], alpha, weights=weights)
+    expected = {cell: pairwise(independent, alpha, of_one_task(labels, cell[1]), weights, cell) for cell in CELLS}
+    assert worst_error(holdout(problem, "A"), expected) < 1e-12
 
 
 @over(lines("alpha task_alpha", (1e-10, 1e-10), (1.0, 1.0), (1e12, 1e12), (1e-10, 1e10)))
@@ -105,14 +112,13 @@ def test_rows_of_high_leverage_in_the_primal(alpha, weighted):
     labels = rng.normal(size=(12, 2))
     labels[1, 0] = labels[7, 1] = np.nan
     weights = rng.uniform(0.3, 3.0, size=(12, 2)) if weighted else None
-    exact = mpmath.matrix(features.tolist())
+    exact = mpmath.matrix(features.tolist()) * mpmath.matrix(features.T.tolist())
 
     def kernel(a, b):
-        same = int(a[1] == b[1])
-        return same * mpmath.fsum(exact[int(a[0]), f] * exact[int(b[0]), f] for f in range(4))
+        return exact[int(a[0]), int(b[0])]
 
     cells = [(4, 0), (4, 1), (0, 0), (9, 1)]
-    expected = {cell: pairwise(kernel, alpha, labels, weights, cell) for cell in cells}
+    expected = {cell: pairwise(kernel, alpha, of_one_task(labels, cell[1]), weights, cell) for cell in cells}
     problem = posed("independent", labels, Spectrum.from_features(features), alpha, weights=weights)
     for setting in "AB":
         found = holdout(problem, setting)

@@ -22,7 +22,7 @@ ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
 
 @over(covering(sign=[1, -1], kind=KINDS, setting="ABCD"))
 def test_equals_refitting(cases, setting, kind, sign):
-    for n in (5, 6, 7):
+    for n in (5, 6):
         for alpha in ALPHAS:
             problem = cases.problem("network", (n, n), (kind, kind), alpha, sign=sign)
             allowed = 1e-8 if kind == "full" else cases.tolerance(problem)
@@ -56,11 +56,12 @@ def test_an_edge_leaves_in_both_directions(cases, sign):
     H = K @ np.linalg.inv(K + 0.5 * np.eye(6))
     found = holdout(problem, "A")
     for i in range(6):
-        for j in range(6):
+        for j in range(i, 6):
             labels = problem.Y.copy()
             for _ in range(500):
                 labels[i, j], labels[j, i] = (H @ labels @ H)[[i, j], [j, i]]
             assert_allclose(found[i, j], labels[i, j], rtol=1e-8, atol=1e-9)
+            assert_allclose(found[j, i], labels[j, i], rtol=1e-8, atol=1e-9)
 
 
 @over(every(alpha=ALPHAS, sign=[1, -1]))

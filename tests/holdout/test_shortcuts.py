@@ -58,6 +58,11 @@ def labels_of(grouping, setting, shape):
     return labels | ({"task_groups": split(q, 2)} if setting in "CD" else {})
 
 
+def some_cells(shape):
+    """Return a third of the cells, in every row and every column."""
+    return np.add.outer(np.arange(shape[0]), np.arange(shape[1])) % 3 == 0
+
+
 @over(
     covering(
         where=lambda legal, alphas, **others: legal[0] == "two_step" or alphas[0] == alphas[1],
@@ -185,8 +190,9 @@ def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
             (np.arange(m) % 2, np.arange(q) % 3),
             (np.arange(m) % 3, np.arange(q) % 2),
         ):
-            labels = {"groups": groups, "task_groups": task_groups}
-            assert_allclose(holdout(problem, "D", **labels), refit(problem, "D", **labels), rtol=1e-9, atol=1e-10)
+            labels, some = {"groups": groups, "task_groups": task_groups}, some_cells(shape)
+            expected = refit(problem, "D", **labels, where=some)
+            assert_allclose(holdout(problem, "D", **labels)[some], expected[some], rtol=1e-9, atol=1e-10)
 
 
 @over(
@@ -199,7 +205,8 @@ def test_kronecker_d_of_many_alphas(cases, kinds, block, shape, monkeypatch):
     found = problem.pairing.new_both(problem.Y[None, ...], alphas)[0, ...]
     assert found.shape == (len(alphas), *shape)
     for alpha, grid in zip(alphas, found, strict=True):
-        assert_allclose(grid, refit(problem.at(alpha), "D"), rtol=1e-8, atol=1e-9)
+        some = some_cells(shape)
+        assert_allclose(grid[some], refit(problem.at(alpha), "D", where=some)[some], rtol=1e-8, atol=1e-9)
 
 
 @over(every(block=[1, 40], setting="BCD"))
