@@ -21,6 +21,8 @@ from scipy import linalg, sparse
 # field could not be told at run time (`dyadlearn._state`).
 Array = Annotated[Any, "array"]
 
+_NUMPY: ModuleType = array_api_compat.array_namespace(np.empty(0))
+
 
 def is_sparse(array: Any) -> bool:
     """Tell whether `array` is a scipy sparse matrix or array."""
@@ -49,9 +51,11 @@ def is_foreign(array: Any) -> bool:
 
 def namespace(*arrays: Any) -> ModuleType:
     """Return the Array API namespace shared by `arrays` (None and scipy's sparse count as numpy)."""
+    if all(type(a) is np.ndarray for a in arrays):  # the frequent case, which the general way takes long for
+        return _NUMPY
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
     if not dense:
-        return array_api_compat.array_namespace(np.empty(0))
+        return _NUMPY
     return array_api_compat.array_namespace(*dense)
 
 
