@@ -132,41 +132,31 @@ def parquet(path, kind):
     return path
 
 
-def test_sizes_are_known_before_anything_is_read(tmp_path):
-    pytest.importorskip("h5py")
-    pytest.importorskip("pyarrow")
-    cases = [
-        ("features", hdf5(tmp_path / "wide.h5", (40, 10**9), chunks=(1, 1000))),
-        ("one row", hdf5(tmp_path / "wide.h5", (40, 10**9), chunks=(1, 1000))),
-        ("features", hdf5(tmp_path / "small.h5", (40, 10**6), chunks=(1, 1000))),
-        ("features", hdf5(tmp_path / "long_ids.h5", (40, 3), ids="S100000000")),
-        ("pooled", hdf5(tmp_path / "pooled.h5", (10**8, 3), ids=None, chunks=True)),
-        ("features", packed_archive(tmp_path / "packed.npz")),
-        ("table", packed_archive(tmp_path / "packed.npz")),
-        ("table", sparse_array(tmp_path / "sparse.npy")),
-        ("table", small_array(tmp_path / "bytes.npy")),
-        ("table", parquet(tmp_path / "long.parquet", "long")),
-        ("features", parquet(tmp_path / "vectors.parquet", "vectors")),
-        ("table", packed_text(tmp_path / "packed.csv.gz")),
-        ("lines", packed_text(tmp_path / "packed.txt.gz")),
-        ("fasta", packed_text(tmp_path / "packed.fasta.gz")),
-        ("table", sparse_file(tmp_path / "sparse.csv", 2**40)),
-        ("lines", sparse_file(tmp_path / "line.txt", 2**40)),
-        ("table", many_cells(tmp_path / "cells.csv")),
+def oversized(folder):
+    """Return readers and files of which the sizes alone forbid reading."""
+    return [
+        ("features", hdf5(folder / "wide.h5", (40, 10**9), chunks=(1, 1000))),
+        ("one row", hdf5(folder / "wide.h5", (40, 10**9), chunks=(1, 1000))),
+        ("features", hdf5(folder / "small.h5", (40, 10**6), chunks=(1, 1000))),
+        ("features", hdf5(folder / "long_ids.h5", (40, 3), ids="S100000000")),
+        ("pooled", hdf5(folder / "pooled.h5", (10**8, 3), ids=None, chunks=True)),
+        ("features", packed_archive(folder / "packed.npz")),
+        ("table", packed_archive(folder / "packed.npz")),
+        ("table", sparse_array(folder / "sparse.npy")),
+        ("table", small_array(folder / "bytes.npy")),
+        ("table", parquet(folder / "long.parquet", "long")),
+        ("features", parquet(folder / "vectors.parquet", "vectors")),
+        ("table", packed_text(folder / "packed.csv.gz")),
+        ("lines", packed_text(folder / "packed.txt.gz")),
+        ("fasta", packed_text(folder / "packed.fasta.gz")),
+        ("table", sparse_file(folder / "sparse.csv", 2**40)),
+        ("lines", sparse_file(folder / "line.txt", 2**40)),
+        ("table", many_cells(folder / "cells.csv")),
     ]
-    # Beside the part that is looked at before the limit is met.
-    most = {"packed.csv.gz": 350, "packed.txt.gz": 350, "packed.fasta.gz": 350, "line.txt": 350}
-    for name, path, error, words, taken in read_within_limits(cases):
-        assert error in ("DataFileError", "NotEnoughMemoryError"), (name, path, error, words)
-        assert os.path.basename(path) in words
-        assert taken < most.get(os.path.basename(path), 100), (name, path, taken)
 
 
-def test_devices_and_pipes_are_not_opened(tmp_path):
-    pytest.importorskip("h5py")
-    pytest.importorskip("pyarrow")
-    if not os.path.exists("/dev/full"):
-        pytest.skip("there is no /dev/full here: devices are not tested")
+def endless(folder):
+    """Return readers, and devices and pipes under the names of files."""
     endings = {
         "features": (".csv", ".npy", ".npz", ".h5", ".parquet"),
         "table": (".csv", ".csv.gz", ".npy", ".npz", ".parquet"),
@@ -175,12 +165,38 @@ def test_devices_and_pipes_are_not_opened(tmp_path):
     }
     cases = []
     for ending in sorted(set(sum(endings.values(), ()))):
-        os.symlink("/dev/zero", tmp_path / f"zero{ending}")
-        os.symlink("/dev/full", tmp_path / f"full{ending}")
-        os.mkfifo(tmp_path / f"pipe{ending}")
+        os.symlink("/dev/zero", folder / f"zero{ending}")
+        os.symlink("/dev/full", folder / f"full{ending}")
+        os.mkfifo(folder / f"pipe{ending}")
     for name, each in endings.items():
-        cases += [(name, tmp_path / f"{kind}{ending}") for ending in each for kind in ("zero", "full", "pipe")]
-    for name, path, error, words, taken in read_within_limits(cases):
+        cases += [(name, folder / f"{kind}{ending}") for ending in each for kind in ("zero", "full", "pipe")]
+    return cases
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """Return what one process made of endless files, and then of those that are too large."""
+    pytest.importorskip("h5py")
+    pytest.importorskip("pyarrow")
+    # The peak of memory only grows: those that take little come first.
+    first = endless(tmp_path_factory.mktemp("endless")) if os.path.exists("/dev/full") else []
+    found = read_within_limits([*first, *oversized(tmp_path_factory.mktemp("oversized"))])
+    return found[: len(first)], found[len(first) :]
+
+
+def test_sizes_are_known_before_anything_is_read(answers):
+    # Beside the part that is looked at before the limit is met.
+    most = {"packed.csv.gz": 350, "packed.txt.gz": 350, "packed.fasta.gz": 350, "line.txt": 350}
+    for name, path, error, words, taken in answers[1]:
+        assert error in ("DataFileError", "NotEnoughMemoryError"), (name, path, error, words)
+        assert os.path.basename(path) in words
+        assert taken < most.get(os.path.basename(path), 100), (name, path, taken)
+
+
+def test_devices_and_pipes_are_not_opened(answers):
+    if not answers[0]:
+        pytest.skip("there is no /dev/full here: devices are not tested")
+    for name, path, error, words, taken in answers[0]:
         where = (name, path, error, words)
         if name in ("tune", "inspect"):
             assert words == f"exit code {2 if name == 'tune' else 3}", where
