@@ -12,19 +12,19 @@ from dyadlearn import TwoStepRidge
 from dyadlearn.cli import demo
 from dyadlearn.datasets import debtags_kernels, load_debtags
 
-ROWS, COLUMNS = np.arange(0, 1500, 13), np.arange(0, 151, 4)
+ROWS, COLUMNS = np.arange(0, 1500, 25), np.arange(0, 151, 6)
 
 
 @pytest.fixture(scope="module")
 def kernels():
-    """The kernels of 116 packages and 38 tags."""
+    """The kernels of 60 packages and 26 tags."""
     K, G = debtags_kernels(load_debtags())
     return K[np.ix_(ROWS, ROWS)], G[np.ix_(COLUMNS, COLUMNS)]
 
 
 @pytest.fixture
 def small_debtags(kernels, monkeypatch, tmp_path):
-    """Let the demonstration run on 116 packages and 38 tags, in an empty folder."""
+    """Let the demonstration run on 60 packages and 26 tags, in an empty folder."""
     data, rows, columns = load_debtags(), ROWS, COLUMNS
     part = Bunch(
         X=data.X[rows],
@@ -44,7 +44,7 @@ def small_debtags(kernels, monkeypatch, tmp_path):
 def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
     ran = run("demo")
     assert ran.code == 0, ran.err
-    assert "116 Debian packages × 38 tags" in ran.out
+    assert "60 Debian packages × 26 tags" in ran.out
     for setting in ("A: pair", "B: new package", "C: new tag", "D: both new"):
         assert setting in ran.out
     for name in ("independent", "kronecker", "two-step"):

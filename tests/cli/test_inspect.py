@@ -73,7 +73,7 @@ def test_files_that_are_none(tables, model, run):
 
 def test_report(tables, model, run):
     path = tables.folder / "report.html"
-    ran = run("report", model, "-o", path, "--title", "Users & items")
+    ran = run("report", model, "-o", path, "--title", "Users & items", "--settings", "D")
     assert ran.code == 0, ran.err
     assert ran.out == f"Wrote {path}: open it in a browser.\n"
     page = path.read_text(encoding="utf-8")
