@@ -395,7 +395,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
 
 
 @over(
-    every(
+    covering(
         model=[KroneckerRidge(0.7), TwoStepRidge(0.3, 2.0)], alone=[False, True], side=["instance", "task"], k=[3, 50]
     )
 )

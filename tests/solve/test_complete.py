@@ -60,16 +60,19 @@ def test_whatever_is_missing(model, shape, pattern):
 
 
 @over(
-    lines(
-        "kinds shape",
-        (("singular", "full"), (9, 5)),
-        (("thin", "singular"), (5, 9)),
-        (("primal", "sparse"), (9, 5)),
-        (("sparse", "thin"), (5, 9)),
+    covering(
+        sides=[
+            (("singular", "full"), (9, 5)),
+            (("thin", "singular"), (5, 9)),
+            (("primal", "sparse"), (9, 5)),
+            (("sparse", "thin"), (5, 9)),
+        ],
+        **some_patterns,
+        model=ALL_MODELS,
     )
 )
-@over(every(**some_patterns, model=ALL_MODELS))
-def test_null_spaces_kept_or_left_out(model, shape, pattern, kinds):
+def test_null_spaces_kept_or_left_out(model, pattern, sides):
+    kinds, shape = sides
     given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
     assert given.operators.spectra[0].is_truncated == (kinds[0] != "singular")
     check(given, 1e-9, tol=1e-13)

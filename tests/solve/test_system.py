@@ -64,20 +64,23 @@ def test_predictions_are_those_of_the_dense_system(model, shape, missing, kinds,
 # the function is small beside the labels and its mean, and has digits of its own; where it is as small as a rounding
 # of the mean, at 1e8 in single precision, it has none.
 @over(
-    lines(
-        "alpha dtype rtol own",
-        (1e-8, "float64", 3e-7, 1e-6),
-        (1e-4, "float64", 1e-10, 1e-9),
-        (1.0, "float64", 1e-11, 1e-10),
-        (1e4, "float64", 1e-11, 1e-9),
-        (1e8, "float64", 1e-11, 1e-5),
-        (1e-4, "float32", 1e-5, 1e-2),
-        (1.0, "float32", 1e-5, 1e-4),
-        (1e4, "float32", 1e-5, 1e-1),
+    covering(
+        digits=[
+            (1e-8, "float64", 3e-7, 1e-6),
+            (1e-4, "float64", 1e-10, 1e-9),
+            (1.0, "float64", 1e-11, 1e-10),
+            (1e4, "float64", 1e-11, 1e-9),
+            (1e8, "float64", 1e-11, 1e-5),
+            (1e-4, "float32", 1e-5, 1e-2),
+            (1.0, "float32", 1e-5, 1e-4),
+            (1e4, "float32", 1e-5, 1e-1),
+        ],
+        model=ALL_MODELS,
+        kinds=[KINDS["full"], KINDS["thin"]],
     )
 )
-@over(every(model=ALL_MODELS, kinds=[KINDS["full"], KINDS["thin"]]))
-def test_digits_at_both_ends_of_the_regularisation(model, kinds, alpha, dtype, rtol, own):
+def test_digits_at_both_ends_of_the_regularisation(model, kinds, digits):
+    alpha, dtype, rtol, own = digits
     given = holes(model, (7, 5), "50%", kinds, alpha=alpha, task_alpha=alpha, dtype=dtype)
     system = ObservedSystem.of(given.operators, pairs(given.Y, dtype=dtype))
     solution = system.solve(tol=1e-13, max_iter=2000)
