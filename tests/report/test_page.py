@@ -262,13 +262,13 @@ def test_one_point_is_no_landscape(real):
 
 def test_a_large_grid_makes_a_small_page():
     rng = np.random.default_rng(0)
-    X, T = rng.normal(size=(664, 8)), rng.normal(size=(445, 6))
-    Y = (X @ rng.normal(size=(8, 6)) @ T.T + rng.normal(size=(664, 445)) > 12).astype(float)
+    X, T = rng.normal(size=(664, 8)), rng.normal(size=(150, 6))
+    Y = (X @ rng.normal(size=(8, 6)) @ T.T + rng.normal(size=(664, 150)) > 12).astype(float)
     text, found = read(TwoStepRidge().fit(X, Y, tasks=T), alphas=[0.1, 1.0], task_alphas=[0.1, 1.0], wanted="CD")
     assert len(text) < 1_000_000
     assert "a pixel is the mean of 2 × 1 labels" in found.all("section", id="data")[0][1]
     assert "thinned out" in found.all("section", id="held-out")[0][1]
-    assert "200 of 295,480 labels" in found.all("section", id="cells")[0][1]
+    assert "200 of 99,600 labels" in found.all("section", id="cells")[0][1]
 
 
 def test_what_means_reach_is_beside_every_score(page, searched):
