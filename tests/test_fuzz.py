@@ -195,6 +195,7 @@ def answered(rooms, kind, seed):
     return rooms["cases"].answer(kind, seed, rooms["cases"].Library({}))[1]
 
 
+@pytest.mark.slow
 def test_two_processes_of_one_tree_agree(compare):
     workers = compare.tree_worker(), compare.tree_worker()
     try:
