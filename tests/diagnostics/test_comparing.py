@@ -24,7 +24,7 @@ from dyadlearn.diagnostics.comparing import _intervals
 from dyadlearn.exceptions import IdError
 from dyadlearn.labels import to_long
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.nested import resampled_scores
+from dyadlearn.selection.bootstrap import resampled_scores
 from sweeps import covering, every, lines, over
 
 

@@ -15,7 +15,7 @@ _DESKTOP = {"width": 1200, "height": 900}
 @pytest.fixture(autouse=True)
 def _few_draws(monkeypatch):
     """Draw as few grids for an interval as there may be: they take longer than all the rest of a page."""
-    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 100)
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 100)
 
 
 @pytest.fixture(scope="module")
@@ -76,4 +76,4 @@ def visit(windows):
 @pytest.fixture(autouse=True)
 def _no_draws(monkeypatch):
     """Draw no intervals, which take longer than all the rest; a test of them asks for some."""
-    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 0)
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)

@@ -10,7 +10,7 @@ import pytest
 
 from dyadlearn import KroneckerRidge, LearnedKernelRidge, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.report import write_report
-from dyadlearn.selection.nested import Interval
+from dyadlearn.selection import Interval, SettingScore
 
 pytestmark = pytest.mark.slow
 
@@ -54,9 +54,9 @@ def addresses(real, binary, holes, tmp_path_factory):
     longest = ("W" * 40, "an unusually long word for one side")
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
-        patch.setattr("dyadlearn.views.evaluation._DRAWS", 100)
+        patch.setattr("dyadlearn.views.summary._DRAWS", 100)
         wide = Interval(-1.234e-5, -9.876e7, -1.234e-5, 0.95, 100, 0)
-        patch.setattr("dyadlearn.views.evaluation.bootstrap_interval", lambda *_, **__: wide)
+        patch.setattr(SettingScore, "interval", lambda *_: wide)
         found = [(each, None) for each in models(real, binary, holes)]
         found += [(each, longest) for each, _ in found[:3]]
         pages = [write_report(each, folder / f"{k}.html", sides=sides) for k, (each, sides) in enumerate(found)]

@@ -19,7 +19,6 @@ from dyadlearn.report.page import render
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.selection.landscape import coarse_to_fine
 from dyadlearn.settings import Setting
-from dyadlearn.views.evaluation import Evaluation
 from dyadlearn.views.grid import holdout_of_model
 from dyadlearn.views.landscape import landscape_of_search
 from dyadlearn.views.summary import summary_of
@@ -293,11 +292,10 @@ def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, 
                 assert_allclose(np.sort(curve.y), np.sort(search.holdout_[observed]))
                 table = dl.evaluate(model, setting, n_permutations=0)
                 assert_allclose(table["neg_mean_squared_error"][0], search.best_score_, rtol=1e-4)
-                result = Evaluation(model, wanted=setting)
-                assert_allclose(result.results()[0].held_out, search.holdout_)
-                views, said = result.landscapes([Setting(setting)])
-                assert_array_equal(views[0].scores, search.landscape_)
-                assert not said
+                report = summary_of(model, wanted=setting)
+                assert_allclose(report.results[0].predictions, search.holdout_)
+                assert_array_equal(report.landscapes[0].scores, search.landscape_)
+                assert not any("no landscape" in note for note in report.notes)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

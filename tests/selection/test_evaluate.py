@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -21,7 +23,8 @@ from dyadlearn import (
     load,
     save,
 )
-from dyadlearn.exceptions import ModelFileError
+from dyadlearn.exceptions import LeverageError, ModelFileError
+from dyadlearn.filters import SpectralCutoff
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
@@ -276,12 +279,106 @@ def test_networks_with_holes_leave_out_edges_both_ways(symmetry):
         evaluate(network, "B")
 
 
-def test_complete_labels_need_no_folds():
+def test_complete_labels_are_left_out_in_the_folds_that_are_given():
     X, Y, T = make_data()
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    table, folds = evaluate(model), evaluate(model, cv=3)
-    assert list(folds["method"]) == ["exact leave-one-out"] * 4
-    assert_allclose(folds["roc_auc"], table["roc_auc"])
+    table = evaluate(model, cv=3)
+    assert list(table["method"]) == ["3 folds, solved again", *["exact leave-fold-out"] * 3]
+    for setting, score in zip(table["setting"], table["roc_auc"], strict=True):
+        splitter, F = SettingKFold(setting, 3, random_state=0), np.full(Y.shape, np.nan)
+        for train, test in splitter.split_grid(*Y.shape):
+            seen, known = train.any(axis=1), train.any(axis=0)
+            own = TwoStepRidge().fit(X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known])
+            F[test] = own.predict(X, tasks=T)[test]
+        assert_allclose(score, scorer("roc_auc")(Y, F, setting=setting), rtol=1e-6)
+        assert evaluate(model, setting, cv=splitter)["roc_auc"] == [score]
+    rows = [np.flatnonzero(test.any(axis=1)) for _, test in SettingKFold("B", 3, random_state=0).split_grid(*Y.shape)]
+    folds = [(np.setdiff1d(np.arange(9), fold), fold) for fold in rows]
+    assert evaluate(model, "B", cv=folds)["roc_auc"] == [table["roc_auc"][1]]
+
+
+@over(every(form=["complete", "holes", "independent"]))
+def test_groups_are_left_out_together(form):
+    X, Y, T = problems.data(9, 7, missing=0.2 if form == "holes" else 0.0)
+    is_alone = form == "independent"
+    model = IndependentTaskRidge().fit(X, Y) if is_alone else TwoStepRidge().fit(X, Y, tasks=T)
+    groups = {"groups": np.arange(9) // 3, "task_groups": np.arange(7) // 3}
+    # Folds of as many groups as there are leave out one group each.
+    table = evaluate(model, **groups, cv=3 if form == "holes" else None)
+    for each in table.results[1:]:
+        is_new = {"groups": each.setting.new_instance, "task_groups": each.setting.new_task}
+        cut = {name: groups[name] for name in groups if is_new[name]}
+        assert_allclose(each.predictions, model.holdout(each.setting, **cut), rtol=1e-6)
+    assert list(table["setting"]) == list("AB" if is_alone else "ABCD")
+
+
+def test_groups_follow_their_ids():
+    pd = pytest.importorskip("pandas")
+    X, Y, T = make_data()
+    names = [f"i{i}" for i in range(9)]
+    model = TwoStepRidge().fit(X, pd.DataFrame(Y, index=names), tasks=T)
+    groups = pd.Series(np.arange(9) % 3, index=names)
+    expected = evaluate(model, "B", groups=groups.to_numpy())["roc_auc"]
+    assert evaluate(model, "B", groups=groups.iloc[::-1])["roc_auc"] == expected
+    assert evaluate(model, "B")["roc_auc"] != expected
+
+
+def test_a_setting_without_a_score_has_a_reason():
+    X, Y, T = problems.data(9, 7)
+    model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, tasks=T)
+    with pytest.raises(LeverageError, match="leverage 1"):
+        evaluate(model, "BC")
+    table = evaluate(model, "BC", error_score=np.nan)
+    assert np.isnan(table["neg_mean_squared_error"]).tolist() == [True, False]
+    assert "leverage 1" in table.results[0].trouble
+    assert table.results[0].predictions is None
+    assert table.notes[0] == f"Setting B has no score. {table.results[0].trouble}"
+    assert_allclose(table["neg_mean_squared_error"][1], evaluate(model, "C")["neg_mean_squared_error"][0])
+    # A score that is undefined leaves the predictions.
+    alike = TwoStepRidge().fit(X, np.where(np.arange(7) == 0, np.round(abs(Y) > 1), 1.0), tasks=T)
+    with pytest.raises(ValueError, match="roc_auc"):
+        evaluate(alike, "D", [lambda Y, F: 1.0, worst_of_none])
+    table = evaluate(alike, "D", [worst, worst_of_none], error_score=-1.0)
+    assert table["score"][1] == -1.0
+    assert table.results[1].trouble == "roc_auc of nothing"
+    assert_allclose(table.results[1].predictions, alike.holdout("D"))
+    # Wrong arguments are raised in any case.
+    with pytest.raises(ValueError, match="groups"):
+        evaluate(alike, "B", groups=[1, 2], error_score=np.nan)
+
+
+def test_a_side_of_one_member_is_not_left_out():
+    X, Y, T = problems.data(9, 7)
+    model = TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1])
+    table = evaluate(model, "ACD", error_score=np.nan)
+    assert np.isnan(table["neg_mean_squared_error"]).tolist() == [False, True, True]
+    assert all("one member only" in each.trouble for each in table.results[1:])
+    with pytest.raises(ValueError, match="one member only"):
+        evaluate(model, "C")
+
+
+def test_results_are_no_way_to_change_a_model():
+    X, Y, T = problems.data(9, 7)
+    for result in evaluate(TwoStepRidge().fit(X, Y, tasks=T), "A").results:
+        for values in (result.predictions, result.labels):
+            with pytest.raises(ValueError, match="read-only"):
+                values[0] = 0.0
+
+
+def worst_of_none(Y, F):
+    raise ValueError("roc_auc of nothing")
+
+
+def test_nothing_is_permuted_unless_asked_for(monkeypatch):
+    def never(*given):
+        raise AssertionError("labels were permuted")
+
+    monkeypatch.setattr(sys.modules[evaluate.__module__], "permuted_scores", never)
+    X, Y, T = make_data()
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    assert np.isnan(evaluate(model)["null"]).all()
+    with pytest.raises(AssertionError, match="labels were permuted"):
+        evaluate(model, n_permutations=1)
 
 
 def test_bad_folds():
@@ -453,15 +550,18 @@ def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_there_is_no_null_where_it_takes_long():
     X, Y, T = make_data()
-    assert not np.isnan(evaluate(TwoStepRidge().fit(X, Y, tasks=T))["null"]).any()
-    assert np.isnan(evaluate(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=0)["null"]).all()
-    assert np.isnan(evaluate(KroneckerRidge().fit(X, Y, tasks=T))["null"]).tolist() == [False, False, False, True]
+
+    def lacks(model, settings="ABCD", **options):
+        return np.isnan(evaluate(model, settings, n_permutations=2, **options)["null"]).tolist()
+
+    assert lacks(TwoStepRidge().fit(X, Y, tasks=T)) == [False] * 4
+    assert lacks(KroneckerRidge().fit(X, Y, tasks=T)) == [False, False, False, True]
     each = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True).fit(X, Y)
-    assert np.isnan(evaluate(each, "AB")["null"]).all()
+    assert lacks(each, "AB") == [True, True]
     holes = make_holes()
-    assert np.isnan(evaluate(TwoStepRidge().fit(holes[0], holes[1], tasks=holes[2]), cv=3)["null"]).all()
-    assert not np.isnan(evaluate(IndependentTaskRidge().fit(X, Y[:, 0]), "A")["null"]).any()
-    assert not np.isnan(evaluate(TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1]), "A")["null"]).any()
+    assert lacks(TwoStepRidge().fit(holes[0], holes[1], tasks=holes[2]), cv=3) == [True] * 4
+    assert lacks(IndependentTaskRidge().fit(X, Y[:, 0]), "A") == [False]
+    assert lacks(TwoStepRidge().fit(X, Y[:, :1], tasks=T[:1]), "A") == [False]
     with pytest.raises(ValueError, match="n_permutations must be a whole number of at least 0, found -1"):
         evaluate(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=-1)
 
@@ -476,7 +576,7 @@ def test_a_score_that_permuted_labels_do_not_have():
         return 1.0
 
     X, Y, T = make_data()
-    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", once)
+    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", once, n_permutations=2)
     assert list(table["once"]) == [1.0]
     assert np.isnan(table["null"]).all()
 

@@ -109,7 +109,7 @@ def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
     table = evaluate(model, "BC")
     assert list(table["method"]) == ["5 folds, kernels learned again"] * 2
     assert np.isnan(table["null"]).all()
-    quick = evaluate(model, "B", nested=False)
+    quick = evaluate(model, "B", nested=False, n_permutations=2)
     assert list(quick["method"]) == ["exact leave-one-out"]
     assert not np.isnan(quick["null"]).any()
     score = "neg_mean_squared_error"
@@ -123,6 +123,29 @@ def test_evaluate_learns_again_and_keeps_what_it_found(monkeypatch):
     monkeypatch.setattr(LearnedKernelRidge, "_fit_on", never)
     assert_array_equal(evaluate(model, "BC")[score], table[score])
     assert "_relearned" not in pickle.loads(pickle.dumps(model)).__dict__
+
+
+def test_folds_and_groups_that_are_given_are_learned_without():
+    X, _, T, Y = _data()
+    model = _model(setting="B", cv=2).fit(X, Y, tasks=T)
+    usual = evaluate(model, "B", cv=2).results[0]
+    splitter = SettingKFold("B", 2, random_state=1)
+    rows = [tuple(np.flatnonzero(part.any(axis=1)) for part in fold) for fold in splitter.split_grid(M, Q)]
+    for cv in (splitter, rows):
+        found = evaluate(model, "B", cv=cv).results[0]
+        assert_allclose(found.predictions, usual.predictions, atol=1e-8)
+        assert found.method == "2 folds, kernels learned again"
+    groups = np.arange(M) // 2
+    found = evaluate(model, "B", cv=2, groups=groups).results[0]
+    wanted = _learned_again(model, X, Y, T, Setting.B, groups, None)
+    assert_allclose(found.predictions, wanted, rtol=1e-6, atol=1e-8)
+    assert np.abs(found.predictions - usual.predictions).max() > 1e-3
+    assert evaluate(model, "B", cv=2).results[0].score == usual.score  # which was kept beside the others
+    grouped = _model(setting="B", cv=2).fit(X, Y, tasks=T, groups=groups)
+    assert_allclose(evaluate(grouped, "B", cv=2).results[0].predictions, wanted, rtol=1e-6, atol=1e-8)
+    with pytest.raises(ValueError, match="cv gives the folds of the instances: leave groups out"):
+        evaluate(model, "B", cv=rows, groups=groups)
+    assert evaluate(grouped, "B", cv=rows)["method"] == ["2 folds, kernels learned again"]
 
 
 def test_what_was_learned_again_is_forgotten_by_another_fit_and_not_stored(tmp_path):

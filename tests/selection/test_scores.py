@@ -15,7 +15,9 @@ import problems
 from dyadlearn import KroneckerRidge, TwoStepRidge, evaluate, nested_score, recommend, screen, top_pairs
 from dyadlearn.diagnostics import compare
 from dyadlearn.holdout.baselines import BASELINES
-from dyadlearn.selection import Scores, TwoStepRidgeCV
+from dyadlearn.metrics import scorer
+from dyadlearn.selection import Scores, SettingScore, TwoStepRidgeCV
+from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from sweeps import lines, over
 
@@ -30,16 +32,9 @@ def fitted():
 
 def scores_of(score=0.5, null=0.25, means=(0.1, 0.2, 0.4, 0.3), undefined=0, method="exact leave-one-out", **more):
     """Return made-up scores of setting C."""
-    columns = {
-        "setting": ["C"],
-        "roc_auc": [score],
-        "undefined": [undefined],
-        "new": ["task"],
-        "method": [method],
-        "null": [null],
-        **{name: [mean] for name, mean in zip(BASELINES, means, strict=True)},
-    }
-    return Scores(columns, "roc_auc", **more)
+    baselines, labels = dict(zip(BASELINES, means, strict=True)), np.zeros((5, 7))
+    figures = {"method": method, "null": null, "baselines": baselines, "labels": labels}
+    return Scores([SettingScore(Setting.C, scorer("roc_auc"), score, undefined, **figures)], "roc_auc", **more)
 
 
 def test_several_scores_of_one_hold_out(fitted, monkeypatch):
@@ -79,7 +74,8 @@ def test_notes_stand_below():
     assert poor.notes == [
         "In setting C the model reaches roc_auc 0.3, no more than simple means do without any features: 0.4, parasite "
         "means.",
-        "roc_auc is undefined for 2 parasites in setting C, which do not count.",
+        "In setting C, roc_auc is undefined for 2 of 7 parasites, whose labels are all alike or missing: they are "
+        "excluded.",
     ]
     assert " ".join(repr(poor).split()).endswith(" ".join(poor.notes))
     assert all(note in poor._repr_html_() for note in poor.notes)
@@ -139,7 +135,7 @@ def test_without_a_library_of_frames_there_is_the_table_all_the_same(fitted, mon
 
 
 def test_it_is_a_dict_that_can_be_kept(fitted):
-    scores = evaluate(fitted, "BD", sides=("host", "parasite"))
+    scores = evaluate(fitted, "BD", n_permutations=2, sides=("host", "parasite"))
     for other in (pickle.loads(pickle.dumps(scores)), copy.deepcopy(scores)):
         assert repr(other) == repr(scores)
         assert other.sides == SideNames("host", "parasite")
@@ -181,7 +177,8 @@ def test_other_results_have_a_table_in_notebooks_too(fitted):
 
 
 def test_permuted_labels_are_shown_where_some_setting_has_them(fitted):
-    scores = evaluate(fitted, "BD")
+    assert "null" not in repr(evaluate(fitted, "BD"))
+    scores = evaluate(fitted, "BD", n_permutations=2)
     scores["null"][0] = float("nan")
     assert "null" in repr(scores)
     scores["null"][1] = float("nan")

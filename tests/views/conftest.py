@@ -8,4 +8,4 @@ import pytest
 @pytest.fixture(autouse=True)
 def _no_draws(monkeypatch):
     """Draw no intervals, which take longer than all the rest; a test of them asks for some."""
-    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 0)
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)

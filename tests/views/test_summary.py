@@ -143,10 +143,10 @@ def test_labels_that_agree_are_never_listed(real):
 
 def test_cells_are_those_of_the_best_predictions(searched):
     report = summary_of(searched)
-    best = max(report.results, key=lambda each: roc_auc(report.grid.values, each.held_out))
+    best = max(report.results, key=lambda each: roc_auc(report.grid.values, each.predictions))
     assert report.contradicting.setting == best.setting.value
     assert report.contradicting.method == best.method
-    assert report.predictions()[best.setting] is best.held_out
+    assert report.predictions()[best.setting] is best.predictions
 
 
 def test_the_edge_of_the_grid_is_warned_of(binary):
@@ -224,7 +224,7 @@ def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
     X, Y, T = holes
     notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
     assert not any("would be solved again for every fold" in text for text in notes)
-    monkeypatch.setattr("dyadlearn.views.evaluation._MOST_WORK", 0)
+    monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
     notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
     (said,) = [text for text in notes if "would be solved again for every fold" in text]
     assert "setting C and D" in said
@@ -292,12 +292,12 @@ def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch)
     X, Y, T = holes
     model = TwoStepRidge().fit(X, Y, tasks=T)
     assert len(summary_of(model).explanations) == 5
-    monkeypatch.setattr("dyadlearn.views.evaluation._MOST_WORK", 0)
+    monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
     report = summary_of(model)
     assert report.likeliest.instances == top_pairs(model, k=50).instances  # by what was completed when it was fitted
     assert report.explanations == []
     assert any("dyadlearn.explain does it" in text for text in report.notes)
-    monkeypatch.setattr("dyadlearn.views.evaluation.Evaluation.has_pairs", lambda _: False)
+    monkeypatch.setattr("dyadlearn.views.summary._is_quick", lambda *_: False)
     report = summary_of(model)
     assert report.likeliest is None
     assert any("dyadlearn.top_pairs names them" in text for text in report.notes)
@@ -305,10 +305,12 @@ def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch)
 
 def test_what_is_not_told_is_said(binary, holes):
     X, Y, T = holes
-    notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
-    assert any("permuted labels reach in setting A, B, C and D is not told" in text for text in notes)
+    for n_permutations, n_notes in ((3, 1), (0, 0)):
+        notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=n_permutations).notes
+        said = [text for text in notes if "permuted labels reach in setting A, B, C and D is not told" in text]
+        assert len(said) == n_notes
     X, Y, T = binary
-    notes = few(TwoStepRidge().fit(X, Y, tasks=T)).notes
+    notes = few(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=3).notes
     assert not any("permuted labels reach" in text for text in notes)
 
 

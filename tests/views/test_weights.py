@@ -83,5 +83,5 @@ def test_other_models_have_learned_nothing(real):
 def test_a_summary_has_them_and_says_what_scores_are_worth(learned):
     found = summary_of(learned, alphas=[0.1, 1.0], wanted="B")
     assert found.weights.sides["instances"].weights == learned.weights_["instances"]
-    assert any("learns them again without what is scored" in note for note in found.notes)
+    assert any("learned again without each fold that is scored" in note for note in found.notes)
     assert spectra_of_model(learned)["instances"].kernel == "learned, of some, rest and all"

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, datasets, landscape, screen
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, datasets, evaluate, landscape, screen
 from dyadlearn._files.tables import write_grid, writing
 from dyadlearn._tables import Ids, Table
 from dyadlearn._text import make_table
@@ -23,9 +23,6 @@ from dyadlearn.cli.terminal import Terminal, column_table
 from dyadlearn.datasets import debtags_kernels, load_debtags
 from dyadlearn.datasets._home import resolve_home
 from dyadlearn.diagnostics.fitted import known_settings
-from dyadlearn.holdout import Units
-from dyadlearn.metrics import scorer
-from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_scores
 
@@ -59,7 +56,8 @@ def demo(
     terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
     models = _fitted(data)
     model = models["two-step"]
-    scores, popularity = _scores(models, terminal), _popularity(model)
+    scores = _scores(models, terminal)
+    popularity = {each.setting.value: each.baselines for each in evaluate(model, scoring="roc_auc").results}
     said = "\nAUC in each setting: popularity alone, then each model with its best λ of four:"
     terminal.say(said, _comparison(scores, popularity))
     terminal.say(
@@ -108,19 +106,11 @@ def _scores(models: dict[str, Any], terminal: Terminal) -> dict[str, dict[str, d
     return scores
 
 
-def _popularity(model: TwoStepRidge) -> dict[str, dict[str, float]]:
-    """Return the AUC of means in each setting: how many packages have a tag, how many tags a package has."""
-    problem, judge = model._problem(), scorer("roc_auc")
-    return {
-        setting.value: baseline_scores(
-            problem, setting, Units(), judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
-        )
-        for setting in map(Setting, _NEW)
-    }
-
-
 def _comparison(scores: dict[str, dict[str, dict[str, Any]]], popularity: dict[str, dict[str, float]]) -> Any:
-    """Put the scores in a table, those of models with their regularisation; of what is new there is no mean."""
+    """Put the scores in a table, those of models with their regularisation; of what is new there is no mean.
+
+    Popularity is how many packages have a tag, and how many tags a package has.
+    """
     rows = [
         [words, *(f"{popularity[setting][name]:.3f}" if setting in known else "–" for setting in _NEW)]
         for name, words, known in _MEANS

@@ -23,9 +23,8 @@ from dyadlearn.cli.models import Loaded, ModelFile, check_model, fitted, load_mo
 from dyadlearn.cli.options import Sides, check_beside, given_options, settings_of, sides_of
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.fitted import known_settings, labelled_model
-from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.evaluate import Scores, scoring_of
+from dyadlearn.selection.evaluate import Scores
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -45,9 +44,9 @@ def evaluate(
     ] = None,
     verify: Annotated[bool, typer.Option("--verify", help="Compare with models that are really fitted again.")] = False,
     cells: Annotated[int, typer.Option(min=1, help="How many cells --verify tries in each setting.")] = 20,
-    cv: options.Folds = None,
+    cv: Annotated[int | None, typer.Option(help="Folds to leave out; by default one thing at a time.")] = None,
     device: options.Device = None,
-    permutations: Annotated[int, typer.Option(min=0, help="How many permuted labels the null is the mean of.")] = 10,
+    permutations: options.Permutations = 0,
     nested: Annotated[
         bool,
         typer.Option(
@@ -63,7 +62,8 @@ def evaluate(
 
     The best mean is that of all labels (grand), of the instance, of the task, or an effect of both (additive), held out
     as the model is; a model that has learnt something of the features does better. --json has all of them.
-    The null is the mean score of a few permuted labels, where that is quickly had: see `dyadlearn permute` for a test.
+    The null of --permutations is the mean score of a few permuted labels, where that is quickly had: see
+    `dyadlearn permute` for a test.
     A model of dyadlearn learn learns its kernels again without each fold that is scored, which takes its time.
 
     For example:
@@ -78,13 +78,13 @@ def evaluate(
     for name in scoring or ():
         scorer(name)
     check_beside(verify, "--verify", "cells")
-    own_scoring = None
+    own_scoring = scoring[0] if scoring else None
     if instances is None:
         of_labels = ("tasks", "model", "intercept", "device", *(field.name for field in fields(how)))
         for option in given_options(*of_labels):
             raise ValueError(f"{option} goes with labels and --instances: a model in a file has its own.")
         loaded = load_model(source).named(sides)
-        names, own_scoring = loaded.names, loaded.origin.get("scoring")
+        names, own_scoring = loaded.names, own_scoring or loaded.origin.get("scoring")
         estimator = _with_alphas(labelled_model(loaded.model), alpha, task_alpha)
     else:
         if model == "online":
@@ -100,10 +100,9 @@ def evaluate(
             "--no-nested goes with models of dyadlearn learn, and this one learned no kernels: leave it out."
         )
     params: dict[str, Any] = {"cv": cv, "n_permutations": permutations, "sides": names, "nested": nested}
-    scores = scoring or [own_scoring or scoring_of(estimator)]
     known = _known(estimator, wanted, names, terminal)
     with terminal.working("Hold-out"):
-        found = evaluated(estimator, known, scores if len(scores) > 1 else scores[0], **params)
+        found = evaluated(estimator, known, scoring if scoring and scoring[1:] else own_scoring, **params)
     for note in found.notes:
         terminal.note(note)
     rows = _by_setting(found)
@@ -139,16 +138,12 @@ def _known(model: Any, settings: list[Setting], names: SideNames, terminal: Term
 def _by_setting(found: Scores) -> dict[str, dict[str, Any]]:
     """Return the figures of each setting, those that depend on the score by its name."""
     rows: dict[str, dict[str, Any]] = {}
-    for figures in found.rows():
-        row = rows.setdefault(figures["setting"], {word: figures[word] for word in ("setting", "new", "method")})
-        parts = {
-            "scores": figures[found.scoring],
-            "null": figures["null"],
-            "baselines": {mean: figures[mean] for mean in BASELINES},
-            "undefined": figures["undefined"],
-        }
+    for each, new in zip(found.results, found["new"], strict=True):
+        setting = each.setting.value
+        row = rows.setdefault(setting, {"setting": setting, "new": new, "method": each.method})
+        parts = {"scores": each.score, "null": each.null, "baselines": each.baselines, "undefined": each.n_undefined}
         for part, value in parts.items():
-            row.setdefault(part, {})[figures.get("scoring", found.scoring)] = value
+            row.setdefault(part, {})[each.judge.name] = value
     return rows
 
 

@@ -107,6 +107,7 @@ def report(
     title: Annotated[str | None, typer.Option(help="The heading.")] = None,
     settings: Annotated[str | None, typer.Option(help="Which settings; by default all that are quick.")] = None,
     scoring: options.OwnScoring = None,
+    permutations: options.Permutations = 0,
     force: options.Force = False,
     terminal: Terminal,
 ) -> None:
@@ -123,6 +124,6 @@ def report(
 
     with writing(output):
         shown: dict[str, Any] = {"title": title, "settings": wanted, "scoring": scoring, "sides": found.sides}
-        write_report(found.model, output, **shown, progress=terminal.progress)
+        write_report(found.model, output, **shown, n_permutations=permutations, progress=terminal.progress)
     terminal.result({"output": str(output)})
     terminal.say(f"Wrote {output}: open it in a browser.")

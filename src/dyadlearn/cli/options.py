@@ -62,6 +62,7 @@ SettingOption = Annotated[
     str, typer.Option("--setting", help="What predictions do without: the pair A, its instance B, its task C, both D.")
 ]
 Folds = Annotated[int | None, typer.Option("--cv", help="Folds where labels are missing and no shortcut exists.")]
+Permutations = Annotated[int, typer.Option(min=0, help="How many permuted labels the null is the mean of.")]
 OwnScoring = Annotated[
     str | None,
     typer.Option("--scoring", help=f"A score; by default the one that models were tuned for. One of {SCORES}."),

@@ -619,7 +619,7 @@ def _calibrated(
 
     problem = fitted._problem()
     problem.pairing.check_request(setting, None, None, None)
-    found = model_holdout(fitted, setting, cv)
+    found = model_holdout(fitted, setting, cv, exact=True)
     scores = to_numpy(found.predictions).astype(np.float64)
     scored_labels(problem, found.predictions, setting, stacklevel=3)  # which says what is not predicted
     labels = _labels(fitted)

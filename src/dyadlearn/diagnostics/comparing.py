@@ -26,8 +26,9 @@ from dyadlearn.diagnostics.fitted import Tabled, is_network, labelled_model, lab
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.selection.bootstrap import resampled_scores
 from dyadlearn.selection.evaluate import model_holdout
-from dyadlearn.selection.nested import NestedScore, resampled_scores
+from dyadlearn.selection.nested import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 

@@ -113,7 +113,7 @@ def known_settings(model: PairwiseRidge, settings: Iterable[str | Setting] = Set
 
 def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
     """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made, in words."""
-    found = model_holdout(model, setting, cv)
+    found = model_holdout(model, setting, cv, exact=True)
     return to_numpy(found.predictions), found.method
 
 

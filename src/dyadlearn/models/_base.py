@@ -593,7 +593,9 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""
         return None
 
-    def _relearned_holdout(self, setting: Setting, cv: int | None = None) -> tuple[Array, str, Units] | None:
+    def _relearned_holdout(
+        self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
+    ) -> tuple[Array, str, Units] | None:
         """Return predictions as `_kept_holdout` does, of models that learned all they have again without each fold.
 
         None of a model whose predictions without a fold are those of the same kernels.

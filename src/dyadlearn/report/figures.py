@@ -531,7 +531,7 @@ def points(summary: Summary) -> str:
     ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
     kept = some_of(labels.size, MOST_POINTS)
-    within = {each.setting: each.within for each in summary.results}
+    within = summary.within()
     panels = []
     for setting, cloud in clouds.items():
         chart = Chart(

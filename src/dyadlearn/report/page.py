@@ -28,10 +28,9 @@ from dyadlearn.diagnostics.explaining import Contributions, Explanation
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.report import figures
 from dyadlearn.report.figures import figure, marked_up
-from dyadlearn.selection.evaluate import best_in_words, in_words
-from dyadlearn.selection.nested import Interval
+from dyadlearn.selection.bootstrap import Interval
+from dyadlearn.selection.evaluate import SettingScore, best_in_words, in_words
 from dyadlearn.settings import Setting
-from dyadlearn.views.evaluation import Result
 from dyadlearn.views.summary import Summary, percent, summary_of
 
 # A word of more letters has to be broken somewhere.
@@ -109,18 +108,18 @@ def settings(summary: Summary) -> str:
 
 def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
     """Return the class, the name and the texts of each row that has any, with a text for each setting."""
-    found, nan = summary.results, float("nan")
+    found, nan, within = summary.results, float("nan"), summary.within()
     rows = [
         ("main", summary.scoring, [number(each.score) for each in found]),
-        ("", "95 % interval", [in_between(each.interval) for each in found]),
+        ("", "95 % interval", [in_between(summary.intervals.get(each.setting)) for each in found]),
         ("", "permuted labels", [number(each.null) for each in found]),
     ]
     for name in BASELINES:
         rows.append(("", in_words(name, summary.apart), [number(each.baselines.get(name, nan)) for each in found]))
-    for name in dict.fromkeys(name for each in found for name in each.others):
-        rows.append(("", name, [number(each.others.get(name, nan)) for each in found]))
+    for name in dict.fromkeys(each.judge.name for each in summary.others):
+        rows.append(("", name, [number(each.score) for each in summary.others if each.judge.name == name]))
     rows += [
-        ("", "90 % of labels within ±", [number(each.within, 3) for each in found]),
+        ("", "90 % of labels within ±", [number(within[each.setting], 3) for each in found]),
         ("words", "held out by", [each.method for each in found]),
     ]
     return [row for row in rows if row[0] == "main" or any(text != "–" for text in row[2])]
@@ -135,14 +134,14 @@ def _comparison(summary: Summary) -> str:
     )
     if not all(math.isnan(each.null) for each in summary.results):
         said += (
-            "Permuted labels are ten draws in which labels were dealt out anew among what is new, under the same "
-            "regularisation: their mean is what the model reaches where there is nothing to learn, and no test "
+            "Permuted labels were dealt out anew among what is new, a few times and under the same regularisation: "
+            "their mean score is what the model reaches where there is nothing to learn, and no test "
             "(dyadlearn.permutation_test is one). "
         )
-    intervals = [each.interval for each in summary.results if each.interval is not None]
-    if intervals:
+    if summary.intervals:
+        n_resamples = next(iter(summary.intervals.values())).n_resamples
         said += (
-            f"The interval holds 95 % of the scores of {intervals[0].n_resamples:,} grids whose "
+            f"The interval holds 95 % of the scores of {n_resamples:,} grids whose "
             f"{summary.names.instances} and {summary.names.tasks} were drawn from these with replacement: "
             "how far the score may be off because others could have been studied."
         )
@@ -332,6 +331,7 @@ def write_report(
     groups: Any = None,
     task_groups: Any = None,
     cv: Any = None,
+    n_permutations: int = 0,
     n_cells: int = 200,
     notes: Iterable[str] = (),
     sides: tuple[str, str] | None = None,
@@ -341,9 +341,9 @@ def write_report(
 
     The page is a single file that opens in any browser, offline. It shows the grid, the degrees and the spectra of
     both kernels, and what was learned of these, if anything was; the score in each setting, how far it may be off, and
-    what simple means and permuted labels reach there; the score at every regularisation, to point at; ROC and
-    precision–recall curves, or predictions against labels; the labels that contradict their held-out prediction most;
-    the likeliest pairs that are not observed, and where the first of these predictions come from; and warnings.
+    what simple means, and if asked for permuted labels, reach there; the score at every regularisation, to point at;
+    ROC and precision–recall curves, or predictions against labels; the labels that contradict their held-out prediction
+    most; the likeliest pairs that are not observed, and where the first of these predictions come from; and warnings.
 
     Parameters
     ----------
@@ -356,7 +356,8 @@ def write_report(
     settings : iterable of settings, default=None
         Letters or aliases. None is all that the model can be shown in. Where labels are missing, settings without a
         shortcut are solved again for every fold: they are left out where that takes more than about half a minute,
-        but for the model's own (without search B, for a network A).
+        but for the model's own (without search B, for a network A). A model that learned its kernels is shown in its
+        own setting; it learns them again without each fold, as for `dyadlearn.evaluate`, and keeps what it found.
     scoring : str or callable, default=None
         A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out predictions, both of
         shape (m, q); greater is better. None is the score the model was chosen by, else ``"roc_auc"`` for labels of
@@ -367,7 +368,9 @@ def write_report(
         Instances and tasks that are left out together. A model that was chosen with groups has kept what it found,
         but not the groups: give them, that the other settings leave out the same.
     cv : int or SettingKFold, default=None
-        Folds to leave out, as in `dyadlearn.landscape`.
+        Folds to leave out, as in `dyadlearn.evaluate`.
+    n_permutations : int, default=0
+        How many permuted labels to score beside the model, as in `dyadlearn.evaluate`.
     n_cells : int, default=200
         How many contradicting labels to list.
     notes : iterable of str, default=()
@@ -400,7 +403,8 @@ def write_report(
     check_place(target)  # before anything is computed
     check_count(n_cells, "n_cells")
     asked: dict[str, Any] = {"wanted": settings, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
-    asked |= {"groups": groups, "task_groups": task_groups, "cv": cv, "progress": progress}
+    asked |= {"groups": groups, "task_groups": task_groups, "cv": cv}
+    asked |= {"n_permutations": n_permutations, "progress": progress}
     summary = summary_of(model, title=title, n_cells=n_cells, notes=notes, sides=sides, **asked)
     # An id may hold half a character, which no file can.
     page = render(summary).encode("utf-8", errors="backslashreplace")
@@ -459,11 +463,11 @@ def _tiles(summary: Summary) -> str:
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
 
 
-def _beside(each: Result, summary: Summary) -> str:
+def _beside(each: SettingScore, summary: Summary) -> str:
     """Return what a score is to be compared with."""
-    lines = []
-    if each.interval is not None:
-        lines.append(("interval", f"{100 * each.interval.level:g} %", in_between(each.interval)))
+    lines, interval = [], summary.intervals.get(each.setting)
+    if interval is not None:
+        lines.append(("interval", f"{100 * interval.level:g} %", in_between(interval)))
     if each.baselines:
         lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
     if not math.isnan(each.null):

@@ -2,10 +2,11 @@
 
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
-from dyadlearn.selection.evaluate import Scores, evaluate
+from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
+from dyadlearn.selection.evaluate import Scores, SettingScore, evaluate
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
-from dyadlearn.selection.nested import Interval, NestedScore, bootstrap_interval, nested_score
+from dyadlearn.selection.nested import NestedScore, nested_score
 from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, PairKernelRidgeCV, TwoStepRidgeCV
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "PairKernelRidgeCV",
     "Scores",
     "SettingKFold",
+    "SettingScore",
     "TwoStepRidgeCV",
     "audit",
     "bootstrap_interval",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
 
@@ -31,13 +31,15 @@ from dyadlearn._memory import holdout_numbers
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
-from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.holdout import Formula, Plan, Problem, Units, plan
+from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError
+from dyadlearn.holdout import Formula, Problem, Units, plan
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
+from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.pairing.leaving import group_members, refuse
+from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -95,14 +97,107 @@ _SIDES = SideNames()
 _LONGEST = 16
 
 
+#: Columns beside the score. A function of one of these names has its scores in the column ``score``.
+_OTHERS = ("setting", "undefined", "new", "method", "null", *BASELINES)
+
+
+@dataclass(frozen=True, eq=False)
+class SettingScore:
+    """The score of a model in one setting, what to compare it with, and what it was computed from.
+
+    Attributes
+    ----------
+    setting : Setting
+    judge : Scorer
+        The metric.
+    score : float
+    n_undefined : int
+        Number of instances or tasks for which the metric is undefined; they are excluded.
+    method : str
+        How the predictions were held out, in words.
+    null : float
+        The mean score of permuted labels; NaN where it was not computed.
+    baselines : dict of str to float
+        Scores of simple means, held out in the same way, by their names.
+    predictions : array of shape (m, q), or (n,) of observed pairs, or None
+        Held-out predictions; None if there are none.
+    labels : array of the same shape, or None
+        What the predictions are compared with; NaN where a label is not scored. Both are read-only arrays of numpy.
+    trouble : str or None
+        Why there is no score.
+    is_network : bool
+        Whether both sides are the same nodes.
+    """
+
+    setting: Setting
+    judge: Scorer
+    score: float
+    n_undefined: int = 0
+    method: str = "none"
+    null: float = math.nan
+    baselines: dict[str, float] = field(default_factory=dict)
+    predictions: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    trouble: str | None = None
+    is_network: bool = False
+
+    def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
+        """Return a 95 % interval of the score from drawing instances and tasks again.
+
+        Parameters
+        ----------
+        n_resamples : int, default=1000
+        random_state : int, RandomState or None, default=0
+
+        Returns
+        -------
+        Interval or None
+            As from `dyadlearn.bootstrap_interval`. None for networks, for observed pairs without a grid, for a side of
+            one member, and if the metric is undefined in every draw.
+        """
+        if self.trouble is not None or self.labels is None or self.labels.ndim < 2 or self.is_network:
+            return None
+        drawn: dict[str, Any] = {"n_resamples": n_resamples, "random_state": random_state}
+        try:
+            return bootstrap_interval(self.labels, self.predictions, self.judge, setting=self.setting, **drawn)
+        except ValueError:
+            return None
+
+    def notes(self, sides: SideNames = _SIDES) -> list[str]:
+        """Return sentences about a missing or partly undefined score, and about one no better than simple means."""
+        if self.trouble is not None:
+            return [f"Setting {self.setting.value} has no score. {self.trouble}"]
+        said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
+        found = [] if said is None else [said]
+        if self.n_undefined and self.labels is not None:
+            is_task = self.setting is Setting.C
+            of = f"{self.labels.shape[int(is_task)]:,} {sides.tasks if is_task else sides.instances}"
+            found.append(
+                f"In setting {self.setting.value}, {self.judge.name} is undefined for {self.n_undefined:,} of {of}, "
+                "whose labels are all alike or missing: they are excluded."
+            )
+        return found
+
+
 class Scores(dict[str, list[Any]]):
     """How well a model does in some settings: named columns, each a list with an entry for each setting.
 
     It is a dict, so that any data frame can be made of it. Printed, it is a table for people in 80 columns, and in a
     notebook one of markup: with the best of the means alone, and with what there is to mind below it.
 
+    Parameters
+    ----------
+    results : list of SettingScore
+    scoring : str or None
+        The name of the column that has the scores; None names the scores in a column ``scoring`` of their own.
+    sides : SideNames
+    kind : str or None
+        Library of the data frame that `frame` returns.
+
     Attributes
     ----------
+    results : list of SettingScore
+        The same, with held-out predictions, the labels they are compared with, and intervals.
     scoring : str
         The name of the column that has the scores.
     sides : SideNames
@@ -115,7 +210,7 @@ class Scores(dict[str, list[Any]]):
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
-    >>> scores = evaluate(model, "BD", sides=("host", "parasite"))
+    >>> scores = evaluate(model, "BD", n_permutations=10, sides=("host", "parasite"))
     >>> scores
                                       neg_mean_
      new     method               squared_error    null      best mean
@@ -124,17 +219,23 @@ class Scores(dict[str, list[Any]]):
      D both  exact leave-one-out        -0.0567  -2.474  -0.9065 grand
     >>> scores["setting"], scores.scoring
     (['B', 'D'], 'neg_mean_squared_error')
+    >>> print(scores.results[0].interval(n_resamples=200))
+    -0.01695 (95 % interval ...)
     """
 
     def __init__(
-        self,
-        columns: Mapping[str, list[Any]],
-        scoring: str,
-        sides: SideNames = _SIDES,
-        kind: str | None = None,
+        self, results: list[SettingScore], scoring: str | None, sides: SideNames = _SIDES, kind: str | None = None
     ) -> None:
-        super().__init__(columns)
-        self.scoring, self.sides, self._kind = scoring, sides, kind
+        self.results, self.scoring, self.sides, self._kind = results, scoring or "score", sides, kind
+        names = ["setting", *([] if scoring else ["scoring"]), self.scoring, *_OTHERS[1:]]
+        super().__init__({name: [] for name in names})
+        for each in results:
+            words = {"setting": each.setting.value, "scoring": each.judge.name, "new": sides.new_in(each.setting)}
+            figures = {"undefined": each.n_undefined, "method": each.method, "null": each.null}
+            means = {**dict.fromkeys(BASELINES, math.nan), **each.baselines}
+            row = {**words, self.scoring: each.score, **figures, **means}
+            for name, column in self.items():
+                column.append(row[name])
 
     def frame(self, kind: str | None = None) -> Any:
         """Return the columns as a data frame.
@@ -154,16 +255,7 @@ class Scores(dict[str, list[Any]]):
     @property
     def notes(self) -> list[str]:
         """What there is to mind of these scores, in sentences."""
-        found = []
-        for row in self.rows() if self._is_whole else []:
-            scoring, setting = row.get("scoring", self.scoring), Setting(row["setting"])
-            said = nothing_learnt(scoring, setting, row[self.scoring], _means(row), self.sides)
-            found += [] if said is None else [said]
-            if row["undefined"]:
-                of = {Setting.B: self.sides.instances, Setting.C: self.sides.tasks}.get(setting, "cells")
-                where = f"{row['undefined']} {of} in setting {setting.value}"
-                found.append(f"{scoring} is undefined for {where}, which do not count.")
-        return found
+        return [note for each in self.results for note in each.notes(self.sides)] if self._is_whole else []
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the columns turned around: a dict for each setting."""
@@ -479,10 +571,6 @@ def stacks(draws: Iterator[Permutation], n_permutations: int, size: int) -> Iter
         yield [next(draws) for _ in range(start, min(start + size, n_permutations))]
 
 
-#: Columns beside the score, which a function must not be called as if its name is to be the heading.
-_OTHERS = ("setting", "undefined", "new", "method", "null", *BASELINES)
-
-
 class HeldOut(NamedTuple):
     """Predictions of a model for labels that it has not seen.
 
@@ -508,10 +596,13 @@ def evaluate(
     settings: Iterable[str | Setting] = "ABCD",
     scoring: str | Callable[[Any, Any], float] | Sequence[Any] | None = None,
     *,
-    cv: int | None = None,
-    n_permutations: int = 10,
+    cv: Any = None,
+    groups: Any = None,
+    task_groups: Any = None,
+    n_permutations: int = 0,
     sides: Any = None,
     nested: bool = True,
+    error_score: str | float = "raise",
 ) -> Scores:
     """Score the hold-out predictions of one fitted model in several settings, beside what simple means reach.
 
@@ -536,11 +627,14 @@ def evaluate(
         averaged as the setting wants: over all cells for A and D, per instance for B, per task for C. A model of
         observed pairs alone is scored over all of them, in every setting. A list scores the same predictions several
         times: a row for each score, whose name is in the column ``scoring``, and a column ``score``.
-    cv : int, default=None
-        Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists, and
-        five folds elsewhere. Complete labels need no folds. In its own setting a search is scored by the predictions it
-        was chosen by, with the groups and folds that it was given.
-    n_permutations : int, default=10
+    cv : int, SettingKFold or list of folds, default=None
+        Folds to leave out, as in `dyadlearn.landscape`. None leaves out one thing at a time where a formula is exact,
+        and five folds elsewhere. In its own setting a search is scored by the predictions it was chosen by, with the
+        groups and folds that it was given, unless others are given here.
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Instances and tasks that are left out together, in the settings that leave out any. A model that learned its
+        kernels takes the groups it was fitted with where none are given.
+    n_permutations : int, default=0
         How many times the labels are permuted for the column ``null``; 0 leaves it empty.
     sides : (str, str), default=None
         What an instance and a task are called, for the column ``new``.
@@ -548,20 +642,25 @@ def evaluate(
         Whether a model that learned its kernels is scored without having learned them on what is scored. False scores
         the predictions that it was learned with, in its own setting, or holds out with its kernels as they are: quick,
         and optimistic. Of other models it says nothing.
+    error_score : "raise" or float, default="raise"
+        Score of a setting that has none because the model interpolates what is left out, or because the metric is
+        undefined. With "raise" the error is raised; else `Scores.notes` and `SettingScore.trouble` give the reason.
 
     Returns
     -------
     Scores
-        A dict of columns, each a list with an entry for each setting, that prints as a table; `Scores.frame` makes a
-        data frame of it. ``setting``, and in a column that is called as the metric is, such as ``roc_auc``, the score;
-        ``undefined`` counts the instances or tasks for which the metric is undefined and that were left out, ``new``
-        says what was held out and ``method`` how. ``null`` is the mean score of labels that were permuted against what
-        is new, under the regularisation that the model has: what no signal looks like on this scale, the same each
-        time, but no test (see `permutation_test`). It is NaN where it would take more than a few products: where labels
-        are missing or weighted, where tasks have regularisations of their own, where a side is decomposed again for
-        all that leaves, as in setting D of Kronecker ridge regression, and where kernels are learned again. Scores of
-        means follow: ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``, which is an effect of the
-        instance and one of the task; NaN where they have none.
+        A dict of columns, each a list with an entry for each setting, that prints as a table. `Scores.frame` makes a
+        data frame of it, and `Scores.results` has the held-out predictions. The columns are ``setting``; the score,
+        in a column that is called as the metric is, such as ``roc_auc``; ``undefined``, the number of instances or
+        tasks for which the metric is undefined and that were left out; ``new``, what was held out; ``method``, how it
+        was held out; ``null``; and the scores of means: ``grand_mean``, ``instance_means``, ``task_means`` and
+        ``additive``, which is an effect of the instance and one of the task, NaN where they have none.
+
+        ``null`` is the mean score of labels that were permuted against what is new, under the regularisation that the
+        model has: what no signal looks like on this scale, the same each time, but no test (see `permutation_test`). It
+        is NaN without permutations, and where they would take more than a few products: where labels are missing or
+        weighted, where tasks have regularisations of their own, where a side is decomposed again for all that leaves,
+        as in setting D of Kronecker ridge regression, and where kernels are learned again.
 
     Examples
     --------
@@ -573,12 +672,12 @@ def evaluate(
     >>> scores = evaluate(model)
     >>> scores
                                           neg_mean_
-     new         method               squared_error    null      best mean
-     ─────────────────────────────────────────────────────────────────────
-     A pair      exact leave-one-out       -0.01956  -1.316  -0.9583 grand
-     B instance  exact leave-one-out       -0.01695  -2.227  -0.9447 grand
-     C task      exact leave-one-out       -0.04312  -2.193  -0.9266 grand
-     D both      exact leave-one-out        -0.0567  -2.474  -0.9065 grand
+     new         method               squared_error      best mean
+     ─────────────────────────────────────────────────────────────
+     A pair      exact leave-one-out       -0.01956  -0.9583 grand
+     B instance  exact leave-one-out       -0.01695  -0.9447 grand
+     C task      exact leave-one-out       -0.04312  -0.9266 grand
+     D both      exact leave-one-out        -0.0567  -0.9065 grand
     >>> list(scores)[1], list(scores)[5:]
     ('neg_mean_squared_error', ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
     """
@@ -597,100 +696,113 @@ def evaluate(
     several = isinstance(scoring, list | tuple)
     given: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
     judges = [scorer(scoring_of(model, each)) for each in given]
-    called = ["score" if judge.name in _OTHERS else judge.name for judge in judges]
-    name = "score" if several else called[0]
-    wanted_columns = ["setting", *(["scoring"] if several else []), name, *_OTHERS[1:]]
-    columns: dict[str, list[Any]] = {each: [] for each in wanted_columns}
+    groups, task_groups = groups_in_order(model._grid, groups, task_groups)
+    how: dict[str, Any] = {"cv": cv, "groups": groups, "task_groups": task_groups, "nested": nested}
+    error_score = error_score if error_score == "raise" else float(error_score)
+    results: list[SettingScore] = []
     for setting in wanted:
-        found = model_holdout(model, setting, cv, nested=nested)
-        labels = scored_labels(problem, found.predictions, setting)
-        for judge, own in zip(judges, called, strict=True):
-            scored = score_holdout(problem, setting, found, judge, labels, n_permutations)
-            words = {"setting": setting.value, "scoring": own, "new": names.new_in(setting), "method": found.method}
-            figures = {name: scored.score, "undefined": scored.n_undefined, "null": scored.null, **scored.baselines}
-            for each, column in columns.items():
-                column.append({**words, **figures}[each])
-    return Scores(columns, name, names, model._grid.kind)
+        results += _setting_scores(model, setting, judges, n_permutations, error_score, **how)
+    name = None if several else "score" if judges[0].name in _OTHERS else judges[0].name
+    return Scores(results, name, names, model._grid.kind)
 
 
-class Scored(NamedTuple):
-    """A score of held-out predictions, and what it is compared with.
+def _setting_scores(
+    model: Any, setting: Setting, judges: Sequence[Scorer], n_permutations: int, error_score: str | float, **how: Any
+) -> list[SettingScore]:
+    """Return some scores of the same held-out predictions; `how` are arguments of `model_holdout`."""
+    problem, found, results = model._problem(), None, []
+    same: dict[str, Any] = {"is_network": problem.pairing.symmetry != 0}
+    m, q = model._grid.values.shape
+    is_alone = (setting.new_instance and m < 2) or (setting.new_task and q < 2)
 
-    Attributes
-    ----------
-    score : float
-    n_undefined : int
-        Instances or tasks that the score leaves out, for it is undefined there.
-    null : float
-        The mean score of permuted labels; NaN where that would take long.
-    baselines : dict of str to float
-        The scores of simple means, by their names.
-    """
+    def failed(judge: Scorer, error: ValueError) -> SettingScore:
+        if error_score == "raise":
+            raise error
+        return SettingScore(setting, judge, float(error_score), trouble=str(error), **same)
 
-    score: float
-    n_undefined: int
-    null: float
-    baselines: dict[str, float]
+    try:
+        if is_alone:
+            raise ValueError("A side has one member only, and without it nothing is left to learn from.")
+        found = model_holdout(model, setting, **how)
+        same["method"] = found.method
+        labels = scored_labels(problem, found.predictions, setting, stacklevel=3)
+    except ValueError as error:
+        if found is None and not is_alone and not isinstance(error, LeverageError):  # the arguments are wrong
+            raise
+        return [failed(judge, error) for judge in judges]
+    for name, values in (("predictions", found.predictions), ("labels", labels)):
+        same[name] = to_numpy(values).view()
+        same[name].flags.writeable = False  # they may be those of the model
+    for judge in judges:
+        try:
+            prepared = prepared_score(problem, judge, setting, labels)
+            score = float(prepared(found.predictions))
+        except ValueError as error:
+            results.append(failed(judge, error))
+            continue
+        # A model whose kernels were learned again has no spectra to permute labels under.
+        repeated = n_permutations if found.is_fixed else 0
+        null = null_mean(problem, setting, found.units, prepared, repeated)
+        means = baseline_scores(problem, setting, found.units, prepared)
+        results.append(SettingScore(setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same))
+    return results
 
 
-def score_holdout(
-    problem: Any, setting: Setting, found: HeldOut, judge: Scorer, labels: Array, n_permutations: int
-) -> Scored:
-    """Return a score of held-out predictions with its null and its baselines, given the labels that are scored."""
-    prepared = prepared_score(problem, judge, setting, labels)
-    repeated = n_permutations if found.is_fixed else 0
-    return Scored(
-        float(prepared(found.predictions)),
-        prepared.n_undefined,
-        null_mean(problem, setting, found.units, prepared, repeated),
-        baseline_scores(problem, setting, found.units, prepared),
-    )
-
-
-def model_holdout(model: Any, setting: Setting, cv: int | None = None, *, nested: bool = False) -> HeldOut:
+def model_holdout(
+    model: Any,
+    setting: Setting,
+    cv: Any = None,
+    *,
+    groups: Any = None,
+    task_groups: Any = None,
+    nested: bool = False,
+    exact: bool = False,
+) -> HeldOut:
     """Predict every label as if a fitted model had never seen what the setting leaves out.
 
     Parameters
     ----------
     model : fitted model of a grid
     setting : Setting
-    cv : int, default=None
-        Number of folds where labels are missing or weighted; None takes what a search has kept for its own setting,
-        else what `dyadlearn.holdout.plan` decides.
+    cv : int, SettingKFold or list of folds, default=None
+        Folds to leave out. Without folds and groups a search returns the predictions it keeps of its own setting, and
+        for the others `dyadlearn.holdout.plan` decides.
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        What is left out together, in the order of the training data; ignored in settings that leave none out.
     nested : bool, default=False
         Whether a model that learned its kernels learns them again without each fold.
+    exact : bool, default=False
+        Whether complete labels are left out one at a time, by formulas, whatever `cv` is.
 
     Returns
     -------
     HeldOut
     """
-    again: tuple[Array, str, Units] | None = model._relearned_holdout(setting, cv) if nested else None
-    if again is not None:
-        return HeldOut(*again, is_fixed=False)
+    groups = groups if setting.new_instance else None
+    task_groups = task_groups if setting.new_task else None
+    given: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
+    found: tuple[Array, str, Units] | None = model._relearned_holdout(setting, **given) if nested else None
+    if found is not None:
+        return HeldOut(*found, is_fixed=False)
     # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
-    kept: tuple[Array, str, Units] | None = model._kept_holdout(setting) if cv is None else None
-    if kept is not None:
-        return HeldOut(*kept)
-    own: tuple[Array, str, Units] | None = model._own_holdout(setting, cv=cv)
-    if own is not None:
-        return HeldOut(*own)
+    if all(each is None for each in given.values()):
+        found = model._kept_holdout(setting)
     problem: Problem = model._problem()
-    return planned_holdout(model, plan(problem, setting, cv=None if problem.labels.full is not None else cv))
-
-
-def planned_holdout(model: Any, how: Plan) -> HeldOut:
-    """Return the predictions of a fitted model as a plan for its problem has them."""
+    if found is None:
+        found = model._own_holdout(setting, Units.of_groups(problem.labels, setting, groups, task_groups), cv)
+    if found is not None:
+        return HeldOut(*found)
+    how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
     is_formula = isinstance(how, Formula)
-    given = (how.units.instances, how.units.tasks) if is_formula else (None, None)
-    how.problem.pairing.check_request(how.setting, *given, None)
-    own = model._own_holdout(how.setting, how.units)
-    if own is not None:
-        return HeldOut(*own)
-    if not is_formula:
-        if math.isnan(how.problem.pairing.alphas["alpha"]):
-            raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
-        return HeldOut(how.held_out(), how.words, how.units)
-    return HeldOut(model._held_out(how.setting, how.units), how.words, how.units)
+    left_out = (how.units.instances, how.units.tasks) if is_formula else (None, None)
+    problem.pairing.check_request(setting, *left_out, None)
+    if is_formula:
+        predictions = model._held_out(setting, how.units)
+    elif math.isnan(problem.pairing.alphas["alpha"]):
+        raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
+    else:
+        predictions = how.held_out()
+    return HeldOut(predictions, how.words, how.units)
 
 
 def scoring_of(model: Any, scoring: Any = None) -> Any:

@@ -682,20 +682,32 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _fits(self) -> bool:
         return super()._fits() and Units(self._groups, self._task_groups).fit(Labels.of_grid(self._grid.values))
 
-    def _relearned_holdout(self, setting: Setting, cv: int | None = None) -> tuple[Array, str, Units]:
+    def _relearned_holdout(
+        self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
+    ) -> tuple[Array, str, Units]:
         kept: dict[tuple[Setting, int], tuple[Array, str, Units]] = self.__dict__.setdefault("_relearned", {})
-        groups = (self._groups, self._task_groups)
-        n_splits = min(_N_FOLDS, _most_folds(setting, self._grid.values.shape, groups)) if cv is None else cv
-        splitter = SettingKFold(setting, n_splits, random_state=_SEED)
-        key = (setting, splitter.n_splits)
-        if key not in kept:
-            used = groups[0] if setting.new_instance else None, groups[1] if setting.new_task else None
-            labels = Labels.of_grid(self._grid.values)
-            units = splitter.units(labels, groups=used[0], task_groups=used[1])
-            found = predict_folds(self, self._training(), groups, setting, units)
-            count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-            kept[key] = (found.predictions, f"{count} folds, kernels learned again", units)
-        return kept[key]
+        m, q = shape = self._grid.values.shape
+        together = (
+            self._groups if groups is None else group_codes(groups, (m,), "groups"),
+            self._task_groups if task_groups is None else group_codes(task_groups, (q,), "task_groups"),
+        )
+        cv = min(_N_FOLDS, _most_folds(setting, shape, together)) if cv is None else cv
+        is_number = isinstance(cv, Integral)
+        splitter = SettingKFold(setting, int(cv), random_state=_SEED) if is_number else as_splitter(cv, setting)
+        # Only what was learned in the groups of the model is kept.
+        key = (setting, int(cv)) if is_number and groups is None and task_groups is None else None
+        if key is not None and key in kept:
+            return kept[key]
+        # Folds that are given are not cut by groups of the model.
+        own = (groups, task_groups) if isinstance(splitter, GivenFolds) else together
+        used = own[0] if setting.new_instance else None, own[1] if setting.new_task else None
+        units = splitter.units(Labels.of_grid(self._grid.values), groups=used[0], task_groups=used[1])
+        again = predict_folds(self, self._training(), together, setting, units)
+        count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
+        found = (again.predictions, f"{count} folds, kernels learned again", units)
+        if key is not None:
+            kept[key] = found
+        return found
 
     def _own_holdout(
         self, setting: Setting, units: Units | None = None, cv: Any = None
@@ -716,8 +728,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 # What is not observed was never seen.
                 return xp.where(xp.isnan(Y), self._closed_problem.Y, kept[0]), kept[1], kept[2]
             units = units if kept is None else kept[2]
-        if units.are_single:
-            units = as_splitter(cv, setting).units(problem.labels)
+        if cv is not None or units.are_single:
+            units = as_splitter(cv, setting).units(problem.labels, groups=units.instances, task_groups=units.tasks)
         folds = [fold.masks for fold in folds_of(problem.labels, setting, units)]
         data, own = self._training(), self._searched_setting
         labels, centre, size = self._scaled(data)

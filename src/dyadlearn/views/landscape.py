@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +12,14 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alphas
-from dyadlearn.metrics import scorer
+from dyadlearn._text import joined
+from dyadlearn.exceptions import LeverageError
+from dyadlearn.holdout import plan
+from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import best_point
-from dyadlearn.selection.search import best_kernel
+from dyadlearn.selection.evaluate import scoring_of
+from dyadlearn.selection.landscape import landscape
+from dyadlearn.selection.search import best_kernel, grid_of
 from dyadlearn.settings import Setting, as_setting
 
 # No more steps than a reader can tell apart by their colours.
@@ -192,6 +197,83 @@ def landscape_of_scores(
         None if setting is None else as_setting(setting),
         "score" if scoring is None else scorer(scoring).name,
     )
+
+
+def landscapes_of_model(
+    model: Any,
+    settings: Sequence[Setting],
+    judge: Scorer,
+    *,
+    alphas: Iterable[float] | None = None,
+    task_alphas: Iterable[float] | None = None,
+    **left_out: Any,
+) -> tuple[list[LandscapeView], list[str]]:
+    """Return the landscapes of some settings, and sentences about those that are left out.
+
+    Parameters
+    ----------
+    model : fitted model of a grid
+    settings : sequence of Setting
+    judge : Scorer
+    alphas, task_alphas : iterables of float, default=None
+        None is what the model has searched, else 10⁻⁷ … 10⁶.
+    **left_out
+        ``groups``, ``task_groups`` and ``cv``, in the order of the training data, and ``progress``; as in
+        `dyadlearn.landscape`.
+    """
+    pairing = model._problem().pairing
+    fixed = [each for each in pairing.filters if not each.uses_alpha()]
+    if fixed:
+        return [], [f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."]
+    if model.learns_kernels:
+        return [], [
+            "There is no landscape of a model that learned its regularisation together with its kernels: "
+            "dyadlearn.landscape gives the one of the kernels as they are."
+        ]
+    found: dict[Setting, LandscapeView] = {}
+    said: list[str] = []
+    together = {name: given for name, given in left_out.items() if name != "progress" and given is not None}
+    wanted, is_usual = list(settings), alphas is None and task_alphas is None
+    # A model that was read from a file may have kept less.
+    is_kept = is_usual and not together and hasattr(model, "landscape_") and model._searched_setting in wanted
+    if is_kept and scorer(scoring_of(model)) == judge and not np.ndim(model.alpha_):
+        wanted.remove(model._searched_setting)
+        found[model._searched_setting] = landscape_of_search(model)
+    if is_usual:
+        slow = [setting for setting in wanted if _is_slow(model, setting, together)]
+        wanted = [setting for setting in wanted if setting not in slow]
+        if slow:
+            said.append(
+                f"There is no landscape of setting {joined([setting.value for setting in slow])}: every regularisation "
+                "would be solved for again. It is drawn where alphas= are given, and a model that chooses its "
+                "regularisation keeps that of its own setting."
+            )
+    rows, columns = (
+        grid_of(getattr(model, name, None), name) if given is None else check_alphas(given, name)
+        for name, given in (("alphas", alphas), ("task_alphas", task_alphas))
+    )
+    alpha = getattr(model, "alpha_", pairing.alphas["alpha"])
+
+    def scored(some: Sequence[Setting]) -> dict[str, np.ndarray]:
+        try:
+            return landscape(model, rows, columns, some, judge, **left_out) if some else {}
+        except LeverageError as error:
+            if len(some) > 1:
+                return {letter: scores for each in some for letter, scores in scored([each]).items()}
+            said.append(f"There is no landscape of setting {some[0].value}. {error}")
+            return {}
+
+    for letter, scores in scored(wanted).items():
+        if not np.isnan(scores).all():
+            view = landscape_of_scores(scores, rows, columns, setting=letter, scoring=judge)
+            found[Setting(letter)] = replace(view, alpha=alpha, task_alpha=pairing.alphas.get("task_alpha"))
+    return [found[setting] for setting in settings if setting in found], said
+
+
+def _is_slow(model: Any, setting: Setting, together: dict[str, Any]) -> bool:
+    """Return whether every regularisation would be solved for again."""
+    how = plan(model._problem(), setting, **together)
+    return how.swept is None and (how.n_solves > 0 or how.problem.pairing.knows_tasks)
 
 
 def loss_levels(losses: np.ndarray) -> list[float]:

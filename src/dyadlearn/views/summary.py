@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,28 +20,30 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_alpha, check_matrix
+from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
 from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
-from dyadlearn.diagnostics.fitted import REMEDY, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import REMEDY, is_network, known_settings, labelled_model, labels_of
 from dyadlearn.diagnostics.known import Screening, screened
 from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
 from dyadlearn.exceptions import KernelError, LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.filters import SpectralFilter
+from dyadlearn.holdout import plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import checked_filter
+from dyadlearn.models._inputs import checked_filter, groups_in_order
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.selection.evaluate import nothing_learnt
+from dyadlearn.selection.bootstrap import Interval
+from dyadlearn.selection.evaluate import SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.views.evaluation import Evaluation, Result
 from dyadlearn.views.grid import GridView, Points, grid_of_model, points_of
-from dyadlearn.views.landscape import LandscapeView, loss_levels
+from dyadlearn.views.landscape import LandscapeView, landscapes_of_model, loss_levels
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +291,10 @@ def _sorted(weights: dict[str, float], exponents: dict[str, float]) -> SideWeigh
 
 # How many pairs that are not observed a page names, and how many of them it explains.
 _PAIRS, _EXPLAINED = 50, 5
+# Multiplications that solving the folds of a setting again may take if nobody has asked for it: half a minute at most.
+_MOST_WORK = 1e11
+# Cells that an interval may draw in all: a few seconds.
+_MOST_DRAWN, _DRAWS = 10_000_000, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,7 +314,12 @@ class Summary:
         Name of the score.
     own : Setting or None
         The setting that the regularisation was chosen for.
-    results : list of Result
+    results : list of SettingScore
+        One for each setting.
+    others : list of SettingScore
+        The same under further scores, those of one score in the order of `results`.
+    intervals : dict of Setting to Interval
+        Of the scores; without those that would take long or have no meaning.
     landscapes : list of LandscapeView
     contradicting : Screening or None
         The labels that are contradicted most, by the predictions that are the best ones over all cells.
@@ -329,7 +340,9 @@ class Summary:
     weights: Weights | None
     scoring: str
     own: Setting | None
-    results: list[Result]
+    results: list[SettingScore]
+    others: list[SettingScore]
+    intervals: dict[Setting, Interval]
     landscapes: list[LandscapeView]
     contradicting: Screening | None
     likeliest: TopPairs | None
@@ -349,16 +362,25 @@ class Summary:
 
     def predictions(self) -> dict[Setting, np.ndarray]:
         """Return the held-out predictions (m, q) of the settings that have them."""
-        return {each.setting: each.held_out for each in self.results if each.held_out is not None}
+        return {each.setting: each.predictions for each in self.results if each.predictions is not None}
+
+    def within(self) -> dict[Setting, float]:
+        """Return how far from their predictions 90 % of the labels lie at most; NaN for labels of two values."""
+        found = dict.fromkeys((each.setting for each in self.results), math.nan)
+        for each in self.results:
+            if each.labels is not None and each.predictions is not None and not self.grid.is_binary:
+                errors = np.abs(each.labels - each.predictions)
+                found[each.setting] = float(np.nanquantile(errors, 0.9, method="inverted_cdf"))
+        return found
 
     def points(self, kind: str) -> dict[Setting, Points]:
         """Return the curves or clouds of the settings that have one."""
         found = {}
         for each in self.results:
-            if each.held_out is None or each.labels is None:
+            if each.predictions is None or each.labels is None:
                 continue
             try:
-                found[each.setting] = points_of(kind, each.labels, each.held_out, each.setting)
+                found[each.setting] = points_of(kind, each.labels, each.predictions, each.setting)
             except ValueError:  # as where no row has labels of both values
                 continue
         return found
@@ -376,7 +398,15 @@ def summary_of(
     n_cells: int = 200,
     notes: Iterable[str] = (),
     sides: Any = None,
-    **asked: Any,
+    wanted: Iterable[str | Setting] | None = None,
+    scoring: str | Callable[[Any, Any], float] | None = None,
+    alphas: Iterable[float] | None = None,
+    task_alphas: Iterable[float] | None = None,
+    groups: Any = None,
+    task_groups: Any = None,
+    cv: Any = None,
+    n_permutations: int = 0,
+    progress: bool | None = None,
 ) -> Summary:
     """Compute all that there is to see of a model.
 
@@ -390,65 +420,164 @@ def summary_of(
         Warnings to show beside those that are found.
     sides : (str, str) or None
         What one instance and one task are called.
-    **asked
-        Of `Evaluation`.
+    wanted : iterable of settings or None
+        None is all of them; where labels are missing, those that take little work and the model's own; of a model that
+        learned its kernels, its own.
+    scoring, groups, task_groups, cv, n_permutations
+        As in `dyadlearn.evaluate`.
+    alphas, task_alphas : iterables of float or None
+        Of the landscapes; None is what the model has searched, else 10⁻⁷ … 10⁶.
+    progress : bool or None
 
     Returns
     -------
     Summary
     """
     fitted = labelled_model(model)
-    asked_for, grid = Evaluation(fitted, **asked), grid_of_model(model, sides=sides)
+    grid, judge = grid_of_model(model, sides=sides), scorer(scoring_of(fitted, scoring))
+    groups, task_groups = groups_in_order(fitted._grid, groups, task_groups)
+    left_out: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
+    settings = _shown(fitted, wanted, left_out)
+    further = ("roc_auc", "average_precision") if grid.is_binary else ("neg_mean_squared_error", "r2")
+    judges = [judge, *(name for name in further if name != judge.name)]
+    asked: dict[str, Any] = {**left_out, "n_permutations": n_permutations, "error_score": math.nan}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        results = asked_for.results()
-        shown = [each.setting for each in results if each.trouble is None]
-        landscapes, said = asked_for.landscapes(shown) if shown else ([], [])
-        likeliest, explanations = _likeliest(model, asked_for, grid, n_cells, said)
+        every: list[SettingScore] = []
+        with Progress(len(settings), "Hold-out", progress) as bar:
+            for setting in settings:
+                every += evaluate(fitted, [setting], judges, **asked).results
+                bar.advance()
+        results = every[:: len(judges)]
+        scored = [each.setting for each in results if each.trouble is None]
+        options = {**left_out, "alphas": alphas, "task_alphas": task_alphas, "progress": progress}
+        landscapes, said = landscapes_of_model(fitted, scored, judge, **options) if scored else ([], [])
+        likeliest, explanations = _likeliest(model, fitted, left_out, grid, n_cells, said)
     stopped = []
     for warning in caught:
         if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
             stopped.append(str(warning.message))
         else:  # not ours to keep
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    spectra = spectra_of_model(fitted)
+    n_resamples = 0 if judge.is_function else min(_DRAWS, _MOST_DRAWN // grid.values.size)
+    drawn = [(each.setting, each.interval(n_resamples)) for each in results if n_resamples >= 100]
+    intervals = {setting: interval for setting, interval in drawn if interval is not None}
+    spectra, names = spectra_of_model(fitted), _apart(grid.names)
+    about = [*_warnings(fitted, grid.names), *(note for each in results for note in each.notes(names))]
+    said += _not_shown(fitted, settings) if wanted is None else []
+    said += _remarks(fitted, results, landscapes, as_searched=all(each is None for each in left_out.values()))
+    untold = [each.setting.value for each in results if math.isnan(each.null) and each.trouble is None]
+    if n_permutations and untold:
+        said.append(
+            f"What permuted labels reach in setting {joined(untold)} is not told, for that would take long: "
+            "dyadlearn.permutation_test does it."
+        )
+    if any(each.setting not in intervals and each.trouble is None for each in results):
+        said.append(
+            "How far scores may be off is not told where that would take long (dyadlearn.bootstrap_interval does it), "
+            "and not of networks, whose two sides are one."
+        )
+    if "pairs" in spectra:
+        words = fitted._problem().pairing.words
+        said.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
     return Summary(
         title=title or f"{type(fitted).__name__}: {grid.size}",
-        facts=_facts(asked_for, grid),
+        facts=_facts(fitted, judge.name, grid),
         grid=grid,
         sides=spectra,
         weights=weights_of_model(fitted),
-        scoring=asked_for.judge.name,
-        own=asked_for.own,
+        scoring=judge.name,
+        own=_own(fitted),
         results=results,
+        others=[each for each in every if each.judge != judge],
+        intervals=intervals,
         landscapes=landscapes,
         contradicting=_contradicting(results, labels_of(model), n_cells, grid),
         likeliest=likeliest,
         explanations=explanations,
-        warnings=[*dict.fromkeys([*notes, *_warnings(asked_for, results, grid.names), *stopped])],
-        notes=[*said, *_remarks(asked_for, results, grid, spectra, landscapes)],
+        warnings=[*dict.fromkeys([*notes, *about, *stopped])],
+        notes=said,
     )
 
 
-def _contradicting(results: list[Result], labels: Table, n_cells: int, grid: GridView) -> Screening | None:
+def _own(model: PairwiseRidge) -> Setting | None:
+    """Return the setting that the regularisation was chosen for, if the model has chosen it itself."""
+    return getattr(model, "_searched_setting", None)
+
+
+def _shown(model: PairwiseRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]) -> list[Setting]:
+    """Return the settings to show: those that are asked for, or by default those that do not take long."""
+    every, own = known_settings(model, Setting if wanted is None else wanted), _own(model)
+    if not every:
+        raise ValueError("settings names none that this model can be shown in: give some of A, B, C and D.")
+    if wanted is not None:
+        return every
+    if model.learns_kernels:
+        return [setting for setting in every if setting is own]
+    if model._problem().labels.full is not None:
+        return every
+    own = own or (Setting.A if is_network(model) else Setting.B)
+    return [each for each in every if each is own or _is_quick(model, each, left_out)]
+
+
+def _is_quick(model: PairwiseRidge, setting: Setting, left_out: dict[str, Any]) -> bool:
+    """Return whether a setting has predictions that need no folds, or only folds that are little work."""
+    how = plan(model._problem(), setting, **left_out)
+    if how.n_solves == 0:
+        return True
+    if is_network(model):  # which has no folds of nodes
+        return False
+    return _is_little_work(model, how.n_solves)
+
+
+def _is_little_work(model: PairwiseRidge, n_solves: int) -> bool:
+    """Return whether an incomplete grid may be completed so often without anybody having asked for it.
+
+    That takes about as many steps as it took when the model was fitted, a product with both sides in each; to take a
+    side apart costs a few more.
+    """
+    if model._problem().labels.full is not None:
+        return True
+    (m, q), completion = model._grid.values.shape, model._completion
+    n_steps = 10 + (0 if completion is None else completion.solution.n_iter)
+    return bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
+
+
+def _not_shown(model: PairwiseRidge, settings: list[Setting]) -> list[str]:
+    """Return a sentence about the settings that are left out by default."""
+    missing = [setting for setting in known_settings(model) if setting not in settings]
+    if not missing:
+        return []
+    names, word = joined([setting.value for setting in missing]), "it" if len(missing) == 1 else "them"
+    if model.learns_kernels:
+        return [f'Setting {names} would take kernels learned again for every fold: settings="ABCD" asks for {word}.']
+    if is_network(model):
+        return [f"Labels are missing, and then a network has no held-out predictions in setting {names}."]
+    return [
+        f"Labels are missing or weighted, so that setting {names} would be solved again for every fold, which takes "
+        f'long on so large a grid: settings="ABCD" asks for {word}.'
+    ]
+
+
+def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, grid: GridView) -> Screening | None:
     """Return what the predictions that are the best ones over all cells object to: they can object most."""
     judge = scorer(usual_scoring(labels.values))
-    usable = [each for each in results if each.held_out is not None]
-    best = max(usable, key=lambda each: judge(each.labels, each.held_out, tie_tolerance=None), default=None)
-    if best is None or best.held_out is None:
+    usable = [each for each in results if each.predictions is not None]
+    best = max(usable, key=lambda each: judge(each.labels, each.predictions, tie_tolerance=None), default=None)
+    if best is None or best.predictions is None:
         return None
-    found = screened(labels, best.held_out, best.method, best.setting, once=grid.is_network, names=grid.names)
+    found = screened(labels, best.predictions, best.method, best.setting, once=grid.is_network, names=grid.names)
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
 def _likeliest(
-    model: Any, evaluation: Evaluation, grid: GridView, n_cells: int, said: list[str]
+    model: Any, fitted: PairwiseRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, said: list[str]
 ) -> tuple[TopPairs | None, list[Explanation]]:
     """Return pairs that nobody has looked at, and where the first few predictions come from, if that is little work."""
     missing = not grid.is_complete
     if not missing and not np.isin(grid.distinct, (0, 1)).all():
         return None, []  # every pair has a label
-    if not evaluation.has_pairs():
+    if _own(fitted) is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
         said.append(
             "The likeliest pairs that are not observed are not listed: they would be solved for again. "
             "dyadlearn.top_pairs names them."
@@ -459,7 +588,7 @@ def _likeliest(
         found = top_pairs(model, k=min(n_cells, _PAIRS), sides=sides)
     except (LeverageError, ValueError):  # there is none, or nothing to predict it from
         return None, []
-    if not evaluation.is_little_work(_EXPLAINED):
+    if not _is_little_work(fitted, _EXPLAINED):
         said.append(
             "Where the predictions for the likeliest pairs come from is not told: the grid would be completed again "
             "for each. dyadlearn.explain does it."
@@ -475,10 +604,10 @@ def _likeliest(
     return found, explanations
 
 
-def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
+def _facts(model: PairwiseRidge, scoring: str, grid: GridView) -> list[tuple[str, str]]:
     names = grid.names
     what = f"{len(grid.values):,} {names.instances}, pairwise" if grid.is_network else grid.size
-    facts = [("Model", type(evaluation.model).__name__), ("Grid", what)]
+    facts = [("Model", type(model).__name__), ("Grid", what)]
     share = 100 * grid.n_observed / grid.values.size
     facts.append(("Labels", f"{grid.n_observed:,}" + ("" if grid.is_complete else f" observed, {share:.3g} %")))
     low, high = (number(value) for value in grid.distinct[[0, -1]])
@@ -486,10 +615,11 @@ def _facts(evaluation: Evaluation, grid: GridView) -> list[tuple[str, str]]:
         facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
     else:
         facts.append(("Values", f"{low} to {high}"))
-    facts.append(("Regularisation", _regularisation(evaluation.model, names)))
-    if evaluation.own is not None:
-        facts.append(("Chosen for", f"setting {_apart(names).in_words(evaluation.own)}"))
-    facts.append(("Judged by", evaluation.judge.name))
+    facts.append(("Regularisation", _regularisation(model, names)))
+    own = _own(model)
+    if own is not None:
+        facts.append(("Chosen for", f"setting {_apart(names).in_words(own)}"))
+    facts.append(("Judged by", scoring))
     return facts
 
 
@@ -504,9 +634,8 @@ def _regularisation(model: PairwiseRidge, names: SideNames) -> str:
     return f"λ = {power(chosen[0])}"
 
 
-def _warnings(evaluation: Evaluation, results: list[Result], names: SideNames) -> list[str]:
-    """Return what a reader must mind."""
-    model = evaluation.model
+def _warnings(model: PairwiseRidge, names: SideNames) -> list[str]:
+    """Return what a reader must mind of a model, whatever its scores."""
     found = [*_edges(model), *_zeros(model, names)]
     completion = model._completion
     if completion is not None and not completion.solution.converged:
@@ -514,18 +643,6 @@ def _warnings(evaluation: Evaluation, results: list[Result], names: SideNames) -
             f"The solver of the missing labels stopped after {completion.solution.n_iter} iterations at a relative "
             f"residual of {completion.solution.residual:.1e}: raise max_iter, tol or the regularisation."
         )
-    m, q = evaluation.labels.shape
-    for each in results:
-        if each.trouble is not None:
-            found.append(f"Setting {each.setting.value} has no score. {each.trouble}")
-        elif each.n_undefined:
-            of = f"{q:,} {names.tasks}" if each.setting is Setting.C else f"{m:,} {names.instances}"
-            found.append(
-                f"In setting {each.setting.value}, {evaluation.judge.name} is undefined for {each.n_undefined:,} of "
-                f"{of}: their labels are all alike, or missing. The score is the mean of the others."
-            )
-        said = nothing_learnt(evaluation.judge.name, each.setting, each.score, each.baselines, _apart(names))
-        found += [] if said is None else [said]
     return found
 
 
@@ -556,48 +673,34 @@ def _zeros(model: PairwiseRidge, names: SideNames) -> list[str]:
 
 
 def _remarks(
-    evaluation: Evaluation,
-    results: list[Result],
-    grid: GridView,
-    sides: dict[str, SideSpectrum],
-    landscapes: list[LandscapeView],
+    model: PairwiseRidge, results: list[SettingScore], landscapes: list[LandscapeView], *, as_searched: bool
 ) -> list[str]:
-    """Return what a reader should know."""
-    found, problem = [], evaluation.model._problem()
-    if weights_of_model(evaluation.model) is not None:
+    """Return what a reader should know of how scores were made.
+
+    Parameters
+    ----------
+    model : fitted model of a grid
+    results : list of SettingScore
+    landscapes : list of LandscapeView
+    as_searched : bool
+        Whether no groups or folds are given, so that the setting of a search is held out as it was chosen.
+    """
+    found, problem, own = [], model._problem(), _own(model)
+    if model.learns_kernels:
+        found.append("Kernels and regularisation were learned again without each fold that is scored.")
+    elif own in [each.setting for each in results]:
         found.append(
-            f"Kernels and regularisation were learned for setting {evaluation.own} from all labels, so that scores of "
-            "held-out predictions with them are optimistic, there most of all: dyadlearn.evaluate, which learns them "
-            "again without what is scored, gives ones that are not."
-        )
-    elif evaluation.own in [each.setting for each in results]:
-        found.append(
-            f"The regularisation is the best of many in setting {evaluation.own}, so its score there is a little "
+            f"The regularisation is the best of many in setting {own}, so its score there is a little "
             "optimistic: dyadlearn.nested_score gives one that is not."
         )
-    evaluated = next((each.evaluated for each in landscapes if each.setting is evaluation.own), "")
+    evaluated = next((each.evaluated for each in landscapes if each.setting is own), "")
     if evaluated:
         found.append(
             f"The search went from coarse to fine ({evaluated}), and the best of these points was chosen; "
             "exhaustive=True evaluates all of them."
         )
-    if evaluation.not_shown:
-        names = joined([setting.value for setting in evaluation.not_shown])
-        if grid.is_network:
-            found.append(f"Labels are missing, and then a network has no held-out predictions in setting {names}.")
-        else:
-            word = "it" if len(evaluation.not_shown) == 1 else "them"
-            found.append(
-                f"Labels are missing or weighted, so that setting {names} would be solved again for every fold, which "
-                f'takes long on so large a grid: settings="ABCD" asks for {word}.'
-            )
-    methods = {each.method for each in results if each.held_out is not None}
-    if (
-        evaluation.own is not None
-        and evaluation.is_as_searched
-        and len(methods) > 1
-        and problem.labels.full is not None
-    ):
+    methods = {each.method for each in results if each.predictions is not None}
+    if own is not None and as_searched and len(methods) > 1 and problem.labels.full is not None:
         found.append(
             "Not all settings leave out the same: compare their scores with care, or give groups=, task_groups= or cv=."
         )
@@ -606,20 +709,6 @@ def _remarks(
             "Held-out predictions of filters other than Tikhonov are those of a penalty built from all rows, which "
             "is not the same as fitting again without some."
         )
-    if any(math.isnan(each.null) and not math.isnan(each.score) for each in results):
-        names = joined([each.setting.value for each in results if math.isnan(each.null) and not math.isnan(each.score)])
-        found.append(
-            f"What permuted labels reach in setting {names} is not told, for that would take long: "
-            "dyadlearn.permutation_test does it."
-        )
-    if any(each.interval is None and not math.isnan(each.score) for each in results):
-        found.append(
-            "How far scores may be off is not told where that would take long (dyadlearn.bootstrap_interval does it), "
-            "and not of networks, whose two sides are one."
-        )
-    if "pairs" in sides:
-        words = problem.pairing.words
-        found.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Scores and landscapes of all settings are those of the library."""
+"""Scores and landscapes of a report are those of the library."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
+    LearnedKernelRidge,
     TwoStepRidge,
     TwoStepRidgeCV,
     bootstrap_interval,
     evaluate,
     landscape,
 )
+from dyadlearn._text import number
 from dyadlearn.exceptions import UndefinedScoreWarning
 from dyadlearn.filters import Landweber, SpectralCutoff
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.holdout.units import Units
+from dyadlearn.metrics import scorer
+from dyadlearn.report.page import render
+from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting
-from dyadlearn.views.evaluation import Evaluation
+from dyadlearn.views.landscape import landscapes_of_model
 from dyadlearn.views.summary import summary_of
 from problems import grid_baselines
 
@@ -34,15 +39,23 @@ def letters(settings):
     return "".join(setting.value for setting in settings)
 
 
-def agrees(model, evaluation, scoring):
-    """Tell whether every score is the one that `evaluate` gives."""
-    table = evaluate(model, evaluation.settings, scoring)
-    results = evaluation.results()
-    assert [each.setting.value for each in results] == list(table["setting"])
+def few(model, **asked):
+    """Return a summary with a small landscape."""
+    return summary_of(model, **{"alphas": [1.0], "task_alphas": [1.0], **asked})
+
+
+def landscapes(model, settings="ABCD", scoring=None, **asked):
+    judge = scorer(scoring_of(model, scoring))
+    return landscapes_of_model(model, [Setting(letter) for letter in settings], judge, **asked)
+
+
+def agrees(model, report):
+    """Check that every score is the one that `evaluate` gives."""
+    results, scoring = report.results, report.scoring
+    table = evaluate(model, [each.setting for each in results], scoring)
     assert_allclose([each.score for each in results], table[scoring])
     assert [each.n_undefined for each in results] == list(table["undefined"])
     assert [each.method for each in results] == list(table["method"])
-    assert_allclose([each.null for each in results], table["null"])
     for name in BASELINES:
         assert_allclose([each.baselines[name] for each in results], table[name])
 
@@ -52,49 +65,84 @@ def agrees(model, evaluation, scoring):
 def test_scores_are_those_of_evaluate(make, scoring, binary):
     X, Y, T = binary
     model = make(0.5).fit(X, Y, tasks=T)
-    evaluation = Evaluation(model, scoring=scoring)
-    assert letters(evaluation.settings) == "ABCD"
-    agrees(model, evaluation, scoring)
+    report = few(model, scoring=scoring)
+    assert letters(each.setting for each in report.results) == "ABCD"
+    assert report.scoring == scoring
+    agrees(model, report)
+
+
+def test_a_learned_model_has_the_nested_score_of_evaluate(real):
+    X, Y, T = real
+    model = LearnedKernelRidge(setting="B", n_steps=2, cv=2).fit({"some": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T)
+    report = summary_of(model)
+    (result,) = report.results
+    assert result.setting is Setting.B
+    nested, quick = (evaluate(model, "B", nested=nested).results[0] for nested in (True, False))
+    assert result.score == nested.score
+    assert result.method == nested.method == "5 folds, kernels learned again"
+    assert_array_equal(result.predictions, nested.predictions)
+    assert abs(quick.score - result.score) > 1e-6
+    assert number(quick.score) != number(result.score)
+    page = render(report)
+    assert number(result.score) in page
+    assert number(quick.score) not in page
+    assert any(
+        'Setting A, C and D would take kernels learned again for every fold: settings="ABCD"' in note
+        for note in report.notes
+    )
+    assert report.landscapes == []
+
+
+def test_permuted_labels_are_scored_if_asked_for(binary):
+    X, Y, T = binary
+    model = TwoStepRidge().fit(X, Y, tasks=T)
+    assert np.isnan([each.null for each in few(model).results]).all()
+    found = [each.null for each in few(model, n_permutations=3).results]
+    assert_allclose(found, evaluate(model, n_permutations=3)["null"])
+    assert not np.isnan(found).any()
 
 
 @pytest.mark.parametrize("make", [TwoStepRidge, KroneckerRidge, IndependentTaskRidge])
 def test_a_model_without_tasks_is_shown_in_A_and_B(make, real):
     X, Y, _ = real
-    evaluation = Evaluation(make(0.5).fit(X, Y))
-    assert letters(evaluation.settings) == "AB"
-    assert evaluation.not_shown == []
-    agrees(evaluation.model, evaluation, "neg_mean_squared_error")
-    found, said = evaluation.landscapes(evaluation.settings)
+    model = make(0.5).fit(X, Y)
+    report = few(model)
+    assert letters(each.setting for each in report.results) == "AB"
+    assert not any("Setting" in note for note in report.notes)
+    agrees(model, report)
+    found, said = landscapes(model, "AB")
     assert said == []
-    assert_allclose(found[1].scores, landscape(evaluation.model, settings="B")["B"])
+    assert_allclose(found[1].scores, landscape(model, settings="B")["B"])
     assert found[1].task_alphas is None
 
 
 def test_a_network_is_shown_in_all_settings(real):
     X, Y, _ = real
     Y = Y[:16] + Y[:16].T
-    evaluation = Evaluation(TwoStepRidge(symmetry="symmetric").fit(X[:16], Y))
-    agrees(evaluation.model, evaluation, "neg_mean_squared_error")
-    assert [each.scores.shape for each in evaluation.landscapes(evaluation.settings)[0]] == [(14,)] * 4
+    model = TwoStepRidge(symmetry="symmetric").fit(X[:16], Y)
+    agrees(model, few(model))
+    assert [each.scores.shape for each in landscapes(model)[0]] == [(14,)] * 4
 
 
 def test_the_default_score_suits_the_labels(real, binary):
     for (X, Y, T), name in ((real, "neg_mean_squared_error"), (binary, "roc_auc")):
-        assert Evaluation(TwoStepRidge().fit(X, Y, tasks=T)).judge.name == name
+        assert few(TwoStepRidge().fit(X, Y, tasks=T)).scoring == name
 
 
 def test_a_searched_model_is_judged_by_what_chose_it(searched):
-    evaluation = Evaluation(searched)
-    assert evaluation.judge.name == "roc_auc"
-    results = evaluation.results()
-    assert evaluation.own is Setting.D
-    assert results[3].score == pytest.approx(searched.best_score_)
-    assert_allclose(results[3].held_out, searched.holdout_)
-    assert list(results[0].others) == ["average_precision"]
+    report = few(searched)
+    assert report.scoring == "roc_auc"
+    assert report.own is Setting.D
+    assert report.results[3].score == pytest.approx(searched.best_score_)
+    assert_allclose(report.results[3].predictions, searched.holdout_)
+    assert [each.judge.name for each in report.others] == ["average_precision"] * 4
+    assert_allclose(
+        [each.score for each in report.others], evaluate(searched, scoring="average_precision")["average_precision"]
+    )
 
 
 def test_landscapes_are_those_of_the_library(searched):
-    found, said = Evaluation(searched).landscapes(list(Setting))
+    found, said = landscapes(searched)
     assert said == []
     again = landscape(searched, [0.01, 0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
     for each in found:
@@ -104,15 +152,15 @@ def test_landscapes_are_those_of_the_library(searched):
 
 
 def test_a_landscape_over_given_values(searched, real):
-    (found, *_), _ = Evaluation(searched, alphas=iter([1.0, 5.0]), task_alphas=[2.0]).landscapes([Setting.D])
+    (found, *_), _ = landscapes(searched, "D", alphas=iter([1.0, 5.0]), task_alphas=[2.0])
     assert found.scores.shape == (2, 1)
     X, Y, T = real
-    (found,), _ = Evaluation(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1.0, 5.0]).landscapes([Setting.C])
+    (found,), _ = landscapes(KroneckerRidge().fit(X, Y, tasks=T), "C", alphas=[1.0, 5.0])
     assert_allclose(found.scores, landscape(KroneckerRidge().fit(X, Y, tasks=T), [1.0, 5.0], settings="C")["C"])
 
 
 def test_another_score_makes_another_landscape(searched):
-    found, _ = Evaluation(searched, scoring="average_precision").landscapes([Setting.D])
+    found, _ = landscapes(searched, "D", "average_precision")
     again = landscape(searched, [0.01, 0.1, 1, 10], [0.1, 1, 10], "D", "average_precision")["D"]
     assert_allclose(found[0].scores, again)
 
@@ -122,7 +170,7 @@ def test_searched_kernels_show_the_landscape_of_the_best(real):
     grid = [{"gamma": 5.0}, {"gamma": 0.05}]
     model = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], kernel="rbf", kernel_grid=grid, setting="D")
     model.fit(X, Y, tasks=T)
-    (found,), _ = Evaluation(model).landscapes([Setting.D])
+    (found,), _ = landscapes(model, "D")
     assert found.scores.shape == (3, 3)
     assert found.best == (model.best_score_, model.alpha_, model.task_alpha_)
     assert model.kernel_params_ == grid[1]
@@ -132,17 +180,17 @@ def test_groups_are_left_out_together(binary):
     X, Y, T = binary
     groups, task_groups = np.arange(24) // 4, np.arange(16) // 4
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    results = Evaluation(model, groups=groups, task_groups=task_groups).results()
-    assert_allclose(results[1].held_out, model.holdout("B", groups=groups))
-    assert_allclose(results[3].held_out, model.holdout("D", groups=groups, task_groups=task_groups))
+    results = few(model, groups=groups, task_groups=task_groups).results
+    assert_allclose(results[1].predictions, model.holdout("B", groups=groups))
+    assert_allclose(results[3].predictions, model.holdout("D", groups=groups, task_groups=task_groups))
     assert [each.method for each in results[::2]] == ["exact leave-one-out", "exact leave-group-out"]
 
 
 def test_folds_are_left_out_together(binary):
     X, Y, T = binary
     model = TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="B", scoring="roc_auc", cv=3).fit(X, Y, tasks=T)
-    again = Evaluation(model, cv=3).results()
-    assert_allclose(again[1].held_out, model.holdout_)
+    again = few(model, cv=3).results
+    assert_allclose(again[1].predictions, model.holdout_)
     assert again[1].method == model.holdout_method_ == "exact leave-fold-out"
 
 
@@ -150,91 +198,94 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     X, Y, T = holes
     model = TwoStepRidgeCV([0.5, 1], [0.5, 1], setting="C")
     model.fit(X, Y, tasks=T)
-    evaluation = Evaluation(model)
-    assert letters(evaluation.settings) == "ABCD"
-    assert evaluation.not_shown == []
-    results = evaluation.results()
-    assert [each.method for each in results] == [
+    report = summary_of(model)
+    assert [each.method for each in report.results] == [
         "exact leave-one-out",  # few cells: A has a shortcut
         "5 folds, solved again",
         "5 folds, solved again",
         "5×5 folds, solved again",
     ]
-    assert_allclose(results[2].held_out, model.holdout_)
-    agrees(model, evaluation, "neg_mean_squared_error")
-    found, said = evaluation.landscapes(evaluation.settings)
-    assert letters(each.setting for each in found) == "C"
-    assert "no landscape of setting A, B and D" in said[0]
+    assert_allclose(report.results[2].predictions, model.holdout_)
+    agrees(model, report)
+    assert letters(each.setting for each in report.landscapes) == "C"
+    assert any("no landscape of setting A, B and D" in text for text in report.notes)
     # What each is allowed to cost decides, and the model's own is there in any case.
     steps = (10 + model._completion.solution.n_iter) * 24 * 16 * 40
-    for most, shown in ((25 * steps, "ABCD"), (25 * steps - 1, "ABC"), (5 * steps, "ABC"), (5 * steps - 1, "AC")):
-        monkeypatch.setattr("dyadlearn.views.evaluation._MOST_WORK", most)
-        evaluation = Evaluation(model)
-        assert letters(evaluation.settings) == shown
-        assert letters(evaluation.not_shown) == "".join(sorted(set("ABCD") - set(shown)))
-    assert letters(Evaluation(model, wanted="BD").settings) == "BD"
+    for most, shown, left in (
+        (25 * steps, "ABCD", None),
+        (25 * steps - 1, "ABC", "setting D would be solved again"),
+        (5 * steps, "ABC", "setting D would be solved again"),
+        (5 * steps - 1, "AC", "setting B and D would be solved again"),
+    ):
+        monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", most)
+        report = summary_of(model)
+        assert letters(each.setting for each in report.results) == shown
+        assert [left in note for note in report.notes if "would be solved again for every fold" in note] == (
+            [True] if left else []
+        )
+    assert letters(each.setting for each in summary_of(model, wanted="BD").results) == "BD"
 
 
 def test_missing_labels_in_a_setting_that_is_asked_for(holes):
     X, Y, T = holes
     model = KroneckerRidge().fit(X, Y, tasks=T)
-    evaluation = Evaluation(model, wanted="B", cv=4)
-    assert_allclose(evaluation.results()[0].score, evaluate(model, "B", cv=4)["neg_mean_squared_error"][0])
-    evaluation = Evaluation(model, wanted="B", alphas=[1.0, 10.0])
-    assert_allclose(evaluation.landscapes([Setting.B])[0][0].scores, landscape(model, [1, 10], settings="B")["B"])
+    (found,) = few(model, wanted="B", cv=4).results
+    assert_allclose(found.score, evaluate(model, "B", cv=4)["neg_mean_squared_error"][0])
+    (found,), _ = landscapes(model, "B", alphas=[1.0, 10.0])
+    assert_allclose(found.scores, landscape(model, [1, 10], settings="B")["B"])
 
 
 def test_missing_labels_of_independent_tasks_have_a_shortcut(holes):
     X, Y, _ = holes
     model = IndependentTaskRidgeCV().fit(X, Y)
-    evaluation = Evaluation(model)
-    agrees(model, evaluation, "neg_mean_squared_error")
-    assert letters(each.setting for each in evaluation.landscapes(evaluation.settings)[0]) == "AB"
+    report = summary_of(model)
+    agrees(model, report)
+    assert letters(each.setting for each in report.landscapes) == "AB"
 
 
 def test_a_regularisation_for_each_task(real):
     X, Y, _ = real
     model = IndependentTaskRidgeCV(alpha_per_task=True).fit(X, Y)
-    evaluation = Evaluation(model)
-    assert_allclose(evaluation.results()[1].held_out, model.holdout_)
-    (found, _), _ = evaluation.landscapes(evaluation.settings)
-    assert_array_equal(found.alpha, model.alpha_)
+    report = summary_of(model)
+    assert_allclose(report.results[1].predictions, model.holdout_)
+    assert_array_equal(report.landscapes[0].alpha, model.alpha_)
     with pytest.raises(ValueError, match="for each task"):
-        Evaluation(model, cv=3).results()
+        summary_of(model, cv=3)
 
 
 def test_kept_results_may_be_lost(binary):
     """A model that was read from a file may have kept less."""
     X, Y, T = binary
     model = KroneckerRidgeCV([0.1, 1, 10], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
-    before = Evaluation(model).results()[3].score, Evaluation(model).landscapes([Setting.D])[0][0].scores
+    before = summary_of(model, wanted="D")
     del model.holdout_, model.landscape_
-    assert_allclose(Evaluation(model).results()[3].score, before[0])
-    assert_allclose(Evaluation(model).landscapes([Setting.D])[0][0].scores, before[1])
+    after = summary_of(model, wanted="D")
+    assert_allclose(after.results[0].score, before.results[0].score)
+    assert_allclose(after.landscapes[0].scores, before.landscapes[0].scores)
 
 
 def test_a_score_that_is_undefined_is_said_to_be(binary):
     X, Y, _ = binary
-    first, second = Evaluation(IndependentTaskRidge().fit(X, Y[:, 0])).results()
+    first, second = few(IndependentTaskRidge().fit(X, Y[:, 0])).results
     assert first.trouble is None
     assert np.isnan(second.score)
     assert "undefined" in second.trouble
-    assert second.held_out is not None
+    assert second.predictions is not None
 
 
 def test_a_model_that_interpolates_has_no_score(real):
     X, Y, T = real
     model = TwoStepRidge(1e-9, kernel="rbf", filter=SpectralCutoff()).fit(X, Y, tasks=T)
-    results = {each.setting: each for each in Evaluation(model).results()}
+    results = {each.setting: each for each in few(model).results}
     assert "leverage 1" in results[Setting.B].trouble
-    assert results[Setting.B].held_out is None
+    assert results[Setting.B].predictions is None
     assert results[Setting.C].trouble is None
-    found, said = Evaluation(model, alphas=[1e-9, 1e-8]).landscapes(list(Setting))
+    found, said = landscapes(model, alphas=[1e-9, 1e-8])
     assert letters(each.setting for each in found) == "AC"
     assert [text[:35] for text in said] == [f"There is no landscape of setting {letter}." for letter in "BD"]
     # Where some values have a score, the others are left out of the landscape.
     with pytest.warns(UndefinedScoreWarning, match="In setting . there is no score for alpha 1e-07, "):
-        found, said = Evaluation(model).landscapes(list(Setting))
+        found, said = landscapes(model)
     assert letters(each.setting for each in found) == "ABCD"
     assert said == []
     assert np.isnan(found[1].scores[0]).all()
@@ -244,7 +295,7 @@ def test_a_model_that_interpolates_has_no_score(real):
 
 def test_a_filter_without_regularisation_has_no_landscape(real):
     X, Y, T = real
-    found, said = Evaluation(TwoStepRidge(filter=Landweber(n_iter=5)).fit(X, Y, tasks=T)).landscapes(list(Setting))
+    found, said = landscapes(TwoStepRidge(filter=Landweber(n_iter=5)).fit(X, Y, tasks=T))
     assert found == []
     assert "does not depend" in said[0]
 
@@ -252,22 +303,20 @@ def test_a_filter_without_regularisation_has_no_landscape(real):
 def test_settings_that_a_model_does_not_know_are_refused(real):
     X, Y, _ = real
     with pytest.raises(ValueError, match="settings names none"):
-        Evaluation(TwoStepRidge().fit(X, Y), wanted="CD").results()
+        summary_of(TwoStepRidge().fit(X, Y), wanted="CD")
     with pytest.raises(ValueError, match="Unknown setting"):
-        Evaluation(TwoStepRidge().fit(X, Y), wanted=["E"]).results()
+        summary_of(TwoStepRidge().fit(X, Y), wanted=["E"])
     with pytest.raises(ValueError, match="Unknown scoring"):
-        Evaluation(TwoStepRidge().fit(X, Y), scoring="correctness").results()
+        summary_of(TwoStepRidge().fit(X, Y), scoring="correctness")
     with pytest.raises(ValueError, match="'accuracy' of scikit-learn judges the classes"):
-        Evaluation(TwoStepRidge().fit(X, Y), scoring="accuracy").results()
+        summary_of(TwoStepRidge().fit(X, Y), scoring="accuracy")
 
 
 def test_progress_is_for_those_who_ask(real, capfd):
     X, Y, T = real
     model = TwoStepRidge().fit(X, Y, tasks=T)
     for progress in (False, True):
-        evaluation = Evaluation(model, progress=progress, alphas=[1.0], task_alphas=[1.0])
-        evaluation.results()
-        evaluation.landscapes(evaluation.settings)
+        few(model, progress=progress)
         said = capfd.readouterr().err
         assert ("Hold-out" in said) == ("Landscape" in said) == progress
 
@@ -276,7 +325,7 @@ def test_means_leave_out_the_same_groups(real):
     X, Y, T = real
     groups = np.arange(len(Y)) // 3
     model = TwoStepRidge(0.5).fit(X, Y, tasks=T)
-    found = Evaluation(model, wanted="B", groups=groups, scoring="neg_mean_squared_error").results()[0].baselines
+    found = few(model, wanted="B", groups=groups, scoring="neg_mean_squared_error").results[0].baselines
     expected = [-np.mean((Y - F) ** 2) for F in grid_baselines(Y, "B", Units(groups)).values()]
     assert_allclose(list(found.values()), expected)
 
@@ -294,33 +343,36 @@ def test_a_model_that_means_outdo_is_warned_of():
 
 
 def test_how_far_a_score_may_be_off(binary, real, monkeypatch):
-    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 100)
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 100)
     X, Y, T = binary
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    for each in Evaluation(model, wanted="AC").results():
-        again = bootstrap_interval(Y, each.held_out, "roc_auc", setting=each.setting, n_resamples=100, random_state=0)
-        assert each.interval == again
+    report = few(model, wanted="AC")
+    for each in report.results:
+        again = bootstrap_interval(
+            Y, each.predictions, "roc_auc", setting=each.setting, n_resamples=100, random_state=0
+        )
+        assert report.intervals[each.setting] == again == each.interval(100)
         assert again.low < each.score < again.high
     network = TwoStepRidge(symmetry="symmetric").fit(real[0][:16], real[1][:16] + real[1][:16].T)
-    assert Evaluation(network, wanted="A").results()[0].interval is None
-    assert Evaluation(model, wanted="A", scoring=lambda Y, F: -abs(Y - F).max()).results()[0].interval is None
-    assert Evaluation(IndependentTaskRidge().fit(X, Y[:, 0]), wanted="A").results()[0].interval is None
+    assert few(network, wanted="A").intervals == {}
+    assert few(model, wanted="A", scoring=lambda Y, F: -abs(Y - F).max()).intervals == {}
+    assert few(IndependentTaskRidge().fit(X, Y[:, 0]), wanted="A").intervals == {}
 
 
 def test_large_grids_have_no_interval(monkeypatch, real):
     X, Y, T = real
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    monkeypatch.setattr("dyadlearn.views.evaluation._DRAWS", 200)
-    for most, n_draws in ((100 * Y.size, 100), (100 * Y.size - 1, None)):
-        monkeypatch.setattr("dyadlearn.views.evaluation._MOST_DRAWN", most)
-        found = Evaluation(model, wanted="A").results()[0].interval
-        assert (found and found.n_resamples) == n_draws
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 200)
+    for most, n_draws in ((100 * Y.size, [100]), (100 * Y.size - 1, [])):
+        monkeypatch.setattr("dyadlearn.views.summary._MOST_DRAWN", most)
+        assert [each.n_resamples for each in few(model, wanted="A").intervals.values()] == n_draws
 
 
 def test_how_far_from_their_predictions_labels_lie(holes, binary):
     X, Y, T = holes
-    for each in Evaluation(TwoStepRidge().fit(X, Y, tasks=T), wanted="AB").results():
-        apart = np.sort(np.abs(Y - each.held_out)[~np.isnan(Y)])
-        assert each.within == apart[int(np.ceil(0.9 * apart.size)) - 1]
+    report = few(TwoStepRidge().fit(X, Y, tasks=T), wanted="AB")
+    for each in report.results:
+        apart = np.sort(np.abs(Y - each.predictions)[~np.isnan(Y)])
+        assert report.within()[each.setting] == apart[int(np.ceil(0.9 * apart.size)) - 1]
     X, Y, T = binary
-    assert np.isnan(Evaluation(TwoStepRidge().fit(X, Y, tasks=T), wanted="A").results()[0].within)
+    assert np.isnan(few(TwoStepRidge().fit(X, Y, tasks=T), wanted="A").within()[Setting.A])
