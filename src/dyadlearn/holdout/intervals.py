@@ -158,7 +158,7 @@ class Intervals:
         for fold, found in zip(folds.folds, folds.starts, strict=True):
             assert isinstance(found, Completion)
             models.append(problem.pairing.for_new_rows(fold.staying if folds.apart else None, found.labels))
-        return FoldJackknife(held_out, group_members(codes, problem.Y.shape[0], "groups"), models)
+        return FoldJackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)
 
     def _of_rows(self, held_out: Array) -> Array:
         """Return residuals of rows that were held out, each beside its width, (m, q); NaN where there is none."""
