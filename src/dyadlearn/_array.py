@@ -44,6 +44,8 @@ def is_missing(value: Any) -> bool:
 
 def is_foreign(array: Any) -> bool:
     """Tell whether `array` is an Array API array of a library other than numpy."""
+    if type(array) is np.ndarray:
+        return False
     return bool(
         array_api_compat.is_array_api_obj(array) and not array_api_compat.is_numpy_array(array) and not is_sparse(array)
     )
@@ -51,7 +53,8 @@ def is_foreign(array: Any) -> bool:
 
 def namespace(*arrays: Any) -> ModuleType:
     """Return the Array API namespace shared by `arrays` (None and scipy's sparse count as numpy)."""
-    if all(type(a) is np.ndarray for a in arrays):  # the frequent case, which the general way takes long for
+    # Small problems ask so often that looking for other libraries would take a noticeable share of their time.
+    if all(type(a) is np.ndarray for a in arrays):
         return _NUMPY
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
     if not dense:
