@@ -26,6 +26,7 @@ from dyadlearn.views.summary import summary_of
 coarse = sys.modules[coarse_to_fine.__module__]  # the name of the module is that of a function too
 
 POWERS = 10.0 ** np.arange(-5, 5)
+SMALL = {"alphas": POWERS[1:8], "task_alphas": POWERS[3:7]}
 
 
 def holed(m=18, q=12, missing=0.5, seed=0, **options):
@@ -48,11 +49,11 @@ def weights_of(Y, weighted):
 
 
 CHOICES = [
-    (two_step, {"setting": "A", "alphas": POWERS[1:8]}, False),
-    (two_step, {"setting": "B", "alphas": POWERS[1:8]}, True),
-    (two_step, {"setting": "C", "alphas": POWERS[1:8]}, False),
-    (two_step, {"setting": "D", "alphas": POWERS[1:8]}, True),
-    (two_step, {"setting": "B", "alphas": POWERS[1:8], "scoring": "concordance_index"}, False),
+    (two_step, {"setting": "A", **SMALL}, False),
+    (two_step, {"setting": "B", **SMALL}, True),
+    (two_step, {"setting": "C", **SMALL}, False),
+    (two_step, {"setting": "D", **SMALL}, True),
+    (two_step, {"setting": "B", **SMALL, "scoring": "concordance_index"}, False),
     (kronecker, {"setting": "A"}, True),
     (kronecker, {"setting": "B"}, False),
     (kronecker, {"setting": "C"}, True),
@@ -275,8 +276,8 @@ def test_after_an_interrupt_no_other_kernel_is_tried(monkeypatch):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, tmp_path):
     X, Y, T = holed(40, 30, 0.6)
-    for make, setting in ((two_step, "B"), (kronecker, "D")):
-        search = make(setting=setting, alphas=POWERS[2:9]).fit(X, Y, T)
+    for search in (two_step(**SMALL), kronecker(setting="D", alphas=POWERS[2:9])):
+        setting = search.fit(X, Y, T).setting
         anew = plan(search._problem(), Setting(setting), cv=2).held_out()
         assert_allclose(search.holdout_, anew, rtol=1e-5, atol=1e-6)
         path = tmp_path / "model.dyad"
@@ -306,14 +307,14 @@ def test_points_that_were_not_evaluated_are_drawn_as_such():
     from dyadlearn.plots import LandscapeDisplay
 
     X, Y, T = holed()
-    for make in (two_step, kronecker):
-        search = make().fit(X, Y, T)
+    for search in (two_step(**SMALL), kronecker()):
+        search.fit(X, Y, T)
         seen, size = search.n_evaluated_, search.landscape_.size
         assert seen < size
         assert landscape_of_search(search).evaluated == f"{seen} of {size} points evaluated"
         display = LandscapeDisplay.from_estimator(search, ax=Figure().subplots())
         assert f"{seen} of {size} points evaluated" in display.ax_.get_title()
-        drawn = display.lines_[0].get_xdata().size if make is kronecker else display.map_.get_array().count()
+        drawn = display.lines_[0].get_xdata().size if search.landscape_.ndim == 1 else display.map_.get_array().count()
         assert drawn == seen
     full = kronecker(exhaustive=True).fit(X, Y, T)
     assert landscape_of_search(full).evaluated == ""
@@ -322,11 +323,11 @@ def test_points_that_were_not_evaluated_are_drawn_as_such():
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_the_report_says_what_was_evaluated():
     X, Y, T = holed()
-    search = two_step(setting="B").fit(X, Y, T)
+    search = two_step(**SMALL).fit(X, Y, T)
     seen = search.n_evaluated_
     page = render(summary_of(search, wanted="B"))
-    assert f"The search went from coarse to fine ({seen} of 100 points evaluated)" in page
-    full = render(summary_of(two_step(setting="B", exhaustive=True).fit(X, Y, T), wanted="B"))
+    assert f"The search went from coarse to fine ({seen} of 28 points evaluated)" in page
+    full = render(summary_of(two_step(exhaustive=True, **SMALL).fit(X, Y, T), wanted="B"))
     assert "coarse to fine" not in full
 
 

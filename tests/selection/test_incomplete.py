@@ -100,17 +100,18 @@ def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", r
 def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
     monkeypatch.setattr("dyadlearn.pairing.base.FEW_CELLS", 20)
     data = make_data()
-    search = make_search(Search, letter, kernel).fit(data[0], data[1], tasks=data[2])
-    splits = SettingKFold(letter, 5, random_state=0).split_grid(12, 9)
+    cv = 3 if letter == "D" else None
+    search = make_search(Search, letter, kernel, cv=cv).fit(data[0], data[1], tasks=data[2])
+    splits = SettingKFold(letter, cv or 5, random_state=0).split_grid(12, 9)
     assert_equals_loop(search, data, splits, kernel=kernel)
-    assert search.holdout_method_ == f"{'5×5' if letter == 'D' else 5} folds, solved again"
+    assert search.holdout_method_ == f"{'3×3' if letter == 'D' else 5} folds, solved again"
 
 
 @over(
     covering(
         **every_search,
         scoring=["concordance_index", "r2"],
-        cv={"3": 3, "SettingKFold": SettingKFold("B", 4, random_state=5), "2": np.int64(2)},
+        cv={"SettingKFold": SettingKFold("B", 4, random_state=5), "2": np.int64(2)},
     )
 )
 def test_folds_that_are_asked_for(Search, scoring, cv):
@@ -247,8 +248,9 @@ class TestShortcuts:
 @over(every(**pair_searches, **every_setting))
 def test_folds_of_complete_labels_are_exact(Search, letter):
     data = make_data(share=0.0)
-    search = make_search(Search, letter, cv=3).fit(data[0], data[1], tasks=data[2])
-    splits = list(SettingKFold(letter, 3, random_state=0).split_grid(12, 9))
+    cv = 3 if letter == "A" else 2  # two folds of cells would hide all of a row, which the loop cuts
+    search = make_search(Search, letter, cv=cv).fit(data[0], data[1], tasks=data[2])
+    splits = list(SettingKFold(letter, cv, random_state=0).split_grid(12, 9))
     assert_equals_loop(search, data, splits)
     if letter == "A":
         assert search.holdout_method_ == "3 folds, solved again"
@@ -337,8 +339,9 @@ def test_frames(Search):
 )
 def test_array_libraries(Search, letter, library):
     X, Y, T = make_data()
-    expected = make_search(Search, letter).fit(X, Y, tasks=T)
-    search = make_search(Search, letter)
+    cv = 2 if (Search, letter) == (TwoStepRidgeCV, "B") else None  # in all others there is a shortcut
+    expected = make_search(Search, letter, cv=cv).fit(X, Y, tasks=T)
+    search = make_search(Search, letter, cv=cv)
     search.fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T))
     assert type(search.holdout_) is type(library.asarray(Y))
     assert_allclose(search.landscape_, expected.landscape_, rtol=100 * library.rtol)

@@ -84,7 +84,7 @@ def compare(problem, alphas, task_alphas, letters, scoring, rtol=1e-9, **options
 def test_two_step_equals_every_grid_point(shape, letters, scoring):
     labels = binary if scoring == "auc" else None
     problem = make_problem("two_step", SHAPES[shape], labels=labels)
-    compare(problem, EXTREME, [1e-10, 0.2, 1e10], letters, SCORINGS[scoring])
+    compare(problem, EXTREME, [1e-10, 0.2], letters, SCORINGS[scoring])
 
 
 @over(
@@ -135,16 +135,16 @@ def test_groups_of_models_of_one_regularisation(method):
     covering(
         method=["two_step", "kronecker", "independent"],
         scoring=["neg_mean_squared_error", "roc_auc", "callable"],
-        shape=["tall", "wide"],
         is_grouped=[False, True],
     )
 )
-def test_array_libraries(library, shape, scoring, method, is_grouped):
+def test_array_libraries(library, scoring, method, is_grouped):
+    shape = "tall" if is_grouped else "wide"
     problem = make_problem(method, SHAPES[shape], labels=binary, put=library.asarray)
     scoring = worst if scoring == "callable" and "numpy" in library.name else scoring
     scoring = "r2" if scoring == "callable" else scoring
     options = {"groups": np.arange(SHAPES[shape][0]) % 3} if is_grouped else {}
-    compare(problem, [1e-2, 1e2], [1e-2, 5.0], "ABCD", scoring, rtol=library.rtol, **options)
+    compare(problem, [1e-2, 1e2], [5.0], "ABCD", scoring, rtol=library.rtol, **options)
 
 
 @over(every(shape=list(SHAPES)))
@@ -273,14 +273,14 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
     task_side = [] if method == "independent" else [sides[1], 1.0]
     problem = posed(method, rng.normal(size=shape), sides[0], 1.0, *task_side)
     letters = "AB" if method == "independent" else "ABCD"
-    grids = ([2.0, 0.0, 0.5, 1.0], [0.3, 3.0, 0.0] if method == "two_step" else [1.0])
+    grids = ([2.0, 0.0, 0.5], [0.3, 0.0] if method == "two_step" else [1.0])
     groups, task_groups = (np.arange(n) // 2 if is_grouped else None for n in shape)
     with pytest.warns(UndefinedScoreWarning, match="there is no score for .*alpha 0") as seen:
         scores = landscape(problem, *grids, letters, scoring, groups=groups, task_groups=task_groups)
     assert {warning.filename for warning in seen} == {__file__}
     n_undefined = 0
     for letter in letters:
-        expected = np.full((4, len(grids[1])), np.nan)
+        expected = np.full((3, len(grids[1])), np.nan)
         used = ({"groups": groups} if letter in "BD" else {}) | ({"task_groups": task_groups} if letter in "CD" else {})
         for (i, alpha), (j, task_alpha) in itertools.product(*map(enumerate, grids)):
             point = problem.at(alpha, task_alpha)

@@ -45,7 +45,7 @@ SEARCHES = {
     "kronecker": (KroneckerRidge(tol=1e-12), {}),
     "kronecker, no intercept": (KroneckerRidge(tol=1e-12, fit_intercept=False), {}),
     "two-step": (TwoStepRidge(tol=1e-12), {"task_alphas": [0.1, 10.0]}),
-    "two-step, kernel": (TwoStepRidge(tol=1e-12, kernel="rbf", task_kernel="rbf"), {"task_alphas": [0.1, 10.0]}),
+    "two-step, kernel": (TwoStepRidge(tol=1e-12, kernel="rbf", task_kernel="rbf"), {"task_alphas": [0.1]}),
 }
 
 
@@ -121,9 +121,9 @@ def test_given_folds_of_instances_are_left_out(listed):
 
 
 def test_kernels_are_searched_too(listed):
-    given = {"kernel_grid": [{"gamma": 1e-3}, {"gamma": 0.3}], "setting": "A"}
+    given = {"kernel_grid": [{"gamma": 1e-3}, {"gamma": 0.3}], "setting": "A", "cv": 2}
     search = searched(KroneckerRidge(kernel="rbf", tol=1e-10), {}, **given)
-    alone = searched(KroneckerRidge(kernel="rbf", kernel_params={"gamma": 0.3}, tol=1e-10), {}, setting="A")
+    alone = searched(KroneckerRidge(kernel="rbf", kernel_params={"gamma": 0.3}, tol=1e-10), {}, setting="A", cv=2)
     assert search.landscape_.shape == (2, 1, 2)
     assert_allclose(search.landscape_[1, 0], alone.landscape_, rtol=1e-4)
     assert search.kernel_params_ == {"gamma": [1e-3, 0.3][int(np.argmax(search.landscape_.max(axis=(1, 2))))]}
@@ -131,7 +131,7 @@ def test_kernels_are_searched_too(listed):
 
 def test_a_search_is_kept_in_a_file(listed, tmp_path):
     for setting in "AD":
-        search = searched(TwoStepRidge(), {"task_alphas": [1.0, 2.0]}, setting=setting)
+        search = searched(TwoStepRidge(), {"task_alphas": [1.0, 2.0]}, setting=setting, cv=2)
         dyadlearn.save(search, tmp_path / "model.dyad")
         again = dyadlearn.load(tmp_path / "model.dyad")
         assert_array_equal(again.holdout_.toarray(), search.holdout_.toarray())
@@ -206,15 +206,18 @@ def test_means_are_those_of_the_grid(setting, labels, weights):
 
 
 def test_evaluate_scores_folds_beside_means(listed):
-    for model in (KroneckerRidge(0.5, tol=1e-10), TwoStepRidge(0.5, 2.0, tol=1e-10)):
+    for model, cv in ((KroneckerRidge(0.5, tol=1e-10), None), (TwoStepRidge(0.5, 2.0, tol=1e-10), 2)):
+        n_splits = cv or 5
         fitted = clone(model).fit(X, SPARSE, tasks=T)
         grid = clone(model).fit(X, Y, tasks=T)
-        table = evaluate(fitted)
+        table = evaluate(fitted, cv=cv)
         assert list(table["setting"]) == list("ABCD")
-        assert list(table["method"]) == [*["5 folds, solved again"] * 3, "5×5 folds, solved again"]
+        assert list(table["method"]) == [
+            f"{n_folds} folds, solved again" for n_folds in (*[n_splits] * 3, f"{n_splits}×{n_splits}")
+        ]
         assert np.isnan(table["null"]).all()
         for place, setting in enumerate("BCD", start=1):
-            units = SettingKFold(setting, 5, random_state=0).units(Labels.from_sparse(SPARSE))
+            units = SettingKFold(setting, n_splits, random_state=0).units(Labels.from_sparse(SPARSE))
             F = grid.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
             assert_allclose(table["neg_mean_squared_error"][place], -np.mean((F - VALUES) ** 2), rtol=1e-7)
             means = grid_baselines(Y, setting, units)
@@ -242,9 +245,9 @@ def test_two_values_are_scored_by_their_ranks(listed):
 
 
 def test_a_landscape_is_that_of_the_search(listed):
-    search = searched(KroneckerRidge(), {}, setting="D")
+    search = searched(KroneckerRidge(), {}, setting="D", cv=3)
     plain = KroneckerRidge().fit(X, SPARSE, tasks=T)
-    assert_allclose(landscape(plain, ALPHAS, settings="D")["D"], search.landscape_, rtol=1e-6)
+    assert_allclose(landscape(plain, ALPHAS, settings="D", cv=3)["D"], search.landscape_, rtol=1e-6)
 
 
 # --- scikit-learn --------------------------------------------------------------------------------
@@ -285,7 +288,7 @@ def test_nothing_grows_with_the_grid():
     import tracemalloc
 
     rng = np.random.default_rng(0)
-    m, q, n = 40_000, 30_000, 4_000
+    m, q, n = 20_000, 15_000, 2_000
     X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
     pairs = np.unique(np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1), axis=0)
     y = np.sum(X[pairs[:, 0]] * T[pairs[:, 1]], axis=1) + rng.normal(size=len(pairs))
@@ -340,15 +343,15 @@ def test_arrays_of_another_library_stay_in_it(listed):
         search = kind([0.5], cv=2, **more).fit(xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given)
         twin = kind([0.5], cv=2, **more).fit(X, SPARSE, tasks=T, **given)
         assert_allclose(search.holdout_.data, twin.holdout_.data, rtol=1e-7)
-        assert_allclose(evaluate(search, "AC")["additive"], evaluate(twin, "AC")["additive"])
+        assert_allclose(evaluate(search, "AC", cv=2)["additive"], evaluate(twin, "AC", cv=2)["additive"])
         assert isinstance(search.predict(xp.asarray(X)), type(xp.asarray(X)))
 
 
 def test_many_values_are_searched_from_coarse_to_fine(listed):
     alphas = np.logspace(-4, 4, 13)
     for setting in "AD":
-        found = KroneckerRidgeCV(alphas, setting=setting, cv=3, tol=1e-10).fit(X, SPARSE, tasks=T)
-        every = KroneckerRidgeCV(alphas, setting=setting, cv=3, tol=1e-10, exhaustive=True).fit(X, SPARSE, tasks=T)
+        found = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10).fit(X, SPARSE, tasks=T)
+        every = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10, exhaustive=True).fit(X, SPARSE, tasks=T)
         assert found.n_evaluated_ < 13
         assert every.n_evaluated_ == 13
         assert found.alpha_ == every.alpha_

@@ -12,7 +12,7 @@ from dyadlearn import LearnedKernelRidge, SettingKFold, TwoStepRidge, evaluate, 
 from dyadlearn.kernels import Descriptions
 from dyadlearn.settings import Setting
 
-M, Q = 12, 8
+M, Q = 10, 6
 
 
 def _data(seed=0):

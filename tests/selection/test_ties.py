@@ -11,7 +11,7 @@ from dyadlearn.holdout.refit import refit
 from dyadlearn.metrics import average_precision, concordance_index, precision_at_k, roc_auc
 from sweeps import every, lines, over
 
-ALPHAS = [1e-3, 0.1, 1.0, 10.0, 1e6]
+ALPHAS = [1e-3, 1.0, 1e6]
 
 
 def sparse_labels(rng, m, q):

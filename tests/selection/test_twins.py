@@ -67,9 +67,9 @@ def test_weights_are_those_of_every_model_that_is_tried(Search, holes):
     X, Y, T, weights = make_data(holes)
     grids = (ALPHAS, TASK_ALPHAS) if Search is TwoStepRidgeCV else (ALPHAS,)
     counted = np.where(weights > 0, Y, np.nan)  # every cell of a positive weight alike
+    models = [TWINS[Search](*point).fit(X, Y, tasks=T, sample_weight=weights) for point in points(Search)]
     for letter in "AB" if Search is IndependentTaskRidgeCV else "ABCD":
         search = Search(*grids, setting=letter, cv=3).fit(X, Y, tasks=T, sample_weight=weights)
-        models = [TWINS[Search](*point).fit(X, Y, tasks=T, sample_weight=weights) for point in points(Search)]
         held_out = [model.holdout(letter, **fold_labels(letter, 3)) for model in models]
         scores = [scorer("neg_mean_squared_error")(counted, F, setting=letter) for F in held_out]
         assert_allclose(search.landscape_.ravel(), scores, rtol=1e-4)
@@ -121,9 +121,9 @@ def make_network(symmetry: str, holes: bool = False):
 @pytest.mark.parametrize("symmetry", ["symmetric", "antisymmetric"])
 def test_a_network_chooses_one_regularisation(symmetry, scoring):
     X, Y = make_network(symmetry)
+    models = [TwoStepRidge(alpha, alpha, kernel="rbf", symmetry=symmetry).fit(X, Y) for alpha in ALPHAS]
     for letter in "ABCD":
         search = TwoStepRidgeCV(ALPHAS, setting=letter, scoring=scoring, kernel="rbf", symmetry=symmetry).fit(X, Y)
-        models = [TwoStepRidge(alpha, alpha, kernel="rbf", symmetry=symmetry).fit(X, Y) for alpha in ALPHAS]
         scores = [scorer(scoring)(Y, model.holdout(letter), setting=letter) for model in models]
         assert_allclose(search.landscape_, scores, rtol=1e-9)
         best = models[int(np.argmax(scores))]
