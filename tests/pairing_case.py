@@ -210,7 +210,7 @@ class PairingCase:
     def weights(self, shape: tuple[int, int]) -> np.ndarray:
         return np.random.default_rng(4).uniform(0.2, 3.0, size=shape)
 
-    @over(covering(kinds=KINDS, alphas=ALPHAS, weighted=[False, True]))
+    @over(covering(kinds=KINDS, alphas=ALPHAS[1:], weighted=[False, True]))
     def test_holes(self, kinds, alphas, weighted):
         """What is missing is predicted by what is there, and each observed cell by all the others."""
         K, G, Y = self.sides((M, Q), kinds)
@@ -240,7 +240,7 @@ class PairingCase:
             self.check(limit.predict(K[:, : len(Y)]), nearly.predict(K[:, : len(Y)]), 1e-6)
             self.check(limit.holdout(letter), nearly.holdout(letter), 1e-5)
 
-    @over(covering(kinds=KINDS, letter="ABCD"))
+    @over(covering(kinds=[KINDS[0], KINDS[3]], letter="ABCD"))
     def test_single_precision(self, kinds, letter):
         if letter in self.settings:
             K, G, Y = self.sides((M, Q), kinds)
@@ -250,7 +250,11 @@ class PairingCase:
             assert held_out.dtype == single.predict(K[:, : len(Y)].astype(np.float32)).dtype == np.float32
             self.check(held_out, double.holdout(letter), 1e-3)
 
-    @over(covering(letter="ABCD", kinds=KINDS, alphas=ALPHAS, missing=[False, True], weighted=[False, True]))
+    @over(
+        covering(
+            letter="ABCD", kinds=[KINDS[1], KINDS[3]], alphas=ALPHAS[1:], missing=[False, True], weighted=[False, True]
+        )
+    )
     def test_labels_and_a_constant_give_predictions_and_that_constant(self, letter, kinds, alphas, missing, weighted):
         if not self.constant or letter not in (self.settings_with_holes if missing or weighted else self.settings):
             return

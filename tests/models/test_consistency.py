@@ -12,7 +12,7 @@ from dyadlearn.datasets import make_dyads
 from sweeps import every, over
 
 QUALIFICATION = 0.5
-SIZES = [8, 16, 32, 64, 128]
+SIZES = [8, 16, 32, 64]
 SEEDS = range(4)
 UNIVERSAL = {
     "kernel": "rbf",
@@ -57,7 +57,7 @@ def test_the_error_falls_as_both_sides_grow(rule, shape):
     λ = ℓ^(−(2ν̄+1)) = ℓ^(−2). The promised rate is λ^ν̄ for the reciprocal of that exponent,
     λ = ℓ^(−1/(2ν̄+1)) = ℓ^(−1/2). Both bring the error down; the second regularises far more and is slow.
     """
-    errors = [error_on_unseen_pairs(shape[0] * n, shape[1] * n, RULES[rule]) for n in SIZES[:-1]]
+    errors = [error_on_unseen_pairs(shape[0] * n, shape[1] * n, RULES[rule]) for n in SIZES[:3]]
     assert (np.diff(errors) < 0).all(), errors
 
 
@@ -76,7 +76,7 @@ def test_regularisation_that_does_not_fall_leaves_an_error():
 
 
 def test_many_tasks_do_not_make_up_for_few_instances():
-    """The smaller side sets the pace: eight instances with 128 tasks do no better than 16 with 16."""
+    """The smaller side sets the pace: eight instances with 64 tasks do no better than 16 with 16."""
     rule = RULES["as printed"]
-    assert error_on_unseen_pairs(8, 128, rule) > error_on_unseen_pairs(16, 16, rule)
-    assert error_on_unseen_pairs(128, 8, rule) > error_on_unseen_pairs(16, 16, rule)
+    assert error_on_unseen_pairs(8, 64, rule) > error_on_unseen_pairs(16, 16, rule)
+    assert error_on_unseen_pairs(64, 8, rule) > error_on_unseen_pairs(16, 16, rule)

@@ -30,7 +30,7 @@ rng = np.random.default_rng(0)
 X, T = rng.normal(size=(12, 3)), rng.normal(size=(9, 2))
 Y = X @ rng.normal(size=(3, 2)) @ T.T + 0.1 * rng.normal(size=(12, 9))
 HOLES = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
-GRIDS = {"alphas": [0.1, 1.0, 10.0], "progress": False}
+GRIDS = {"alphas": [0.1, 10.0], "progress": False}
 
 MODELS = [
     (IndependentTaskRidge, {}),
@@ -38,7 +38,7 @@ MODELS = [
     (KroneckerRidge, {"kernel": "rbf", "task_kernel": "rbf"}),
     (PairKernelRidge, {"product": 0.5, "per_task": 0.5}),
     (IndependentTaskRidgeCV, GRIDS),
-    (TwoStepRidgeCV, {**GRIDS, "task_alphas": [0.1, 1.0, 10.0], "setting": "D"}),
+    (TwoStepRidgeCV, {**GRIDS, "task_alphas": [0.1, 10.0], "setting": "D"}),
     (KroneckerRidgeCV, {**GRIDS, "setting": "A"}),
     (PairKernelRidgeCV, GRIDS),
 ]
@@ -72,6 +72,8 @@ def answers(model):
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 def test_answers_are_those_of_numpy(kind, options, labels):
     tasks = {} if issubclass(kind, IndependentTaskRidge) else {"tasks": T}
+    if labels is HOLES and kind in (TwoStepRidgeCV, PairKernelRidgeCV):  # others have a shortcut
+        options = {**options, "cv": 2}
     here = kind(**options).fit(X, labels, **tasks)
     there = kind(**options, device="cpu").fit(X, labels, **tasks)
     assert array_module.library(there._coefficients) == "torch"

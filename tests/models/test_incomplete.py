@@ -387,7 +387,7 @@ def test_the_score_of_some_labels():
 def test_few_features_never_make_a_kernel(Model, pattern):
     """With many more rows than features nothing of m × m numbers is formed, whatever is missing."""
     rng = np.random.default_rng(0)
-    m, q = 2000, 5
+    m, q = 1000, 5
     X, T, Y = rng.normal(size=(m, 8)), rng.normal(size=(q, 3)), rng.normal(size=(m, q))
     share = {"few missing": 0.001, "half": 0.5, "few observed": 0.999}[pattern]
     Y[(rng.random((m, q)) < share) & (np.arange(m) > 1)[:, None]] = np.nan  # every task keeps two

@@ -34,7 +34,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from sweeps import covering, every, over
+from sweeps import covering, every, lines, over
 
 M, Q, NEW = 9, 7, 3
 X, Y, T = problems.data(M, Q, 4, 3, n_new=NEW)
@@ -356,7 +356,7 @@ def test_an_intercept_is_there_or_not(value):
         TwoStepRidge(fit_intercept=value).fit(X[:M], Y)
 
 
-@over(covering(name=NAMES, forms=MIXED))
+@over(lines("name forms", *((NAMES[place % len(NAMES)], forms) for place, forms in enumerate(MIXED))))
 def test_files_keep_the_constant_to_the_bit(name, forms, tmp_path):
     model, rows, tasks = fitted(name, forms, labels_of(name) + 5)
     path = tmp_path / f"{name} {' '.join(forms)}.dyad"

@@ -83,9 +83,7 @@ def slow_bounds(models, K, ridge, X, Y, T, coverage, *, free):
 
 
 @over(
-    covering(
-        model=MODELS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 0.3, 100.0], coverage=[0.8, 0.9]
-    )
+    covering(model=MODELS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 100.0], coverage=[0.8, 0.9])
 )
 def test_new_instances_have_the_bounds_of_a_jackknife_that_refits(model, kernel, intercept, alpha, coverage):
     X, T, Y = data()
@@ -106,14 +104,14 @@ SLACKS = {
 }
 
 
-@over(covering(model=SLACKS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 0.3, 100.0]))
+@over(covering(model=SLACKS, kernel=["linear", "rbf"], intercept=[True, False], alpha=[1e-3, 100.0]))
 def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, alpha):
     """A fit to labels that are 0 but for one is a column of the hat; an edge comes with its transpose."""
     X, T, Y = data()
-    X, T, Y = X[:5], T[:4], Y[:5, :4]
+    X, T, Y = X[:4], T[:3], Y[:4, :3]
     fitted = model(alpha, kernel=kernel, task_kernel=kernel, fit_intercept=intercept)
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[getattr(fitted, "symmetry", None)]
-    Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(15.0).reshape(3, 5)
+    Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(12.0).reshape(3, 4)
     Y, given = (Y - Y.T if sign < 0 else Y), ({} if sign else {"tasks": T})
     slack = fitted.fit(X, Y, **given)._problem().pairing.cell_slack()
     for i, j in np.ndindex(Y.shape):
@@ -670,7 +668,15 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
     assert_allclose(widths[1] / widths[0], reaches[1] / reaches[0], rtol=1e-9)
 
 
-@over(covering(model=MODELS, holes=[True, False], intercept=[True, False]))
+@over(
+    lines(
+        "model holes intercept",
+        (MODELS["two-step"], True, True),
+        (MODELS["Kronecker"], False, False),
+        (MODELS["pair kernel"], True, False),
+        (MODELS["independent"], False, True),
+    )
+)
 def test_in_every_library(model, holes, intercept, library):
     X, T, Y = data(30)
     if holes:

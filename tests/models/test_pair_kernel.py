@@ -99,7 +99,7 @@ class TestCartesian(PairKernelCase):
 # --- the estimators ------------------------------------------------------------------------------------------------
 
 SHARES = [(1.0, 0.0, 0.0), (0.5, 0.5, 0.0), (0.4, 0.3, 0.3), (0.0, 1.0, 0.0)]
-ALPHAS = [0.1, 1.0, 10.0, 100.0, 1000.0]
+ALPHAS = [0.1, 10.0, 1000.0]
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_only_proportions_matter(table):
     assert_allclose(one.holdout("D"), ten.holdout("D"), rtol=1e-10)
 
 
-@over(every(letter="ABCD", given=[True, False]))
+@over(lines("letter given", ("A", True), ("B", False), ("C", True), ("D", False)))
 def test_shares_are_chosen_with_the_regularisation(table, letter, given):
     X, Y, T = table
     shares = SHARES if given else None
@@ -182,7 +182,7 @@ def test_without_tasks_there_is_nothing_to_share(table):
     X, Y, _ = table
     search = PairKernelRidgeCV(ALPHAS).fit(X[:14], Y)
     assert search.shares_ is None
-    assert search.landscape_.shape == (5,)
+    assert search.landscape_.shape == (3,)
     assert search.predict(X[14:]).shape == (3, 9)
 
 
@@ -218,7 +218,8 @@ def test_what_works_for_other_models_works(table, search, tmp_path):
     if search:
         assert again.shares_ == model.shares_
     screen(model)
-    write_report(model, tmp_path / "page.html")
+    if search:
+        write_report(model, tmp_path / "page.html")
 
 
 @over(every(letter="BCD"))

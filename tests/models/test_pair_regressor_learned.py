@@ -10,7 +10,7 @@ from tests.sweeps import lines, over
 from dyadlearn import LearnedKernelRidge, PairRegressor, SettingKFold, TwoStepRidge, evaluate, explain, load, save
 from dyadlearn.kernels import Descriptions
 
-M, Q = 14, 9
+M, Q = 14, 7
 ROWS, COLUMNS = np.array([f"i{i}" for i in range(M)]), np.array([f"t{j}" for j in range(Q)])
 RBF = ("rbf", {"gamma": 0.5})
 
@@ -73,7 +73,6 @@ def _grid_twin(model, form):
         ("plain", "B", 1),
         ("kernel", "A", 2),
         ("mapping", "A", 1),
-        ("mapping", "A", 2),
         ("mapping", "B", 2),
     )
 )
@@ -82,7 +81,7 @@ def test_pairs_are_those_of_the_grid(form, setting, stages):
     model = _model(form, setting=setting, stages=stages).fit(pairs, y)
     twin, some = _grid_twin(model, form)
     assert model.model_.n_stages_ == twin.n_stages_ == stages
-    known = [("i2", "t3"), ("i0", "t0"), ("i2", "t0"), ("i9", "t8")]
+    known = [("i2", "t3"), ("i0", "t0"), ("i2", "t0"), ("i9", "t6")]
     # Learned in single precision: where rows lie in memory may show.
     whole = twin.predict()
     assert_allclose(model.predict(known), [whole.loc[pair] for pair in known], atol=1e-3)
@@ -133,10 +132,10 @@ def test_other_tables_are_looked_up_by_id(stages):
 def test_scikit_learn_cuts_tables_of_pairs():
     pairs, y = _table(M)
     model = _model("mapping", stages=2)
-    scores = cross_val_score(model, pairs, y, cv=SettingKFold("A", 3, random_state=0), error_score="raise")
+    scores = cross_val_score(model, pairs, y, cv=SettingKFold("A", 2, random_state=0), error_score="raise")
     assert (scores > 0).all()
     scores = cross_val_score(
-        _model("mapping", setting="B"), pairs, y, cv=SettingKFold("B", 3, random_state=0), error_score="raise"
+        _model("mapping", setting="B"), pairs, y, cv=SettingKFold("B", 2, random_state=0), error_score="raise"
     )
     assert np.isfinite(scores).all()
 
