@@ -7,8 +7,6 @@ the model was fitted on, repaired if they had to be.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,13 +14,10 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, to_numpy
 from dyadlearn._checks import check_whole
-from dyadlearn._codes import group_codes
 from dyadlearn._tables import in_order, read_table
-from dyadlearn.holdout.units import Problem
+from dyadlearn.holdout.folds import folds_of
+from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.settings import Setting, as_setting
-
-# From masks of the kept rows and columns, and of those to predict for, to predictions.
-Predict = Callable[[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]], np.ndarray]
 
 
 def refit(
@@ -85,7 +80,8 @@ def refit(
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.holdout.units import Problem
+    >>> from dyadlearn.holdout.folds import folds_of
+    from dyadlearn.holdout.units import Problem, Units
     >>> from dyadlearn.holdout.refit import refit
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum
@@ -129,7 +125,8 @@ def transductive(
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import IteratedTikhonov
-    >>> from dyadlearn.holdout.units import Problem
+    >>> from dyadlearn.holdout.folds import folds_of
+    from dyadlearn.holdout.units import Problem, Units
     >>> from dyadlearn.holdout.refit import refit, transductive
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum
@@ -216,49 +213,32 @@ def _hold_out(
     fixed_penalty: bool,
 ) -> np.ndarray:
     """Hide, fit and predict, one set of hidden labels after the other."""
-    setting, pairing = as_setting(setting), problem.pairing
+    setting, pairing, labels = as_setting(setting), problem.pairing, problem.labels
     pairing.check_request(setting, groups, task_groups, cells)
     Y = to_numpy(problem.Y).astype(np.float64)
-    rows = _codes(groups, "groups", Y.shape[:1], setting.new_instance)
-    columns = _codes(task_groups, "task_groups", Y.shape[1:], setting.new_task)
-    folds = _codes(cells, "cells", Y.shape, setting is Setting.A)
+    given = [None if each is None else read_table(each, "groups").values for each in (groups, task_groups, cells)]
+    units = Units.of_groups(labels, setting, *given)
+    if pairing.symmetry and setting is Setting.A:  # an edge leaves in both directions
+        codes = units.of_labels(labels, setting)[0]
+        units = Units(cells=np.minimum(codes, codes.T))
     wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
     if wanted.shape != Y.shape:
         raise ValueError(f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}.")
-    sides = pairing.dense_sides(fixed_penalty)
-    if setting is Setting.A:
-        folds = np.minimum(folds, folds.T) if pairing.symmetry else folds  # an edge leaves in both directions
-        return _each_fold(pairing.refit_cells(sides, Y), folds, wanted)
-    return _each_block(partial(pairing.refit_block, sides, Y), rows, columns, wanted)
-
-
-def _each_block(predict: Predict, rows: Array, columns: Array, wanted: Array) -> np.ndarray:
-    """Hide each group of rows (m,) with each group of columns (q,); the group -1 stays known."""
-    result = np.full(wanted.shape, np.nan)
-    wanted_rows, wanted_columns = np.nonzero(wanted)
-    for group, task_group in set(zip(rows[wanted_rows], columns[wanted_columns], strict=True)):
-        i, j = rows == group, columns == task_group
-        kept = ~i if group >= 0 else i
-        task_kept = ~j if task_group >= 0 else j
-        result[np.ix_(i, j)] = predict((kept, task_kept), (i, j))
-    return np.where(wanted, result, np.nan)
-
-
-def _each_fold(predict: Callable[[Array], Array], folds: Array, wanted: Array) -> np.ndarray:
-    """Hide the cells of each fold; `predict` takes their mask (m, q) to their values."""
-    result = np.full(folds.shape, np.nan)
-    for fold in np.unique(folds[wanted]):
-        hidden = folds == fold
-        result[hidden] = predict(hidden)
+    sides, result = pairing.dense_sides(fixed_penalty), np.full(Y.shape, np.nan)
+    refit_cells = pairing.refit_cells(sides, Y) if setting is Setting.A else None
+    for fold in folds_of(labels, setting, units):
+        if not wanted.flat[fold.test].any():
+            continue
+        if refit_cells is not None:
+            result[fold.left] = refit_cells(fold.left)
+        else:
+            kept, asked = (
+                [np.isin(np.arange(size), rows) for size, rows in zip(Y.shape, axes, strict=True)]
+                for axes in (fold.staying, fold.leaving)
+            )
+            result.flat[fold.test] = pairing.refit_block(sides, Y, kept, asked).reshape(-1)
     return np.where(wanted, result, np.nan)
 
 
 def _as_numpy(values: Any, name: str) -> Array:
     return to_numpy(read_table(values, name).values)
-
-
-def _codes(labels: Any, name: str, shape: tuple[int, ...], hides: bool) -> Array:
-    """Return labels as whole numbers, one for each distinct label; where nothing is hidden, -1 throughout."""
-    if labels is None:
-        return np.arange(np.prod(shape)).reshape(shape) if hides else np.full(shape, -1)
-    return group_codes(read_table(labels, name).values, shape, name)
