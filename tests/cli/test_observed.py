@@ -117,7 +117,7 @@ def test_evaluate_reads_a_long_table(files, run, kind, cls):
     assert ran.code == 0, ran.err
     known = np.unique(ROWS), np.unique(COLUMNS)
     twin = cls(2.0).fit(X[known[0]], Y[np.ix_(*known)], tasks=T[known[1]])
-    units = SettingKFold("B", 5, random_state=0).units((M - 1, Q - 1), ROWS.size)
+    units = SettingKFold("B", 5, random_state=0).units(twin._problem().labels)
     F = twin.holdout("B", groups=units.instances)[~np.isnan(Y[np.ix_(*known)])]
     score = ran.json["settings"][0]["scores"]["neg_mean_squared_error"]
     assert_allclose(score, -np.mean((F - VALUES) ** 2), rtol=1e-5)

@@ -7,6 +7,7 @@ full grid in all settings, and elsewhere where one is known. `SolveAgain` leaves
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,6 +18,7 @@ from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import holdout_numbers, solve_numbers
 from dyadlearn.holdout.folds import Folds, as_splitter
+from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import MANY_CELLS
@@ -111,17 +113,16 @@ class Plan:
     ----------
     problem : Problem
     setting : Setting
-    units : Units
-        What is left out together.
     words : str
         The method, short enough for a column of a table.
     """
 
     problem: Problem
     setting: Setting
-    units: Units
     words: str
 
+    #: What is left out together.
+    units: ClassVar[Units]
     #: Number of times that the model is solved again; 0 for a formula.
     n_solves: ClassVar[int] = 0
     #: Folds that are left out and solved again; None for a formula.
@@ -147,7 +148,16 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Formula(Plan):
-    """Hold-out predictions from one fit."""
+    """Hold-out predictions from one fit.
+
+    Attributes
+    ----------
+    problem, setting, words : as in `Plan`
+    units : Units
+        What is left out together.
+    """
+
+    units: Units  # type: ignore[misc]
 
     @property
     def swept(self) -> Problem | None:
@@ -166,7 +176,24 @@ class Formula(Plan):
 
 @dataclass(frozen=True, eq=False)
 class SolveAgain(Plan):
-    """Folds whose labels are hidden, and for which the model is solved again; NaN where no fold predicts."""
+    """Folds whose labels are hidden, and for which the model is solved again; NaN where no fold predicts.
+
+    Attributes
+    ----------
+    problem, setting, words : as in `Plan`
+    splitter : SettingKFold or GivenFolds
+        Makes the folds when they are needed.
+    groups : dict
+        What stays together in a fold, as `SettingKFold.units` takes it.
+    """
+
+    splitter: SettingKFold | GivenFolds
+    groups: Mapping[str, Any]
+
+    @cached_property
+    def units(self) -> Units:  # type: ignore[override]
+        """The folds as units."""
+        return self.splitter.units(self.problem.labels, **self.groups)
 
     @cached_property
     def folds(self) -> Folds:  # type: ignore[override]
@@ -176,7 +203,7 @@ class SolveAgain(Plan):
     @property
     def n_solves(self) -> int:  # type: ignore[override]
         """Number of folds."""
-        return math.prod(np.unique(codes).size for codes in self.units.of_labels(self.problem.labels, self.setting))
+        return self.splitter.n_splits ** (2 if self.setting is Setting.D else 1)
 
     def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
         """Return the predictions, as `Plan.held_out` describes."""
@@ -211,15 +238,16 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
         units = Units.of_groups(labels, setting, **given)
         if labels.full is not None:
             words = "exact leave-one-out" if units.are_single else "exact leave-group-out"
-            return Formula(problem, setting, units, words)
+            return Formula(problem, setting, words, units)
         if units.are_single and _has_formula(problem, setting):
-            return Formula(problem, setting, units, "exact leave-one-out")
+            return Formula(problem, setting, "exact leave-one-out", units)
     splitter = as_splitter(cv, setting)
-    units = splitter.units(labels, **given)
     if labels.full is not None and setting is not Setting.A:
-        return Formula(problem, setting, units, "exact leave-fold-out")
+        units = splitter.units(labels, **given)
+        problem.pairing.check_request(setting, units.instances, units.tasks, None)
+        return Formula(problem, setting, "exact leave-fold-out", units)
     count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-    return SolveAgain(problem, setting, units, f"{count} folds, solved again")
+    return SolveAgain(problem, setting, f"{count} folds, solved again", splitter, given)
 
 
 def _has_formula(problem: Problem, setting: Setting) -> bool:

@@ -152,7 +152,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         stack, is_rough, best_plan = self._scored(problems, setting, left_out)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
         if self.n_evaluated_ == stack.size:
-            warn_of_undefined(stack, alphas, task_alphas, setting.value, 3)
+            warn_of_undefined(stack, alphas, task_alphas, setting.value, 4)
         place = best_point(stack, alphas, task_alphas)
         shape = (len(sides), len(sides[0]), len(stack) // (len(sides) * len(sides[0])))
         first, second, variant = (int(position) for position in np.unravel_index(place[0], shape))
@@ -168,13 +168,13 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen it, or take it "
                 "that this side wants no (or full) regularisation.",
                 GridEdgeWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         self._solve()
         # Folds that were solved in the search start from there, at the tolerance of the fit.
         how = best_plan[1] if best_plan[0] == place[0] else plan(self._problem(), setting, *left_out)
         held_out = how.held_out(self._problem())
-        labels = scored_labels(how.problem, held_out, setting, stacklevel=3)  # warns of labels without a prediction
+        labels = scored_labels(how.problem, held_out, setting, stacklevel=4)  # warns of labels without a prediction
         if is_rough:
             self.best_score_ = float(prepared_score(how.problem, self.scoring, setting, labels)(held_out))
         self.holdout_, self.holdout_method_ = self._as_labels(held_out), how.words
@@ -232,7 +232,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 f"The search was interrupted: {self.n_evaluated_} of {stack.size} regularisations were evaluated, and "
                 "the best of these is chosen.",
                 SearchStoppedWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return stack, each.is_rough, best
 
@@ -724,12 +724,12 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         alphas, Y = grid_of(self.alphas, "alphas"), self._grid.values
         self._side, self._task_side = sides[0][0]
         problem = self._pose(self._side, None, {"alpha": alphas})
-        self.holdout_method_ = plan(problem, Setting.B, groups, None, cv).words
         if cv is None:
             units = Units.of_groups(problem.labels, Setting.B, groups)
         else:
             units = as_splitter(cv, Setting.B).units(problem.labels, groups=groups)
         check_enough_left(problem.labels, Setting.B, units.instances, None, knows_tasks=False)
+        self.holdout_method_ = plan(problem, Setting.B, groups, None, cv).words
         score = each_column(self.scoring, Y)
 
         def scored_task(alpha: float) -> np.ndarray:
@@ -745,7 +745,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         known = scores[:, ~undefined]
         if not known.size:
             raise ValueError(f"{scorer(self.scoring).name} is undefined for every task: no alpha is the best.")
-        warn_of_undefined(known.T, alphas, None, setting.value, 3)
+        warn_of_undefined(known.T, alphas, None, setting.value, 4)
         best = np.zeros(Y.shape[1], dtype=np.intp)
         best[~undefined] = [best_point(column, alphas)[0] for column in known.T]
         if undefined.any():  # what says nothing of itself is treated as is best for all others together
@@ -757,7 +757,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         if problem.labels.full is None:
             completed = self._by_task(lambda part: part.complete().labels, problem)
             self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
-        warn_of_tasks_without_labels(problem, 3)
+        warn_of_tasks_without_labels(problem, 4)
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
         self.holdout_, self.holdout_setting_ = self.holdout("B", groups=units.instances), setting.value
@@ -773,7 +773,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
             f"({names}), which have too few labels or only one value: "
             f"they take alpha {alpha:g}, the best for all others together, and count in no score.",
             UndefinedScoreWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
