@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,12 @@ def note_comparison(case: Drawing, models: dict[str, Any], letter: str) -> None:
     case.note(f"compare {letter}", compared, OWN)
 
 
+def grid_of(Y: np.ndarray) -> dict[str, Any]:
+    """Return a grid as the argument of `baselines`: the old version has no class of labels."""
+    module = importlib.import_module("dyadlearn.labels")
+    return {"labels": module.Labels.of_grid(Y)} if hasattr(module, "Labels") else {"Y": Y}
+
+
 def note_landscape(case: Drawing, model: Any, problem: Problem, letter: str) -> None:
     """Note the scores for every regularisation."""
     options: dict[str, Any] = {"alphas": draw_alphas(case, 3), "settings": letter, "progress": False}
@@ -275,7 +282,7 @@ def note_landscape(case: Drawing, model: Any, problem: Problem, letter: str) -> 
         options["task_alphas"] = draw_alphas(case, 3)
     if case.chance(0.3):
         options["scoring"] = "roc_auc" if problem.binary else str(case.pick("r2", "pearson", "concordance_index"))
-    if case.chance(0.3):
+    if case.chance(0.3) and not problem.network:  # the old version ignored it on a full network
         options["cv"] = 2
     elif letter in "BD" and case.chance(0.3):
         options["groups"] = draw_groups(case, problem.shape[0])
@@ -671,7 +678,8 @@ def metrics(case: Drawing) -> None:
     if case.chance(0.3):
         drawn = {"scoring": scoring, "setting": "B", "n_resamples": 20, "random_state": case.seed % 61}
         case.call("bootstrap", "bootstrap_interval", "score low high n_undefined", Y=Y, F=F, **drawn)
-    case.call("baselines", "holdout.baselines.baselines", Y=Y, setting=str(case.pick(*"ABCD")))
+    setting = str(case.pick(*"ABCD"))
+    case.call("baselines", "holdout.baselines.baselines", **grid_of(Y), setting=setting)
     if case.chance(0.3):
         case.call("fisher_relabel", "labels.fisher_relabel", Y=np.nan_to_num(Y))
 
