@@ -37,6 +37,7 @@ from dyadlearn.models._inputs import (
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._observed import Training, cells_of, labels_of, read_training
 from dyadlearn.models._side import KernelSpec, Side, fit_side
+from dyadlearn.models.fitted import Fitted
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
@@ -719,6 +720,14 @@ class PairwiseRidge(PairModel, stored=False):
     @abstractmethod
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         """Return the model of pairs that parameters, fitted sides and regularisations make."""
+
+    @property
+    def fitted_(self) -> Fitted:
+        """What the model has learned from: labels, decomposed sides, the model of pairs; see `Fitted`."""
+        check_is_fitted(self)
+        now = self._snapshot()
+        sides = tuple(now._sides())
+        return Fitted(now._fitted_problem, now._closed_problem, sides, now._coefficients, *now._ids)
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""

@@ -36,6 +36,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
 )
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.models.fitted import Fitted
 from dyadlearn.settings import Setting
 
 
@@ -314,6 +315,12 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self._names = instances.names, None if tasks is None else tasks.names
         self._bases = instances.base, None if tasks is None else tasks.base
         return self
+
+    @property
+    def fitted_(self) -> Fitted:
+        """What the wrapped model has learned from, with the ids of the pairs."""
+        check_is_fitted(self)
+        return replace(self.model_.fitted_, instance_ids=Ids(self.instance_ids_), task_ids=Ids(self.task_ids_))
 
     def predict(self, pairs: Any) -> Array:
         """Predict the values of some pairs.
