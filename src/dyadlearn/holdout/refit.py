@@ -180,7 +180,7 @@ def verify_holdout(
     """
     check_whole(n_cells, "n_cells")
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
-    problem: Problem = model._problem()
+    problem: Problem = model.fitted_.problem
     if problem.labels.full is None:
         raise ValueError(
             "verify_holdout compares the shortcuts of complete labels with refitting, but labels are missing or "

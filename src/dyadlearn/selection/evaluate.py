@@ -687,7 +687,7 @@ def evaluate(
     model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
     if isinstance(model, StoredEstimator):
         model = model._snapshot()
-    problem = model._problem()
+    problem = model.fitted_.problem
     asked = [as_setting(setting) for setting in settings]
     wanted = [setting for setting in asked if setting in problem.pairing.settings]
     if asked and not wanted:
@@ -710,7 +710,7 @@ def _setting_scores(
     model: Any, setting: Setting, judges: Sequence[Scorer], n_permutations: int, error_score: str | float, **how: Any
 ) -> list[SettingScore]:
     """Return some scores of the same held-out predictions; `how` are arguments of `model_holdout`."""
-    problem, found, results = model._problem(), None, []
+    problem, found, results = model.fitted_.problem, None, []
     same: dict[str, Any] = {"is_network": problem.pairing.symmetry != 0}
     m, q = model._grid.values.shape
     is_alone = (setting.new_instance and m < 2) or (setting.new_task and q < 2)
@@ -787,7 +787,7 @@ def model_holdout(
     # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
     if all(each is None for each in given.values()):
         found = model._kept_holdout(setting)
-    problem: Problem = model._problem()
+    problem: Problem = model.fitted_.problem
     if found is None:
         found = model._own_holdout(setting, Units.of_groups(problem.labels, setting, groups, task_groups), cv)
     if found is not None:
@@ -808,4 +808,4 @@ def model_holdout(
 def scoring_of(model: Any, scoring: Any = None) -> Any:
     """Return the score that a fitted model of a grid is judged by: the one given, its own, or what suits its labels."""
     own = getattr(model, "scoring", None) if scoring is None else scoring
-    return usual_scoring(model._problem().labels.values) if own is None else own
+    return usual_scoring(model.fitted_.problem.labels.values) if own is None else own

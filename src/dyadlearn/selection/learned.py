@@ -717,7 +717,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         Without units or `cv` these are the folds that were learned with, in the setting of the model, and five folds
         in another.
         """
-        problem = self._problem()
+        problem = self.fitted_.problem
         if not problem.pairing.uses_labels:
             return None
         problem.pairing.check_request(setting, None, None, None)

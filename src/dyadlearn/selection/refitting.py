@@ -79,20 +79,20 @@ class KeptHoldout(PairwiseRidge, stored=False):
         check_is_fitted(self)
         setting = self._searched_setting
         kept = self._kept_holdout(setting)
-        units = plan(self._problem(), setting).units if kept is None else kept[2]
-        return baseline_scores(self._problem(), setting, units, self._score(setting))
+        units = plan(self.fitted_.problem, setting).units if kept is None else kept[2]
+        return baseline_scores(self.fitted_.problem, setting, units, self._score(setting))
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
         """Return what the model was chosen by: a score of predictions (m, q), squared error where it names none."""
         scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
-        return prepared_score(self._problem(), scoring, setting)
+        return prepared_score(self.fitted_.problem, scoring, setting)
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
         # Nothing of another setting than that of the search, nor after a file that kept less.
         if setting is not self._searched_setting or not hasattr(self, "holdout_"):
             return None
         if is_sparse(self.holdout_):
-            like = self._problem().labels.values
+            like = self.fitted_.problem.labels.values
             return as_array_of(self.holdout_.data, like, like.dtype), self.holdout_method_, self._units
         Y = self._grid.values
         kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
@@ -163,7 +163,7 @@ def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, 
     alphas, task_alphas = map(list, zip(*chosen, strict=True))
     flat = placed(predictions, [fold.test for fold in folds], labels.observed.size)
     grid = namespace(flat).reshape(flat, labels.shape)
-    return LearnedAgain(grid, folds, inner._problem(), alphas, None if task_alphas[0] is None else task_alphas)
+    return LearnedAgain(grid, folds, inner.fitted_.problem, alphas, None if task_alphas[0] is None else task_alphas)
 
 
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:

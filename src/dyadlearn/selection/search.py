@@ -172,8 +172,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             )
         self._solve()
         # Folds that were solved in the search start from there, at the tolerance of the fit.
-        how = best_plan[1] if best_plan[0] == place[0] else plan(self._problem(), setting, *left_out)
-        held_out = how.held_out(self._problem())
+        how = best_plan[1] if best_plan[0] == place[0] else plan(self.fitted_.problem, setting, *left_out)
+        held_out = how.held_out(self.fitted_.problem)
         labels = scored_labels(how.problem, held_out, setting, stacklevel=4)  # warns of labels without a prediction
         if is_rough:
             self.best_score_ = float(prepared_score(how.problem, self.scoring, setting, labels)(held_out))
@@ -808,7 +808,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
             raise ValueError(
                 "With alpha_per_task=True instances are left out: cells and task_groups are not supported."
             )
-        return self._by_task(lambda part: leave_out(part, setting, units), self._problem())
+        return self._by_task(lambda part: leave_out(part, setting, units), self.fitted_.problem)
 
     @property
     def dual_coef_(self) -> Array:
