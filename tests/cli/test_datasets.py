@@ -46,11 +46,3 @@ def test_names_that_are_none(run):
     ran = run("datasets", "fetch", "nonesuch")
     assert ran.code == 2
     assert "There is no data set 'nonesuch': the names are debtags, nr" in ran.err
-
-
-def test_a_set_without_kernels_is_not_written(run, monkeypatch, tmp_path):
-    monkeypatch.setattr(datasets.datasets, "load_hummingbird", lambda home: Bunch(X=np.eye(2)))
-    ran = run("datasets", "fetch", "hummingbird", "--to", tmp_path)
-    assert ran.code == 2
-    assert "no pair of kernels" in ran.err
-    assert list(tmp_path.iterdir()) == []

@@ -15,15 +15,14 @@ import numpy as np
 import typer
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, datasets, evaluate, landscape, screen
-from dyadlearn._files.tables import write_grid, writing
+from dyadlearn._files.tables import write_grid
 from dyadlearn._tables import Ids, Table
 from dyadlearn._text import make_table
+from dyadlearn.cli.inspect import write_page
 from dyadlearn.cli.options import Force, check_target, taking_options
 from dyadlearn.cli.terminal import Terminal, column_table
 from dyadlearn.datasets import debtags_kernels, load_debtags
 from dyadlearn.datasets._home import resolve_home
-from dyadlearn.diagnostics.fitted import known_settings
-from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_scores
 
 _ALPHAS = (0.1, 1.0, 10.0, 100.0)
@@ -56,7 +55,7 @@ def demo(
     terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
     models = _fitted(data)
     model = models["two-step"]
-    scores = _scores(models, terminal)
+    scores = {name: _best(name, each, terminal) for name, each in models.items()}
     popularity = {each.setting.value: each.baselines for each in evaluate(model, scoring="roc_auc").results}
     said = "\nAUC in each setting: popularity alone, then each model with its best λ of four:"
     terminal.say(said, _comparison(scores, popularity))
@@ -70,7 +69,8 @@ def demo(
     listed = {"package": likeliest["instance"], "tag": likeliest["task"], "score": likeliest["prediction"]}
     terminal.say("The likeliest tags that nobody has given:", column_table(listed, 2))
     if writes:
-        _write_report(model, output, terminal)
+        shown: dict[str, Any] = {"title": "Debian packages and their tags", "sides": ("package", "tag")}
+        write_page(model, output, terminal, **shown, scoring="roc_auc", alphas=_ALPHAS, task_alphas=_ALPHAS)
     else:
         terminal.note(f"{output} exists already and was left as it is: --force replaces it, -o writes elsewhere.")
     figures = {"instances": m, "tasks": q, "models": scores, "baselines": popularity, "likeliest_missing": likeliest}
@@ -91,19 +91,13 @@ def _fitted(data: Any) -> dict[str, Any]:
     }
 
 
-def _scores(models: dict[str, Any], terminal: Terminal) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the best AUC of each model in each setting, and where it is."""
-    scores: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, model in models.items():
-        settings = known_settings(model)
-        # There Kronecker ridge decomposes the tags anew without each of them, which would take half of the time.
-        settings = [setting for setting in settings if name != "kronecker" or setting is not Setting.D]
-        found = landscape(model, _ALPHAS, _ALPHAS, settings, "roc_auc", progress=terminal.progress)
-        best = {setting: landscape_of_scores(values, _ALPHAS, _ALPHAS).best for setting, values in found.items()}
-        scores[name] = {
-            setting: dict(zip_longest(("auc", "alpha", "task_alpha"), each)) for setting, each in best.items()
-        }
-    return scores
+def _best(name: str, model: Any, terminal: Terminal) -> dict[str, dict[str, Any]]:
+    """Return the best AUC of a model in each setting that it knows, and where it is."""
+    # In D, Kronecker ridge decomposes the tags anew without each of them, which would take half of the time.
+    settings = "ABC" if name == "kronecker" else "ABCD"
+    found = landscape(model, _ALPHAS, _ALPHAS, settings, "roc_auc", progress=terminal.progress)
+    best = {setting: landscape_of_scores(values, _ALPHAS, _ALPHAS).best for setting, values in found.items()}
+    return {setting: dict(zip_longest(("auc", "alpha", "task_alpha"), each)) for setting, each in best.items()}
 
 
 def _comparison(scores: dict[str, dict[str, dict[str, Any]]], popularity: dict[str, dict[str, float]]) -> Any:
@@ -111,30 +105,15 @@ def _comparison(scores: dict[str, dict[str, dict[str, Any]]], popularity: dict[s
 
     Popularity is how many packages have a tag, and how many tags a package has.
     """
-    rows = [
-        [words, *(f"{popularity[setting][name]:.3f}" if setting in known else "–" for setting in _NEW)]
-        for name, words, known in _MEANS
-    ]
-    rows += [
-        [name, *(_cell(found[setting]) if setting in found else "–" for setting in _NEW)]
-        for name, found in scores.items()
-    ]
+    lines = {words: {setting: f"{popularity[setting][name]:.3f}" for setting in known} for name, words, known in _MEANS}
+    for name, found in scores.items():
+        lines[name] = {setting: _cell(**best) for setting, best in found.items()}
+    rows = [[name, *(line.get(setting, "–") for setting in _NEW)] for name, line in lines.items()]
     return make_table(["", *_NEW.values()], rows)
 
 
-def _cell(best: dict[str, Any]) -> str:
-    alphas = [best["alpha"]] + ([] if best["task_alpha"] is None else [best["task_alpha"]])
-    return f"{best['auc']:.3f} ({', '.join(f'{alpha:g}' for alpha in alphas)})"
-
-
-def _write_report(model: TwoStepRidge, path: Path, terminal: Terminal) -> None:
-    from dyadlearn.report import write_report
-
-    title, grid = "Debian packages and their tags", _ALPHAS
-    with writing(path):
-        shown: dict[str, Any] = {"title": title, "sides": ("package", "tag"), "scoring": "roc_auc"}
-        write_report(model, path, **shown, alphas=grid, task_alphas=grid, progress=terminal.progress)
-    terminal.say(f"Wrote {path}: open it in a browser.")
+def _cell(auc: float, alpha: float, task_alpha: float | None) -> str:
+    return f"{auc:.3f} ({alpha:g})" if task_alpha is None else f"{auc:.3f} ({alpha:g}, {task_alpha:g})"
 
 
 app = typer.Typer(help="Real data to try: list, fetch and find them.", no_args_is_help=True)
@@ -209,22 +188,17 @@ def fetch(
     with terminal.working(f"Fetching {name}"):
         data = load(data_home)
     if to is not None:
-        _write(data, name, to, targets)
-    shape = list(data.Y.shape) if "Y" in data else None
-    terminal.result({"name": name, "shape": shape, "files": [str(target) for target in targets]})
-    terminal.say(f"{name}: {what}" + (f", {shape[0]} × {shape[1]}." if shape else "."))
+        _write(data, to, targets)
+    m, q = data.Y.shape
+    terminal.result({"name": name, "shape": [m, q], "files": [str(target) for target in targets]})
+    terminal.say(f"{name}: {what}, {m} × {q}.")
     if targets:
         terminal.say(f"Wrote {', '.join(target.name for target in targets)} to {to}.")
 
 
-def _write(data: Any, name: str, folder: Path, targets: list[Path]) -> None:
+def _write(data: Any, folder: Path, targets: list[Path]) -> None:
     """Write labels and both kernels as tables with ids."""
-    if name == "debtags":
-        K, G = datasets.debtags_kernels(data)
-    elif "K" in data and "G" in data:
-        K, G = data.K, data.G
-    else:
-        raise ValueError(f"{name} has no pair of kernels to write as tables: use it in Python.")
+    K, G = (data.K, data.G) if "K" in data else debtags_kernels(data)
     folder.mkdir(parents=True, exist_ok=True)
     rows, columns = (Ids(tuple(map(str, names))) for names in (data.instance_names, data.task_names))
     for target, values, axes in zip(

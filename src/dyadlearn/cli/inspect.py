@@ -120,10 +120,15 @@ def report(
     options.check_target(output, force)
     wanted = None if settings is None else options.settings_of(settings)
     found = source.load()
+    shown: dict[str, Any] = {"title": title, "settings": wanted, "scoring": scoring, "sides": found.sides}
+    write_page(found.model, output, terminal, **shown, n_permutations=permutations)
+    terminal.result({"output": str(output)})
+
+
+def write_page(model: Any, path: Path, terminal: Terminal, **how: Any) -> None:
+    """Write one page about a model; `how` is what the library's function takes."""
     from dyadlearn.report import write_report
 
-    with writing(output):
-        shown: dict[str, Any] = {"title": title, "settings": wanted, "scoring": scoring, "sides": found.sides}
-        write_report(found.model, output, **shown, n_permutations=permutations, progress=terminal.progress)
-    terminal.result({"output": str(output)})
-    terminal.say(f"Wrote {output}: open it in a browser.")
+    with writing(path):
+        write_report(model, path, **how, progress=terminal.progress)
+    terminal.say(f"Wrote {path}: open it in a browser.")
