@@ -436,35 +436,32 @@ class _Reader:
 
     def tree(self) -> Tree:
         above: list[int] = []
-        expects_node = True
         while True:
-            self._skip()
+            while self._takes("("):
+                above.append(self._new(above))
+            self._describe(self._new(above))
+            while above and self._takes(")"):
+                self._describe(above.pop())
+            if not above or not self._takes(","):
+                break
+        if above or not self._takes(";"):
             sign = self.text[self.at : self.at + 1]
             if sign == "":
                 raise self._error("ends without a semicolon: is the text cut off?")
-            if sign == "(" and expects_node:
-                above.append(self._new(above))
-                self.at += 1
-            elif expects_node:
-                self._describe(self._new(above))
-                expects_node = False
-            elif sign == "," and above:
-                self.at += 1
-                expects_node = True
-            elif sign == ")" and above:
-                self.at += 1
-                self._describe(above.pop())
-            elif sign == ";" and not above:
-                self.at += 1
-                break
-            elif sign == ";":
+            if sign == ";":
                 raise self._error(f"has {len(above)} parentheses that are not closed")
-            else:
-                raise self._error(f"has {sign!r} where ',', ')' or ';' belongs")
+            raise self._error(f"has {sign!r} where ',', ')' or ';' belongs")
         self._skip()
         if self.at < len(self.text):
             raise self._error("goes on after the semicolon: give one tree at a time")
         return self._checked()
+
+    def _takes(self, sign: str) -> bool:
+        """Pass over a sign; return False where the text goes on with something else."""
+        self._skip()
+        is_there = self.text.startswith(sign, self.at)
+        self.at += is_there
+        return is_there
 
     def _new(self, above: list[int]) -> int:
         self.names.append("")
@@ -476,9 +473,7 @@ class _Reader:
         """Read the name and the length of a node, neither of which must be there."""
         self._skip()
         self.names[node] = self._quoted() if self.text.startswith("'", self.at) else self._word()
-        self._skip()
-        if self.text.startswith(":", self.at):
-            self.at += 1
+        if self._takes(":"):
             self._skip()
             word = self._word()
             try:
