@@ -221,7 +221,7 @@ def test_a_file_is_not_replaced_unasked(tables, model, run):
     assert model.read_bytes() != before
 
 
-@pytest.mark.parametrize(("where", "message"), [("", "this is a folder"), ("none/m.dyad", "there is no such folder")])
+@pytest.mark.parametrize(("where", "message"), [("", "This is a folder"), ("none/m.dyad", "There is no such folder")])
 def test_places_that_cannot_be_written_to_are_told_first(tables, run, where, message):
     # The labels are not even there: nothing is read before the place is checked.
     ran = run("tune", "nonesuch.csv", *tables.sides, "-o", tables.folder / where)

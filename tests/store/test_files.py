@@ -85,7 +85,7 @@ def test_the_file_is_on_the_disk_before_it_takes_its_name(model, tmp_path, monke
 
 
 def test_places_that_cannot_be_written_are_named(model, tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no such folder to put the file in: '.*nowhere'"):
+    with pytest.raises(FileNotFoundError, match=r"no such folder, make it or put the file elsewhere: '.*nowhere'"):
         save(model, tmp_path / "nowhere" / "model.dyad")
     with pytest.raises(IsADirectoryError, match="This is a folder, not the name of a file"):
         save(model, tmp_path)

@@ -59,13 +59,13 @@ def check_place(path: Path) -> None:
     except (FileNotFoundError, NotADirectoryError):
         mode = stat.S_IFREG
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "This is a folder, not the name of a file", str(path))
+        raise IsADirectoryError(errno.EISDIR, "This is a folder, not the name of a file to write", str(path))
     if not stat.S_ISREG(mode):
         words = "This is a pipe or a device, which a file must not replace, name a file to write"
         raise FileExistsError(errno.EEXIST, words, str(path))
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "There is no such folder to put the file in", str(folder))
+        raise FileNotFoundError(errno.ENOENT, "There is no such folder, make it or put the file elsewhere", str(folder))
 
 
 @contextmanager

@@ -204,11 +204,10 @@ def gather(
 
 def listed(ids: Any, name: str) -> list[Any]:
     """Return ids that came in a list, an array, an index or a series; `name` is how messages call them."""
-    if isinstance(ids, str | bytes | Mapping) or hasattr(ids, "columns") or getattr(ids, "ndim", 1) != 1:
-        raise TypeError(f"{name} must be a list of ids, such as labels.index, found {type(ids).__name__}.")
     # Every library has numbers of its own, and those of Python are what ids are.
     plain = next((getattr(ids, verb) for verb in ("tolist", "to_list", "to_pylist") if hasattr(ids, verb)), None)
-    if plain is None and not isinstance(ids, Iterable):
+    is_table = isinstance(ids, str | bytes | Mapping) or hasattr(ids, "columns") or getattr(ids, "ndim", 1) != 1
+    if is_table or (plain is None and not isinstance(ids, Iterable)):
         raise TypeError(f"{name} must be a list of ids, such as labels.index, found {type(ids).__name__}.")
     labels = list(ids) if plain is None else list(plain())
     for label in labels:
@@ -284,14 +283,11 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
     """
     if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
         return ids_of(listed(row_ids, "row_ids"), n, "row_ids=")
-    if row_ids is None:
-        found = next((each for end in BESIDE if (each := _beside(path, end)).is_file()), None)
-        return None if found is None else ids_of(read_ids(found), n, str(found))
-    named = Path(row_ids)
-    found = next((each for each in (named, path.parent / named) if each.is_file()), None)
-    if found is None:
-        raise DataFileError(f"{named} is neither a file of ids, one a line, nor a part of {path}.")
-    return ids_of(read_ids(found), n, str(found))
+    named = [_beside(path, end) for end in BESIDE] if row_ids is None else [Path(row_ids), path.parent / row_ids]
+    found = next((each for each in named if each.is_file()), None)
+    if found is None and row_ids is not None:
+        raise DataFileError(f"{named[0]} is neither a file of ids, one a line, nor a part of {path}.")
+    return None if found is None else ids_of(read_ids(found), n, str(found))
 
 
 def _beside(path: Path, ending: str) -> Path:
@@ -477,8 +473,10 @@ class Container:
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         what, opening = CONTAINERS[suffix_of(self._path)]
-        with reading(self._path, what), opening(self._path) as root:
-            yield root
+        with reading(self._path, what), opening(self._path) as node:
+            for name in self._place:
+                node = node[name]
+            yield node
 
     def open(self, key: str | None) -> FeatureFile:
         """Find the features, in what a key such as ``group/data`` names or, for None, wherever they are."""
@@ -581,21 +579,15 @@ class Container:
 
     # Reading them
 
-    def _at_place(self, root: Any) -> Any:
-        for name in self._place:
-            root = root[name]
-        return root
-
     def _read_matrix(self, places: np.ndarray) -> np.ndarray:
-        with self._opened() as root:
-            return _matrix_rows(self._at_place(root), self._path, places)
+        with self._opened() as array:
+            return _matrix_rows(array, self._path, places)
 
     def _read_one_each(self, places: np.ndarray) -> np.ndarray:
         """Return the vectors of some ids, each from an array of its own; the other arrays are not opened."""
         vectors: list[np.ndarray] = []
         assert self._labels is not None
-        with self._opened() as root:
-            group = self._at_place(root)
+        with self._opened() as group:
             for at in places:
                 whose = f"{self._path}: {self._labels[at]!r}"
                 vector = self._vector(group[self._names[at]], whose)
@@ -678,10 +670,8 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
         return FeatureFile.of_table(path, load_table(path))
     if odd:
         raise DataFileError(f"{path} has the columns {shown(odd)}, which are no numbers: expected features.")
-    if labels is None:
-        ids = ids_beside(path, row_ids, n)
-    else:
-        ids = ids_of(labels, n, str(path), None if own == PANDAS else own)
+    title = None if own == PANDAS else own
+    ids = ids_beside(path, row_ids, n) if labels is None else ids_of(labels, n, str(path), title)
     is_vectors = kinds[names[0]] == "vectors"
     columns = None if is_vectors else make_ids(names, None, f"The columns of {path}")
     return FeatureFile(path, n, ids, columns, partial(_rows, path, names))

@@ -99,8 +99,7 @@ def _read_bytes(path: str | os.PathLike[str], what: str, copies: int = 1) -> byt
     with reading(path, what), gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
         while part := packed.read(2**20):
             size += len(part)
-            if size > limit:
-                raise _too_large(path, limit)
+            check_unpacked(path, size, limit)
             parts.append(part)
     return b"".join(parts)
 
@@ -135,13 +134,6 @@ def _limit() -> int:
     return UNPACKED_LIMIT if free is None else min(UNPACKED_LIMIT, free // 4)
 
 
-def _too_large(path: str | os.PathLike[str], limit: int) -> DataFileError:
-    return DataFileError(
-        f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if you trust it, write it "
-        "without compression and give the plain file."
-    )
-
-
 def read_arrays(path: str | os.PathLike[str], what: str = "array of numpy") -> dict[str, np.ndarray]:
     """Return the arrays of an npz archive by their names, or the one of an npy file as "values"; either may be gzipped.
 
@@ -169,10 +161,14 @@ def read_arrays(path: str | os.PathLike[str], what: str = "array of numpy") -> d
         return {member.filename.removesuffix(".npy"): read_member(archive, member) for member in members}
 
 
-def check_unpacked(path: str | os.PathLike[str], size: int) -> None:
-    """Refuse what unpacks to more bytes than the limit for packed files."""
-    if size > (limit := _limit()):
-        raise _too_large(path, limit)
+def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = None) -> None:
+    """Refuse what unpacks to more bytes than a limit; None is that for packed files as memory is now."""
+    limit = _limit() if limit is None else limit
+    if size > limit:
+        raise DataFileError(
+            f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if you trust it, write "
+            "it without compression and give the plain file."
+        )
 
 
 def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None:

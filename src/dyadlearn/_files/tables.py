@@ -370,10 +370,6 @@ def read_cells(path: Path) -> Cells:
     """Read a table of text or parquet as it stands in its file."""
     if suffix_of(path) == ".parquet":
         return _read_parquet(path)
-    return _read_text(path)
-
-
-def _read_text(path: Path) -> Cells:
     text = read_text(path, "table")
     delimiter = _delimiter(text)
     need = _CELL * (text.count(delimiter) + text.count("\n"))

@@ -44,16 +44,8 @@ _CLASSES: dict[str, tuple[Any, Any]] = {
 }
 
 
-# Options that not every model has, by the parameters of the library that say so.
-_PARAMETERS = {
-    "task_alpha": "task_alpha",
-    "task_alphas": "task_alphas",
-    "task_kernel": "task_kernel",
-    "task_groups": "task_kernel",
-    "keep_labels": "keep_labels",
-    "device": "device",
-    "exhaustive": "exhaustive",
-}
+# Options that not every model has. Those that have tasks have their groups.
+_OWN_OPTIONS = ("task_alpha", "task_alphas", "task_kernel", "task_groups", "keep_labels", "device", "exhaustive")
 
 
 def check_model(name: str, has_tasks: bool, *, searches: bool) -> None:
@@ -71,7 +63,8 @@ def check_model(name: str, has_tasks: bool, *, searches: bool) -> None:
     if not has_tasks and name in ("two-step", "kronecker"):
         raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or take --model independent.")
     check_has_tasks(has_tasks)
-    for option, parameter in _PARAMETERS.items():
+    for option in _OWN_OPTIONS:
+        parameter = "task_kernel" if option == "task_groups" else option
         having = [model for model in MODELS if parameter in _parameters(model, searches)]
         for given in () if name in having else given_options(option):
             raise ValueError(f"{given} is no option of --model {name}: use it with --model {' or '.join(having)}.")

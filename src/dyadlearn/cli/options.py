@@ -32,10 +32,9 @@ _FILES = "Features, embeddings, a kernel, SMILES or FASTA; learn takes several, 
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 ModelName = Annotated[str, typer.Option("--model", help=f"One of {', '.join(MODELS)}.")]
-Instances = Annotated[list[str], typer.Option("--instances", metavar="[NAME=]FILE", help=f"Instances. {_FILES}")]
-MaybeInstances = Annotated[
-    list[str] | None, typer.Option("--instances", metavar="[NAME=]FILE", help=f"Instances. {_FILES}")
-]
+_INSTANCES = typer.Option("--instances", metavar="[NAME=]FILE", help=f"Instances. {_FILES}")
+Instances = Annotated[list[str], _INSTANCES]
+MaybeInstances = Annotated[list[str] | None, _INSTANCES]
 Tasks = Annotated[list[str] | None, typer.Option("--tasks", metavar="[NAME=]FILE", help=f"Tasks. {_FILES}")]
 SmilesOfInstances = Annotated[
     list[str] | None,
@@ -244,10 +243,6 @@ def sides_of(text: str | None) -> tuple[str, ...] | None:
 
 def check_target(path: Path, force: bool) -> None:
     """Raise for a place that cannot be written to, before any work is done for it; with `force` a file may be there."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "this is a folder, name a file to write", str(path))
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "there is no such folder, make it or write elsewhere", str(path.parent))
     check_place(path)
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(errno.EACCES, "this folder cannot be written to", str(path.parent))

@@ -265,16 +265,12 @@ def _damaged(path: Path, why: str) -> ModelFileError:
 
 _PLAIN = {type(None), bool, int, str}
 
-_KERNEL = 'use a kernel by its name, such as "rbf", or "precomputed"'
-_FILTER = "use one of dyadlearn.filters"
-_MAP = "use Landmarks or an array, or transform the features before the model gets them"
-_TABLE = "use an array, a sparse matrix, or a frame that holds numbers"
-#: How to correct what cannot be stored, by the name of a parameter or of a part of a model.
+#: How to correct what cannot be stored, by the name of a part of a model or of a parameter without its ``task_``.
 _REMEDIES = {
-    **dict.fromkeys(("kernel", "task_kernel"), _KERNEL),
-    **dict.fromkeys(("filter", "task_filter"), _FILTER),
-    **dict.fromkeys(("feature_map", "task_feature_map"), _MAP),
-    **dict.fromkeys(("instances", "tasks"), _TABLE),
+    "kernel": 'use a kernel by its name, such as "rbf", or "precomputed"',
+    "filter": "use one of dyadlearn.filters",
+    "feature_map": "use Landmarks or an array, or transform the features before the model gets them",
+    **dict.fromkeys(("instances", "tasks"), "use an array, a sparse matrix, or a frame that holds numbers"),
     "scoring": 'use a metric by its name, such as "roc_auc"',
     "random_state": "use a whole number",
     "cv": "use a number of folds, or SettingKFold",
@@ -400,8 +396,8 @@ def _joined(path: str, name: str | int) -> str:
 def _refusal(value: Any, path: str) -> ModelFileError:
     """Return the error for a value that cannot be stored, with what to do about it where that is known."""
     parts = path.removeprefix("parameters.").split(".")
-    known = next((part for part in reversed(parts) if part in _REMEDIES), None)
-    remedy = _REMEDIES.get(known or "", "")
+    name = next((part for part in reversed(parts) if part.removeprefix("task_") in _REMEDIES), parts[-1])
+    remedy = _REMEDIES.get(name.removeprefix("task_"), "")
     if isinstance(value, np.ndarray):
         what = f"an array of {value.dtype}"
     elif callable(value) and hasattr(value, "__name__"):
@@ -409,7 +405,7 @@ def _refusal(value: Any, path: str) -> ModelFileError:
     else:
         text = repr(value)
         what = f"of type {type(value).__name__} ({text if len(text) < 60 else text[:57] + '…'})"
-    return ModelFileError(f"{known or parts[-1]} is {what}, which a model file cannot hold{remedy and ': ' + remedy}.")
+    return ModelFileError(f"{name} is {what}, which a model file cannot hold{remedy and ': ' + remedy}.")
 
 
 def _tag_of(value: Any) -> str | None:
