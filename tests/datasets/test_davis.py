@@ -209,7 +209,7 @@ def test_unknown_words(argument, message):
         (NEEDED[0], "10 1_0 1\n1 2 3\n", "could not convert string '1_0' to float64 at row 0, column 2"),
         (NEEDED[0], "10 nan 1\n1 2 3\n", "no table of numbers .nan at row 0, column 2"),
         (NEEDED[0], "\n\n", "holds no table: expected numbers"),
-        (NEEDED[0], "10 100 1\n1 0 2\n", r"Kd of 24889392 and ABL1\(E255K\)p is 0: expected positive numbers"),
+        (NEEDED[0], "10 100 1\n1 0 2\n", r"Kd has 0 for ABL1\(E255K\)p and 24889392: expected positive numbers"),
         (NEEDED[3], bare(np.eye(3)), r"drug-drug_similarities_2D.txt has shape \(3, 3\), expected \(2, 2\)"),
         (NEEDED[4], bare(np.eye(2)), r"target-target_similarities_WS.txt has shape \(2, 2\), expected \(3, 3\)"),
         ("drug_PubChem_CIDs.txt", '{"11314340": ', "drug_PubChem_CIDs.txt is damaged or no JSON"),

@@ -192,7 +192,7 @@ def test_batches_and_processes_make_no_difference(monkeypatch, n_jobs):
 
 def test_without_rdkit_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(ImportError, match=r"This needs rdkit, which is not installed: pip install dyadlearn\[chem\]"):
+    with pytest.raises(ImportError, match=r"Reading molecules needs rdkit: pip install dyadlearn\[chem\]"):
         fingerprints(["C"])
 
 

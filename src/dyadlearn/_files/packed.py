@@ -50,12 +50,12 @@ def check_file(path: str | os.PathLike[str], error: type[ValueError] = DataFileE
     return found.st_size
 
 
-def imported(module: str, purpose: str, library: str, otherwise: str = "") -> Any:
+def imported(module: str, purpose: str, library: str, otherwise: str = "", *, extra: str = "embeddings") -> Any:
     """Return an optional module; the error without it tells the purpose, the library and what to do otherwise."""
     try:
         return import_module(module)
     except ImportError:
-        raise ImportError(f"{purpose} needs {library}: pip install dyadlearn[embeddings]{otherwise}.") from None
+        raise ImportError(f"{purpose} needs {library}: pip install dyadlearn[{extra}]{otherwise}.") from None
 
 
 @contextmanager

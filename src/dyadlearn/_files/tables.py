@@ -92,7 +92,9 @@ class Parquet:
         self.n = sum(sizes)
         self.starts = np.cumsum([0, *sizes[:-1]])
         self.names: list[str] = file.schema_arrow.names
-        self.index = _index_columns((file.schema_arrow.metadata or {}).get(b"pandas"))
+        about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", "{}"))
+        # An index that only counts the rows is no column.
+        self.index = [name for name in about.get("index_columns", []) if isinstance(name, str)]
         if len(set(self.names)) < len(self.names):
             raise ValueError("two of its columns have the same name")
 
@@ -199,13 +201,6 @@ def _kind(kind: Any) -> str:
     if of.is_list(kind) or of.is_large_list(kind) or of.is_fixed_size_list(kind):
         return "vectors" if _kind(kind.value_type) in ("whole", "number") else "other"
     return "text" if str(kind) in _TEXT_TYPES else "other"
-
-
-def _index_columns(about: bytes | None) -> list[str]:
-    """Return the columns of an index, out of what pandas says about a frame in its file."""
-    # An index that only counts the rows is no column.
-    found = [] if about is None else json.loads(about).get("index_columns", [])
-    return [name for name in found if isinstance(name, str)]
 
 
 #: How a missing value may be spelled, in lower case.

@@ -128,7 +128,8 @@ class Terminal:
             return
         text = dumps(_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
         # JSON escapes most of the codes that a terminal obeys by itself, and these are read as the same.
-        sys.stdout.write(re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]", _escaped, text) + "\n")
+        codes = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+        sys.stdout.write(re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
 
     def table(
         self,
@@ -188,10 +189,6 @@ def column_table(
 def as_rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return named columns as a dict for each row."""
     return [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found.group()):04x}"
 
 
 def _plain(value: Any) -> Any:

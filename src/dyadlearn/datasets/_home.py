@@ -265,6 +265,15 @@ class DrugTarget:
         grid = Table(read(labels, m, q, holes=holes), rows, columns)
         return cls(grid, np.empty((m, 0)) if drugs is None else read(drugs, m, m), read(targets, q, q))
 
+    def check(self, is_wrong: np.ndarray, owner: str, expected: str) -> None:
+        """Refuse labels of which some are wrong (m, q), naming the first; messages call them `owner`."""
+        for row, column in np.argwhere(is_wrong):
+            drugs, targets = both_ids(self.labels)
+            raise DataFileError(
+                f"{owner} has {self.labels.values[row, column]:g} for {targets.labels[column]} and "
+                f"{drugs.labels[row]}: expected {expected}."
+            )
+
     def bunch(self, name: str, instances: str, as_frame: bool, *, facts: Mapping[str, Any], **rest: Any) -> Bunch:
         """Return the data set with either side as rows.
 

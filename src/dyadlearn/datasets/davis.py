@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
-from dyadlearn.datasets._home import DataFolder, DrugTarget, both_ids, read_texts, resolve_home
+from dyadlearn.datasets._home import DataFolder, DrugTarget, read_texts, resolve_home
 from dyadlearn.kernels import normalize
 
 #: Where the publisher of the similarities keeps the files.
@@ -129,13 +129,8 @@ def fetch_davis(
         data = DrugTarget.without_ids(*folder.find_all(files, f"from {ADDRESS}"))
         if target_similarity == "WS_normalized" and data.targets.diagonal().max() > 1:
             data = replace(data, targets=data.targets / 100)  # the publisher counts in per cent
-    Kd, (drugs, targets) = data.labels.values, both_ids(data.labels)
-    odd = np.argwhere(Kd <= 0)
-    if odd.size:
-        row, column = odd[0]
-        raise ValueError(
-            f"Kd of {drugs.labels[row]} and {targets.labels[column]} is {Kd[row, column]:g}: expected positive numbers."
-        )
+    Kd = data.labels.values
+    data.check(Kd <= 0, "The table of Kd", "positive numbers")
     if labels == "pKd":
         data = replace(data, labels=replace(data.labels, values=9 - np.log10(Kd)))
     if target_similarity == "WS":

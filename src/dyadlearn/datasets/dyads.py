@@ -217,21 +217,18 @@ class _Truth:
 
     def __call__(self, X: np.ndarray, tasks: np.ndarray | None = None) -> np.ndarray:
         """Return the truth (n, p) for instances `X` (n, features) and `tasks` (p, task features)."""
-        truth = self._interactions(X, tasks) + self.mean
+        if self.sign == 0 and tasks is None:
+            raise ValueError("function needs tasks: only a network has the same rows on both sides.")
+        others = X if tasks is None else tasks
+        truth = self.first(X) @ self.second(others).T
+        if self.sign != 0:
+            # One product and its transpose keep the (anti)symmetry exact to the last bit.
+            truth = truth + self.sign * (truth.T if tasks is None else self.second(X) @ self.first(others).T)
+        truth = truth + self.mean
         if self.effects is not None:
             own, other = self.effects
-            truth += own(X) + (self.sign or 1) * other(X if tasks is None else tasks).T
-        return truth
-
-    def _interactions(self, X: np.ndarray, tasks: np.ndarray | None) -> np.ndarray:
-        if self.sign == 0:
-            if tasks is None:
-                raise ValueError("function needs tasks: only a network has the same rows on both sides.")
-            return np.asarray(self.first(X) @ self.second(tasks).T)
-        half = self.first(X) @ self.second(X if tasks is None else tasks).T
-        # One product and its transpose keep the (anti)symmetry exact to the last bit.
-        mirror = half.T if tasks is None else self.second(X) @ self.first(tasks).T
-        return np.asarray(half + self.sign * mirror)
+            truth += own(X) + (self.sign or 1) * other(others).T
+        return np.asarray(truth)
 
 
 def _draw_factor(

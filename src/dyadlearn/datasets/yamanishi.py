@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
-from dyadlearn.datasets._home import DataFolder, DrugTarget, both_ids, read_texts, resolve_home
-from dyadlearn.exceptions import DataFileError
+from dyadlearn.datasets._home import DataFolder, DrugTarget, read_texts, resolve_home
 
 #: Where the publisher keeps the files.
 ADDRESS = "http://web.kuicr.kyoto-u.ac.jp/supp/yoshi/drugtarget/"
@@ -124,14 +123,8 @@ def fetch_yamanishi(
     names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
     paths = folder.obtain(names, ADDRESS, download=download, checksums=_CHECKSUMS)
     data = DrugTarget.with_ids(*paths, by_target=True)
-    values, (drugs, targets) = data.labels.values, both_ids(data.labels)
-    odd = np.argwhere(~np.isin(values, (0, 1)))
-    if odd.size:
-        row, column = odd[0]
-        raise DataFileError(
-            f"{paths[0]} has {values[row, column]:g} for {targets.labels[column]} and {drugs.labels[row]}: expected 0 "
-            "or 1."
-        )
+    values = data.labels.values
+    data.check(~np.isin(values, (0, 1)), str(paths[0]), "0 or 1")
     return data.bunch(
         "yamanishi",
         instances,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -182,11 +181,3 @@ class TextFeatures(TextStep):
 def shortened(text: Any) -> str:
     """Return the beginning of a text, quoted."""
     return repr(text) if not isinstance(text, str) or len(text) <= 40 else repr(text[:40]) + "…"
-
-
-def check_installed(module: str, package: str, extra: str) -> None:
-    """Say how to install an optional package, unless its module can be imported."""
-    try:
-        import_module(module)
-    except ImportError as error:
-        raise ImportError(f"This needs {package}, which is not installed: pip install dyadlearn[{extra}]") from error

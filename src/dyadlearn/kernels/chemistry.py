@@ -13,8 +13,9 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 from sklearn.utils.parallel import Parallel, delayed
 
+from dyadlearn._files.packed import imported
 from dyadlearn._tables import Ids
-from dyadlearn.kernels._strings import Strings, TextFeatures, check_installed, read_strings, shortened
+from dyadlearn.kernels._strings import Strings, TextFeatures, read_strings, shortened
 
 __all__ = ["MorganFingerprints", "fingerprints"]
 
@@ -94,7 +95,7 @@ def fingerprints(
            [0.  , 0.  , 1.  ]])
     """
     molecules = read_strings(smiles, "molecules", ids)
-    features, wrong = _computed(molecules, radius, n_bits, counts, n_jobs)
+    features, wrong = MorganFingerprints(radius, n_bits, counts, n_jobs)._computed(molecules)
     molecules, kept = molecules.sift(wrong, on_error)
     return features[kept], molecules.labels
 
@@ -153,7 +154,7 @@ class MorganFingerprints(TextFeatures):
             A frame or series gives a frame with the same ids, anything else a sparse array.
         """
         molecules = read_strings(X, "molecules")
-        features, wrong = _computed(molecules, self.radius, self.n_bits, self.counts, self.n_jobs)
+        features, wrong = self._computed(molecules)
         molecules.sift(wrong, None)
         return molecules.write(features, Ids(tuple(self.get_feature_names_out())))
 
@@ -162,32 +163,28 @@ class MorganFingerprints(TextFeatures):
         return np.array([f"bit_{bit}" for bit in range(self.n_bits)], dtype=object)
 
     def _check_parameters(self) -> None:
-        _check_parameters(self.radius, self.n_bits)
+        for name, least, most in (("radius", 0, _WIDEST), ("n_bits", 1, 2**31 - 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+                raise ValueError(
+                    f"{name} must be a whole number of at least {least} and at most {most}, found {value!r}."
+                )
 
-
-def _check_parameters(radius: Any, n_bits: Any) -> None:
-    for name, value, least, most in (("radius", radius, 0, _WIDEST), ("n_bits", n_bits, 1, 2**31 - 1)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-            raise ValueError(f"{name} must be a whole number of at least {least} and at most {most}, found {value!r}.")
-
-
-def _computed(
-    molecules: Strings, radius: int, n_bits: int, counts: bool, n_jobs: int | None
-) -> tuple[csr_array, dict[int, str]]:
-    """Return the features of all molecules, empty rows where there is none, and what is wrong with those."""
-    _check_parameters(radius, n_bits)
-    check_installed("rdkit", "rdkit", "chem")
-    values = molecules.values
-    starts = range(0, len(values), _BATCH)
-    parts = Parallel(n_jobs=n_jobs if len(starts) > 1 else 1)(
-        delayed(_batch)(values[start : start + _BATCH], radius, n_bits, counts) for start in starts
-    )
-    wrong = {
-        start + position: reason
-        for start, (_, mistakes) in zip(starts, parts, strict=True)
-        for position, reason in mistakes.items()
-    }
-    return csr_array(vstack([features for features, _ in parts], format="csr")), wrong
+    def _computed(self, molecules: Strings) -> tuple[csr_array, dict[int, str]]:
+        """Return the features of all molecules, empty rows where there is none, and what is wrong with those."""
+        self._check_parameters()
+        imported("rdkit", "Reading molecules", "rdkit", extra="chem")
+        values = molecules.values
+        starts = range(0, len(values), _BATCH)
+        parts = Parallel(n_jobs=self.n_jobs if len(starts) > 1 else 1)(
+            delayed(_batch)(values[start : start + _BATCH], self.radius, self.n_bits, self.counts) for start in starts
+        )
+        wrong = {
+            start + position: reason
+            for start, (_, mistakes) in zip(starts, parts, strict=True)
+            for position, reason in mistakes.items()
+        }
+        return csr_array(vstack([features for features, _ in parts], format="csr")), wrong
 
 
 def _batch(values: list[Any], radius: int, n_bits: int, counts: bool) -> tuple[csr_array, dict[int, str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -111,7 +111,7 @@ def weighted_sum(grams: Iterable[Any], weights: Sequence[float] | None = None) -
            [0.5, 1.5]])
     """
     grams = list(grams)
-    return _sum(grams, check_weights(weights, len(grams), "grams"))
+    return _combined(grams, check_weights(weights, len(grams), "grams"), are_powers=False)
 
 
 def weighted_product(grams: Iterable[Any], weights: Sequence[float] | None = None) -> Any:
@@ -150,20 +150,12 @@ def weighted_product(grams: Iterable[Any], weights: Sequence[float] | None = Non
            [0.125, 1.   ]])
     """
     grams = list(grams)
-    return _product(grams, check_weights(weights, len(grams), "grams"))
+    return _combined(grams, check_weights(weights, len(grams), "grams"), are_powers=True)
 
 
-def _sum(grams: Iterable[Any], weights: tuple[float, ...]) -> Any:
-    """Add the `grams`, one after the other."""
-    return _combined(grams, weights, lambda K, weight, name: weight * K, operator.iadd)
-
-
-def _product(grams: Iterable[Any], weights: tuple[float, ...]) -> Any:
-    """Multiply powers of the `grams`, one after the other."""
-    return _combined(grams, weights, _power, operator.imul)
-
-
-def _power(K: Array, weight: float, name: str) -> Array:
+def _weighed(K: Array, weight: float, is_power: bool, name: str) -> Array:
+    if not is_power:
+        return weight * K
     if not weight.is_integer() and float(namespace(K).min(K)) < 0:
         raise KernelError(f"{name} has negative entries, without a power {weight:g}; use a whole exponent.")
     return K**weight
@@ -176,8 +168,8 @@ class _Combination(Stored, stored=False):
     kernels: Sequence[Any]
     weights: Sequence[float] | None = None
 
-    #: How weighted blocks are joined.
-    _join: ClassVar[Callable[..., Any]]
+    #: Whether weights are exponents of factors, or multiply what is added.
+    _are_powers: ClassVar[bool]
 
     def __post_init__(self) -> None:
         if isinstance(self.kernels, str) or callable(self.kernels):
@@ -199,7 +191,8 @@ class _Combination(Stored, stored=False):
         return self._joined((each if is_foreign(each) else np.asarray(each))[:, None] for each in found)[:, 0]
 
     def _joined(self, blocks: Iterable[Array]) -> Array:
-        return self._join(blocks, check_weights(self.weights, len(self.kernels), "kernels"))
+        weights = check_weights(self.weights, len(self.kernels), "kernels")
+        return _combined(blocks, weights, are_powers=self._are_powers)
 
 
 @dataclass(frozen=True)
@@ -225,7 +218,7 @@ class Sum(_Combination):
            [ 4. , 12. ]])
     """
 
-    _join = staticmethod(_sum)
+    _are_powers = False
 
 
 @dataclass(frozen=True)
@@ -252,7 +245,7 @@ class Product(_Combination):
            [0., 4.]])
     """
 
-    _join = staticmethod(_product)
+    _are_powers = True
 
 
 def _split(member: Any) -> tuple[Any, Any]:
@@ -282,13 +275,12 @@ def check_weights(weights: Any, count: int, what: str, name: str = "weights") ->
     return tuple(float(weight) for weight in weights)
 
 
-def _combined(
-    grams: Iterable[Any],
-    weights: tuple[float, ...],
-    weighed: Callable[[Array, float, str], Array],
-    join: Callable[[Array, Array], Array],
-) -> Any:
-    """Join weighed `grams`, one after the other, in the order of the first that has ids, and in the form of a frame."""
+def _combined(grams: Iterable[Any], weights: tuple[float, ...], *, are_powers: bool) -> Any:
+    """Add weighed `grams`, or multiply their powers, one after the other.
+
+    The result is in the order of the first that has ids, and in the form of a frame.
+    """
+    join = operator.imul if are_powers else operator.iadd
     total: Table | None = None
     form: Any = None
     turned = plain = None
@@ -305,7 +297,7 @@ def _combined(
                 "columns, which differ: give it ids, or bring both into one order."
             )
         if total is None:
-            total = replace(table, values=weighed(table.values, weight, name))
+            total = replace(table, values=_weighed(table.values, weight, are_powers, name))
             continue
         _check_alike(total.values, table.values, position)
         _check_columns(total, table, name)
@@ -313,7 +305,7 @@ def _combined(
         table = table.columns_as(total.column_ids, f"the columns of {name}", "those before it")
         dtype = float_dtype(total.values, table.values)
         total = Table(
-            join(cast(total.values, dtype), weighed(cast(table.values, dtype), weight, name)),
+            join(cast(total.values, dtype), _weighed(cast(table.values, dtype), weight, are_powers, name)),
             total.row_ids or table.row_ids,
             total.column_ids or table.column_ids,
             total.kind or table.kind,
@@ -323,28 +315,21 @@ def _combined(
 
 
 def _floats(K: Any, name: str) -> Table:
-    """Return a kernel as floats with its ids."""
+    """Return a kernel as floats with its ids, or refuse what is no matrix or not finite."""
     table = read_table(K, name)
-    return replace(table, values=_block(table.values, name))
+    values = table.values if is_foreign(table.values) else np.asarray(refuse_mask(table.values, name))
+    if values.ndim != 2 or 0 in values.shape:
+        raise KernelError(f"{name} must be a matrix with at least one entry, found shape {tuple(values.shape)}.")
+    values = namespace(values).astype(values, float_dtype(values), copy=False)
+    if not is_finite(values):
+        raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
+    return replace(table, values=values)
 
 
 def _in_order_of_rows(table: Table, name: str) -> Table:
     """Return a kernel with its columns in the order of its rows, where both have the same ids."""
     rows, columns = table.row_ids, table.column_ids
     return table.squared(name) if rows and columns and set(rows.labels) == set(columns.labels) else table
-
-
-def _block(K: Any, name: str) -> Array:
-    """Return `K` as a floating-point matrix, or refuse what is none or not finite."""
-    if not is_foreign(K):
-        K = np.asarray(refuse_mask(K, name))
-    xp = namespace(K)
-    if K.ndim != 2 or 0 in K.shape:
-        raise KernelError(f"{name} must be a matrix with at least one entry, found shape {tuple(K.shape)}.")
-    K = xp.astype(K, float_dtype(K), copy=False)
-    if not is_finite(K):
-        raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
-    return K
 
 
 def _check_alike(total: Array, K: Array, position: int) -> None:

@@ -67,11 +67,10 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     scale = check_scale(scale)
     tail, head, lengths, position, labels, wanted = _read_edges(edges, nodes, "length")
     # A sparse matrix adds up what stands twice, so only the shortest of parallel edges may enter it.
-    order = np.lexsort((lengths, head, tail))
-    tail, head, lengths = tail[order], head[order], lengths[order]
-    first = np.ones(len(order), dtype=bool)
-    first[1:] = (tail[1:] != tail[:-1]) | (head[1:] != head[:-1])
-    graph = csr_array((lengths[first], (tail[first], head[first])), shape=(len(position), len(position)))
+    order = np.argsort(lengths, kind="stable")
+    _, first = np.unique(tail[order] * len(position) + head[order], return_index=True)
+    kept = order[first]
+    graph = csr_array((lengths[kept], (tail[kept], head[kept])), shape=(len(position), len(position)))
 
     K = np.empty((len(wanted), len(wanted)))
     for rows in row_blocks(len(wanted), 8 * len(position)):
@@ -268,15 +267,12 @@ def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[A
         numbers = np.array([float(row[2]) for row in rows]) if widths == {3} else np.ones(len(rows))
     except (TypeError, ValueError):
         raise ValueError(f"the third column of edges must hold {number}s, found what is no number.") from None
-    if not (np.isfinite(numbers).all() and numbers.min() >= 0):
-        wrong = numbers[~(np.isfinite(numbers) & (numbers >= 0))]
+    wrong = numbers[~(np.isfinite(numbers) & (numbers >= 0))]
+    if wrong.size:
         raise ValueError(f"{number}s of edges must be finite and non-negative, found {wrong[0]:g}.")
-    position: dict[Any, int] = {}
-    for row in rows:
-        for label in row[:2]:
-            position.setdefault(label, len(position))
-    tail = np.array([position[row[0]] for row in rows])
-    head = np.array([position[row[1]] for row in rows])
+    known = dict.fromkeys(label for row in rows for label in row[:2])
+    position = {label: place for place, label in enumerate(known)}
+    tail, head = (np.array([position[row[end]] for row in rows]) for end in (0, 1))
     labels = listed(nodes)
     return tail, head, numbers, position, labels, places(labels, position, "nodes", "in no edge")
 

@@ -24,11 +24,11 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_choice, check_whole
-from dyadlearn._files.packed import read_text
+from dyadlearn._files.packed import imported, read_text
 from dyadlearn._progress import Progress
 from dyadlearn._tables import Ids, make_ids
 from dyadlearn.exceptions import DataFileError
-from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, check_installed, read_strings, shortened
+from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, read_strings, shortened
 from dyadlearn.kernels.combine import normalize
 from dyadlearn.kernels.gram import gram
 
@@ -391,9 +391,7 @@ class SmithWaterman(TextStep):
         X : sequence, series or one-column frame of n sequences
         y : ignored
         """
-        valid = _valid(read_strings(X, "sequences"), LETTERS, None)
-        self.self_scores_ = _self_scores(valid.values, self._scoring())
-        self._keep(valid)
+        self._kept(X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -427,10 +425,8 @@ class SmithWaterman(TextStep):
         -------
         ndarray, or frame, of shape (n, n)
         """
-        valid = _valid(read_strings(X, "sequences"), LETTERS, None)
+        valid = self._kept(X)
         scores = _alignment_scores(valid.values, None, self._scoring(), n_jobs=self.n_jobs, progress=self.progress)
-        self.self_scores_ = scores.diagonal().copy()
-        self._keep(valid)
         return valid.write(normalize(scores), self._column_ids)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -441,10 +437,12 @@ class SmithWaterman(TextStep):
     def _scoring(self) -> _Scoring:
         return _Scoring(self.matrix, self.gap_open, self.gap_extend)
 
-    def _keep(self, sequences: Strings) -> None:
-        self.sequences_ = sequences.values
-        self.ids_ = sequences.labels
-        self._column_ids = sequences.ids
+    def _kept(self, X: Any) -> Strings:
+        """Return sequences that are kept to align others with."""
+        valid = _valid(read_strings(X, "sequences"), LETTERS, None)
+        self.self_scores_ = _self_scores(valid.values, self._scoring())
+        self.sequences_, self.ids_, self._column_ids = valid.values, valid.labels, valid.ids
+        return valid
 
 
 def _valid(sequences: Strings, letters: str, on_error: str | None) -> Strings:
@@ -589,7 +587,7 @@ def _engine() -> Any:
     """Return the function that aligns one sequence with many."""
     if find_spec("parasail"):
         return _by_parasail
-    check_installed("Bio", "parasail or biopython", "bio")
+    imported("Bio", "Aligning", "parasail or biopython", extra="bio")
     return _by_biopython
 
 

@@ -431,14 +431,11 @@ def _row_keys(A: Array, as_sparse: bool) -> list[bytes]:
 
 
 def _manhattan(A: Array, B: Array) -> Array:
-    """Return the L1 distances between rows, (n_a, n_b), in blocks."""
+    """Return the L1 distances between rows, (n_a, n_b)."""
     if is_foreign(A):
         xp = namespace(A)
         return _blockwise(A, B, lambda a, b: xp.sum(xp.abs(a - b), axis=-1))
-    distances = np.empty((A.shape[0], B.shape[0]), dtype=A.dtype)
-    for rows in row_blocks(A.shape[0], 8 * B.shape[0]):
-        distances[rows] = pairwise.manhattan_distances(A[rows], B)
-    return distances
+    return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
 
 
 def _additive_chi2(kernel: str, A: Array, B: Array | None) -> Array:
