@@ -62,10 +62,11 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
-def check_whole(value: Any, name: str, least: int = 1) -> int:
-    """Return a whole number of at least `least`; whatever else is given is a wrong value."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, found {value!r}.")
+def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -> int:
+    """Return a whole number of at least `least` and at most `most`; whatever else is given is a wrong value."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
+        bound = "" if most == math.inf else f" and at most {most}"
+        raise ValueError(f"{name} must be a whole number of at least {least}{bound}, found {value!r}.")
     return int(value)
 
 

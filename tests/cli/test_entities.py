@@ -195,7 +195,15 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     assert recipes_from_state(recipes_state(found.recipes), "tasks") == found.recipes
 
 
-@pytest.mark.parametrize("forged", [{}, [], {"": {"kind": "features", "kernel": "rbf"}}, {"a": {"kind": "magic"}}])
-def test_forged_recipes(forged):
-    with pytest.raises((TypeError, LookupError, ModelFileError)):
+@pytest.mark.parametrize(
+    ("forged", "error"),
+    [
+        ({}, TypeError),
+        ([], TypeError),
+        ({"": {"kind": "features", "kernel": "rbf"}}, ValueError),
+        ({"a": {"kind": "magic"}}, ModelFileError),
+    ],
+)
+def test_forged_recipes(forged, error):
+    with pytest.raises(error):
         recipes_from_state({"descriptions": forged}, "instances")

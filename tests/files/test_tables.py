@@ -164,7 +164,7 @@ def test_names_in_arrays(tmp_path):
     np.savez(path, a=VALUES, rows=np.array([b"a", b"b"]), columns=np.array(["p ", "q"]))
     check(load_table(path))
     np.savez(path, a=VALUES, rows=np.array(["a", " "]))
-    with pytest.raises(IdError, match="empty id among its rows, at position 1"):
+    with pytest.raises(IdError, match=r"The list of the rows of .* has no id at position 1 \(''\): give it one"):
         load_table(path)
     np.savez(path, a=np.array([[1.0, np.inf]]))
     with pytest.raises(DataFileError, match="holds infinity"):

@@ -265,10 +265,7 @@ def read_ids(path: Path) -> list[Any]:
     if suffix_of(path) in (".csv", ".tsv", ".parquet"):
         cells = read_cells(path)
         return cells.labels(cells.id_place)
-    lines = read_text(path, "list of ids").splitlines()
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return lines
+    return list(read_text(path, "list of ids").rstrip().splitlines())
 
 
 def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:

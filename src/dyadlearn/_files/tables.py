@@ -453,9 +453,7 @@ def _axis(found: np.ndarray | None, axis: str, shape: tuple[int, int], path: Pat
         raise DataFileError(f"{path} names {found.size} {axis}, but its matrix has {length}.")
     with reading(path, f"archive that names its {axis}"):
         labels = [id_text(label) for label in found.tolist()]
-    if "" in labels:
-        raise IdError(f"{path} has an empty id among its {axis}, at position {labels.index('')}: give it one.")
-    return make_ids(labels, None, f"{axis} of {path}")
+    return make_ids(labels, None, f"The list of the {axis} of {path}")
 
 
 # Writing -------------------------------------------------------------------------------------------
@@ -550,7 +548,5 @@ def _cell(value: Any) -> str:
 
 
 def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    buffer = io.BytesIO()
-    np.savez(buffer, allow_pickle=False, **arrays)
     with writing(path), replacing(path) as file:
-        file.write(buffer.getvalue())
+        np.savez(file, allow_pickle=False, **arrays)

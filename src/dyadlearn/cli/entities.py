@@ -251,10 +251,7 @@ def recipes_from_state(state: Any, where: str) -> Recipes | None:
     parts = state["descriptions"]
     if type(parts) is not dict or not parts:
         raise TypeError("descriptions are names and recipes")
-    try:
-        check_description_names(list(parts), where)
-    except ValueError as error:
-        raise TypeError(str(error)) from error
+    check_description_names(list(parts), where)
     return {name: Recipe.from_state(part, where) for name, part in parts.items()}
 
 

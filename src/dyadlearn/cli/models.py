@@ -169,10 +169,7 @@ class Loaded:
 
     def named(self, words: str | None = None) -> Loaded:
         """Return the model with other words for its sides; None leaves those of its file."""
-        if words is None:
-            return self
-        names = side_names(sides_of(words), network=_is_network(self.model))
-        return replace(self, sides=(names.instance, names.task))
+        return self if words is None else replace(self, sides=_sides(sides_of(words), self.model))
 
     @property
     def names(self) -> SideNames:
@@ -254,7 +251,7 @@ def load_model(path: Path) -> Loaded:
     try:
         found = _described(model, header.get(_KEY))
         return replace(found, versions=_texts(header.get("versions", {})), path=path, checksum=checksum)
-    except (AttributeError, LookupError, TypeError, ModelFileError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path} was made by another version of the command line, or is damaged: its header does not say how its "
             f"data came to be ({type(error).__name__}: {error})."
@@ -297,10 +294,7 @@ def _sides(plain: Any, model: Any) -> tuple[str, str] | None:
     """Return what the sides are called after checking that no terminal obeys it: a file may come from anywhere."""
     if plain is None:
         return None
-    try:
-        names = side_names(plain, network=_is_network(model))
-    except ValueError as error:
-        raise TypeError("names of sides that are none") from error
+    names = side_names(plain, network=_is_network(model))
     return names.instance, names.task
 
 

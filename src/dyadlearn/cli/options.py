@@ -8,10 +8,10 @@ import os
 import re
 from collections.abc import Callable
 from contextvars import ContextVar
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -139,15 +139,9 @@ def taking_options(command: Callable[..., None]) -> Callable[..., None]:
         if not is_dataclass(kind):
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
             continue
-        hints, given = get_type_hints(kind, include_extras=True), [field for field in fields(kind) if field.init]
-        groups[name] = kind, [field.name for field in given]
-        for field in given:
-            default = inspect.Parameter.empty if field.default is MISSING else field.default
-            option = inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
-            )
-            parameters.append(option)
-
+        fields = inspect.signature(kind, eval_str=True).parameters
+        groups[name] = kind, list(fields)
+        parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields.values()]
     parameters.append(inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context))
 
     @wraps(command)

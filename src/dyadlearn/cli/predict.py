@@ -79,7 +79,7 @@ def predict(
         raise ValueError(f"--interval must be a share between 0 and 1, such as 0.9, found {interval:g}.")
     if interval is not None and probability:
         raise ValueError("--interval bounds labels, and a probability is none: leave out one of the two.")
-    asked = (None, None) if pairs is None else _labels_of(pairs)
+    asked: tuple[Any, Any] = (None, None) if pairs is None else _labels_of(pairs)
     given = zip(("--instances", "--tasks"), (instances, tasks), (instances_smiles, tasks_smiles), asked, strict=True)
     sides: list[_Side] = [
         loaded.new(files, place, option, terminal, smiles=smiles, smiles_option=f"{option}-smiles", asked=those)
@@ -105,7 +105,10 @@ def predict(
         else:
             write_grid(output, blocks, rows, columns, "instance" if loaded.sides is None else loaded.names.instance)
     else:
-        first, second = _places(rows, columns, pairs)
+        if pairs is None:
+            first, second = (place.ravel() for place in np.indices((len(rows), len(columns))))
+        else:
+            first, second = rows.positions(asked[0], "the instances"), columns.positions(asked[1], "the tasks")
         table: dict[str, Any] = {"instance": rows.take(first).labels, "task": columns.take(second).labels}
         if pairs is not None and interval is None and not probability and is_large((len(rows), len(columns))):
             table[word] = new.of_pairs(first, second)  # the others are not predicted
@@ -219,12 +222,3 @@ def _labels_of(pairs: Path) -> tuple[list[str], list[str]]:
         found = shown(cells.headings)
         raise DataFileError(f"{pairs} must have two columns, an instance and a task, found {found}.")
     return cells.labels(0), cells.labels(1)
-
-
-def _places(rows: Ids, columns: Ids, pairs: Path | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the instances and tasks of all pairs stand, or of those in a file."""
-    if pairs is None:
-        first, second = (place.ravel() for place in np.indices((len(rows), len(columns))))
-        return first, second
-    of_rows, of_columns = _labels_of(pairs)
-    return rows.positions(of_rows, "the instances"), columns.positions(of_columns, "the tasks")

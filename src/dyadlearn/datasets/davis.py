@@ -121,12 +121,9 @@ def fetch_davis(
         names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
         data = DrugTarget.with_ids(*folder.find_all([(name,) for name in names], "tables with ids"))
     else:
-        similarities = (
-            f"drug-drug_similarities_{drug_similarity}.txt",
-            f"target-target_similarities_{target_similarity}.txt",
-        )
-        files = [*_PUBLISHED, *((name,) for name in similarities)]
-        data = DrugTarget.without_ids(*folder.find_all(files, f"from {ADDRESS}"))
+        drugs = (f"drug-drug_similarities_{drug_similarity}.txt",)
+        targets = (f"target-target_similarities_{target_similarity}.txt",)
+        data = DrugTarget.without_ids(*folder.find_all([*_PUBLISHED, drugs, targets], f"from {ADDRESS}"))
         if target_similarity == "WS_normalized" and data.targets.diagonal().max() > 1:
             data = replace(data, targets=data.targets / 100)  # the publisher counts in per cent
     Kd = data.labels.values

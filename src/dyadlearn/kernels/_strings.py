@@ -169,9 +169,6 @@ class TextFeatures(TextStep):
     def _check_parameters(self) -> None:
         raise NotImplementedError
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False

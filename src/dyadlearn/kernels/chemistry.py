@@ -6,13 +6,13 @@ Needs rdkit: ``pip install dyadlearn[chem]``. It is loaded when the first molecu
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 from sklearn.utils.parallel import Parallel, delayed
 
+from dyadlearn._checks import check_whole
 from dyadlearn._files.packed import imported
 from dyadlearn._tables import Ids
 from dyadlearn.kernels._strings import Strings, TextFeatures, read_strings, shortened
@@ -163,12 +163,8 @@ class MorganFingerprints(TextFeatures):
         return np.array([f"bit_{bit}" for bit in range(self.n_bits)], dtype=object)
 
     def _check_parameters(self) -> None:
-        for name, least, most in (("radius", 0, _WIDEST), ("n_bits", 1, 2**31 - 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
-                raise ValueError(
-                    f"{name} must be a whole number of at least {least} and at most {most}, found {value!r}."
-                )
+        check_whole(self.radius, "radius", 0, _WIDEST)
+        check_whole(self.n_bits, "n_bits", 1, 2**31 - 1)
 
     def _computed(self, molecules: Strings) -> tuple[csr_array, dict[int, str]]:
         """Return the features of all molecules, empty rows where there is none, and what is wrong with those."""

@@ -140,7 +140,7 @@ def average_transpose(K: Array) -> Array:
     return K
 
 
-def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K") -> tuple[Array, float]:
+def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K", *, exact: bool = False) -> tuple[Array, float]:
     r"""Return a symmetric version of `K`, and how far `K` was from it.
 
     .. math:: (K + K^\top) / 2
@@ -153,11 +153,13 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K") -> tuple[Ar
         What to do when the gap exceeds `symmetry_tolerance`: average, or raise.
     name : str, default="K"
         What error messages call the matrix.
+    exact : bool, default=False
+        Whether a gap within the tolerance is averaged too.
 
     Returns
     -------
     symmetric : array of shape (n, n)
-        `K` itself, not a copy, where the gap is within the tolerance.
+        `K` itself, not a copy, where there is nothing to average.
     gap : float
         The `asymmetry` of `K`.
 
@@ -180,9 +182,9 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K") -> tuple[Ar
     if not is_finite(K):
         raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
     gap, tolerance = asymmetry(K), symmetry_tolerance(K)
-    if gap <= tolerance:
+    if gap <= (0.0 if exact else tolerance):
         return K, gap
-    if symmetrize == "error":
+    if symmetrize == "error" and gap > tolerance:
         raise KernelError(
             f"{name} is not symmetric: the largest gap to its transpose is {gap:.3g}, "
             f"the tolerance is {tolerance:.3g}; dyadlearn.kernels.repair averages the two."
@@ -397,17 +399,13 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     >>> bool(np.linalg.eigvalsh(repair(K)).min() > -1e-12)
     True
     """
-    check_choice(symmetrize, "symmetrize", ("mean", "error"))
     check_choice(psd, "psd", ("clip", "shift", "error"))
     table = read_table(K, "K")
     n = _side(_dense(table.values), "K")
     table = table.squared("K")
     found = _dense(table.values)
-    xp = namespace(found)
-    found = xp.astype(found, float_dtype(found), copy=False)
-    symmetric, gap = symmetrized(found, symmetrize)
-    if symmetric is found and gap > 0:
-        symmetric = average_transpose(xp.asarray(found, copy=True))
+    found = namespace(found).astype(found, float_dtype(found), copy=False)
+    symmetric, _ = symmetrized(found, symmetrize, exact=True)
     values, vectors = eigh(symmetric)
     made = _rebuilt(symmetric, values, vectors, repaired_values(values, psd, n)[0], psd)
     return formed_as(replace(table, values=made), K)
@@ -444,9 +442,7 @@ def mended(K: Array, psd: str, name: str) -> Array:
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
-    symmetric, gap = symmetrized(K, "error" if psd == "error" else "mean", name)
-    if symmetric is K and gap > 0:
-        symmetric = average_transpose(namespace(K).asarray(K, copy=True))
+    symmetric, gap = symmetrized(K, "error" if psd == "error" else "mean", name, exact=True)
     told = gap if gap > symmetry_tolerance(K) else 0.0
     if told == 0 and _is_sound(symmetric):
         return symmetric

@@ -599,12 +599,11 @@ def _by_parasail(query: str, targets: list[str], scoring: _Scoring) -> np.ndarra
     # No score of the query can be higher: it decides how many bits are needed, and what gap is never worth its cost.
     bound = sum(best[letter] for letter in query)
     bits = 16 if bound < 2**14 else 32
-    gap_open = min(int(scale * _fraction(scoring.gap_open)), bound + 1)
-    gap_extend = min(int(scale * _fraction(scoring.gap_extend)), bound + 1)
+    gaps = [min(int(scale * _fraction(gap)), bound + 1) for gap in (scoring.gap_open, scoring.gap_extend)]
     profile = getattr(parasail, f"profile_create_{bits}")(query, matrix)
     # Of its methods, "striped" misses alignments in which one gap follows the other.
     align = getattr(parasail, f"sw_scan_profile_{bits}")
-    return np.array([align(profile, target, gap_open, gap_extend).score for target in targets]) / scale
+    return np.array([align(profile, target, *gaps).score for target in targets]) / scale
 
 
 @lru_cache(maxsize=8)

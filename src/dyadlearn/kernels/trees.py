@@ -230,7 +230,7 @@ def _name(cell: Any, rank: Any) -> str | None:
 
 
 # A name or a length, and a name in quotes, in which two quotes stand for one.
-_WORD = re.compile(r"[^()\[\]:;,'\s]*")
+_WORD = re.compile(r"([^()\[\]:;,'\s]*)")
 _QUOTED = re.compile(r"'((?:[^']|'')*)'(?!')")
 
 
@@ -472,10 +472,10 @@ class _Reader:
     def _describe(self, node: int) -> None:
         """Read the name and the length of a node, neither of which must be there."""
         self._skip()
-        self.names[node] = self._quoted() if self.text.startswith("'", self.at) else self._word()
+        self.names[node] = self._word(_QUOTED if self.text.startswith("'", self.at) else _WORD)
         if self._takes(":"):
             self._skip()
-            word = self._word()
+            word = self._word(_WORD)
             try:
                 length = parse_number(word)
             except ValueError:
@@ -484,14 +484,9 @@ class _Reader:
                 raise self._error(f"has a branch of length {word}: lengths must be finite and not negative")
             self.lengths[node] = length
 
-    def _word(self) -> str:
-        found = _WORD.match(self.text, self.at)
-        assert found is not None  # a word may be empty
-        self.at = found.end()
-        return found[0]
-
-    def _quoted(self) -> str:
-        found = _QUOTED.match(self.text, self.at)
+    def _word(self, pattern: re.Pattern[str]) -> str:
+        """Read a word, which may be empty, or a name in quotes."""
+        found = pattern.match(self.text, self.at)
         if found is None:
             raise self._error("has a quote that is not closed")
         self.at = found.end()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy
-import sklearn
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._state import StoredEstimator, stored_estimators
@@ -97,13 +96,8 @@ def _versions() -> dict[str, str]:
     """Return the versions that a model was saved with, for those who look for the cause of a difference."""
     from dyadlearn import __version__  # not yet there when this file is imported
 
-    return {
-        "dyadlearn": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
+    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"dyadlearn": __version__, "python": platform.python_version(), **libraries}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

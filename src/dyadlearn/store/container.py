@@ -52,20 +52,10 @@ _NO_CHECKSUM = "0" * 64
 _LONGEST_HEAD = 100_000_000
 _CHUNK = 2**24
 
-_DTYPES = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "|i1",
-    "U64": "<u8",
-    "U32": "<u4",
-    "U16": "<u2",
-    "U8": "|u1",
-    "BOOL": "|b1",
-}
+# The names that safetensors has for types of numbers: F64, I8, BOOL and so on.
+_SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
+_DTYPES = {f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind, sizes in _SIZES.items() for size in sizes}
+_DTYPES["BOOL"] = "|b1"
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 
