@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -280,7 +280,7 @@ def _combined(grams: Iterable[Any], weights: tuple[float, ...], *, are_powers: b
 
     The result is in the order of the first that has ids, and in the form of a frame.
     """
-    join = operator.imul if are_powers else operator.iadd
+    join: Callable[[Array, Array], Array] = operator.imul if are_powers else operator.iadd
     total: Table | None = None
     form: Any = None
     turned = plain = None
