@@ -325,9 +325,8 @@ def note_calibration(case: Drawing, model: Any, letter: str) -> None:
 
     def calibrated() -> dict[str, Any]:
         found = case.lib.call("calibrate", model=model, setting=letter, method=method, cv=3)
-        own = case.lib.get(found, "settings")[letter]
-        figures = case.lib.fields(found, "brier baseline_brier log_loss calibration_error")
-        return {**figures, **case.lib.fields(own, "scores probabilities n_cells n_positive")}
+        names = "brier baseline_brier log_loss calibration_error scores probabilities n_cells n_positive"
+        return case.lib.fields(case.lib.get(found, "settings")[letter], names)
 
     # A sigmoid is fitted by iterations.
     case.note(f"calibrate {letter} {method}", calibrated, UNIT | {"share": max(LEARNED, case.share)})

@@ -249,7 +249,7 @@ def test_probabilities_of_what_is_new(tables, model, new, run, get):
     found = calibrate(load(model))
     ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "--probability", "-o", out)
     assert (ran.code, ran.out) == (0, f"Wrote 3 × 2 probabilities to {out}.\n")
-    brier, base = (each["D"] for each in (found.brier, found.baseline_brier))
+    brier, base = found["D"].brier, found["D"].baseline_brier
     assert f"setting D have a held-out Brier score of {brier:.4f}, the base rate one of {base:.4f}" in ran.err
     assert_allclose(numbers(get(out)), found.predict(new["X"], new["T"]))
     ran = run("predict", model, "--tasks", new["items"], "--probability", "--json")

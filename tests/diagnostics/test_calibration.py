@@ -59,7 +59,7 @@ def test_figures_are_those_of_the_cross_fitted_probabilities(model, method, valu
     one, observed = found[setting], ~np.isnan(Y)
     assert_array_equal(~np.isnan(one.probabilities), observed)
     p, y = one.probabilities[observed], Y[observed] == values[1]
-    assert_allclose(found.brier[setting], brier_score_loss(y, p))
+    assert_allclose(one.brier, brier_score_loss(y, p))
     assert_allclose(one.log_loss, log_loss(y, p))
     assert (one.n_cells, one.n_positive) == (observed.sum(), y.sum())
     assert one.reliability.count.sum() == y.size
@@ -162,8 +162,8 @@ def test_a_model_of_nothing_is_worth_no_more_than_the_base_rate():
     model = TwoStepRidge(1e9, 1e9).fit(rng.normal(size=(60, 3)), Y, tasks=rng.normal(size=(8, 2)))
     for method in MAPS:
         found = calibrate(model, method=method)
-        for setting, brier in found.brier.items():
-            assert brier > 0.99 * found.baseline_brier[setting], (method, setting)
+        for setting, one in found.settings.items():
+            assert one.brier > 0.99 * one.baseline_brier, (method, setting)
         assert_allclose(found.predict(rng.normal(size=(5, 3))), 0.3, atol=0.08)
 
 
@@ -186,7 +186,7 @@ def test_known_chances_come_back(method):
         assert p.shape == truth.shape
         assert np.abs(p - truth).mean() < 0.05, setting
         assert abs(p.mean() - truth.mean()) < 0.02, setting
-        assert found.calibration_error[setting] < 0.03
+        assert found[setting].calibration_error < 0.03
 
 
 def test_what_is_known_by_its_id():

@@ -31,9 +31,6 @@ from dyadlearn.models._inputs import among
 from dyadlearn.selection.evaluate import HeldOut, baseline_scores, model_holdout
 from dyadlearn.settings import Setting, as_setting
 
-# Newton's method doubles its digits in each step; the first ones are short where the two values are far apart.
-_MOST_STEPS = 200
-
 
 @dataclass(frozen=True)
 class Sigmoid:
@@ -97,6 +94,8 @@ def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
     >>> sigmoid(np.array([0.0, 1.0, 2.0, 3.0]), np.array([False, False, True, True]))(np.array([1.5])).round(3)
     array([0.5])
     """
+    from sklearn.linear_model import LogisticRegression
+
     n_positive = int(np.count_nonzero(positive))
     targets = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (positive.size - n_positive + 2))
     share = float(targets.mean())
@@ -108,35 +107,12 @@ def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
     z = (scores - centre) / scale
     if z @ (targets - share) <= 0:
         return flat  # the slope of the loss at 0 points the other way
-    slope, intercept = _fitted(z, targets, flat.intercept)
+    # Each score stands there once for each value, with its target as the weight of the positive one.
+    cells, values = np.tile(z, 2).reshape(-1, 1), np.repeat([True, False], z.size)
+    fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10)
+    fitted.fit(cells, values, np.concatenate([targets, 1 - targets]))
+    slope, intercept = max(float(fitted.coef_[0, 0]), 0.0), float(fitted.intercept_[0])
     return Sigmoid(slope / scale, intercept - slope * centre / scale)
-
-
-def _fitted(z: np.ndarray, targets: np.ndarray, intercept: float) -> tuple[float, float]:
-    """Minimise the logistic loss of targets between 0 and 1, which has one minimum, by Newton's method."""
-    from scipy.special import expit
-
-    def loss(point: np.ndarray) -> float:
-        u = point[0] * z + point[1]
-        return float(np.logaddexp(0.0, u).sum() - targets @ u)
-
-    point = np.array([0.0, intercept])
-    now = loss(point)
-    for _ in range(_MOST_STEPS):
-        p = expit(point[0] * z + point[1])
-        error, spread = p - targets, p * (1 - p)
-        gradient = np.array([error @ z, error.sum()])
-        cross = spread @ z
-        step = np.linalg.solve(np.array([[spread @ (z * z), cross], [cross, spread.sum()]]), gradient)
-        gain, length = float(gradient @ step), 1.0
-        if gain <= 1e-10 * now:
-            # So near that the loss has no digits left to compare, and a whole step doubles those of the answer.
-            point = point - step
-            break
-        while (there := loss(point - length * step)) > now - 1e-4 * length * gain and length > 1e-6:
-            length /= 2
-        point, now = point - length * step, there
-    return float(point[0]), float(point[1])
 
 
 def isotonic(scores: np.ndarray, positive: np.ndarray) -> Steps:
@@ -352,7 +328,7 @@ class Calibration(Tabled):
     positive : float
         The label that probabilities are of, the larger of the two.
     settings : dict of str to SettingCalibration
-        By the letters of the settings, as are `brier` and the others.
+        By the letters of the settings.
     """
 
     model: Any
@@ -372,46 +348,18 @@ class Calibration(Tabled):
         return self.settings[chosen.value]
 
     def __repr__(self) -> str:
-        scores = ", ".join(f"{each.setting} {each.brier:.3g} ({each.baseline_brier:.3g})" for each in self._each)
+        settings = self.settings.values()
+        scores = ", ".join(f"{each.setting} {each.brier:.3g} ({each.baseline_brier:.3g})" for each in settings)
         return f"Calibration({self.method}, Brier score and that of the base rate: {scores})"
-
-    @property
-    def _each(self) -> Iterable[SettingCalibration]:
-        return self.settings.values()
-
-    @property
-    def brier(self) -> dict[str, float]:
-        """The Brier score in each setting."""
-        return {each.setting: each.brier for each in self._each}
-
-    @property
-    def baseline_brier(self) -> dict[str, float]:
-        """The Brier score of the base rate in each setting."""
-        return {each.setting: each.baseline_brier for each in self._each}
-
-    @property
-    def log_loss(self) -> dict[str, float]:
-        """The logarithmic loss in each setting."""
-        return {each.setting: each.log_loss for each in self._each}
-
-    @property
-    def calibration_error(self) -> dict[str, float]:
-        """The expected calibration error in each setting."""
-        return {each.setting: each.calibration_error for each in self._each}
-
-    @property
-    def reliability(self) -> dict[str, Reliability]:
-        """What probabilities said beside what happened, in each setting."""
-        return {each.setting: each.reliability for each in self._each}
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the figures as named columns with a row for each setting, for a data frame or a file."""
         names = ("setting", "brier", "baseline_brier", "log_loss", "calibration_error")
-        others = ("n_cells", "n_positive", "held_out")
-        found: dict[str, list[Any]] = {name: [getattr(each, name) for each in self._each] for name in names}
+        others, settings = ("n_cells", "n_positive", "held_out"), self.settings.values()
+        found: dict[str, list[Any]] = {name: [getattr(each, name) for each in settings] for name in names}
         for name in ("instance_means", "task_means"):
-            found[f"{name}_brier"] = [each.baselines[name] for each in self._each]
-        return found | {name: [getattr(each, name) for each in self._each] for name in others}
+            found[f"{name}_brier"] = [each.baselines[name] for each in settings]
+        return found | {name: [getattr(each, name) for each in settings] for name in others}
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:
         """Return the probability that the label of a pair is the positive one.
@@ -692,14 +640,10 @@ def _parts(
     )
     if network:  # nodes leave on both sides
         rows = columns = columns if units.instances is None and units.tasks is not None else rows
-    everywhere = [np.ones(size, dtype=bool) for size in shape]
     firsts = range(int(rows.max()) + 1) if setting.new_instance else [-1]
     seconds = range(int(columns.max()) + 1) if setting.new_task else [-1]
     for first, second in product(firsts, seconds):
-        inside = [
-            codes == part if part >= 0 else every
-            for codes, part, every in zip((rows, columns), (first, second), everywhere, strict=True)
-        ]
+        inside = ((rows == first) | (first < 0), (columns == second) | (second < 0))
         left = [[first, second]] * 2 if network else [[first], [second]]
         outside = [~np.isin(codes, parts) for codes, parts in zip((rows, columns), left, strict=True)]
         yield np.logical_and.outer(*inside), np.logical_and.outer(*outside)
