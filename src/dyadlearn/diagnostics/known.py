@@ -89,25 +89,39 @@ def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
     return bool(((values == 0) | (values == 1) | (values != values)).all())
 
 
-def read_known(known: Any, sides: Sequence[Sought], zeros: bool | None, axis: int) -> sparse.csr_array:
+def read_known(
+    known: Any,
+    ids: Sequence[Ids | None],
+    sizes: Sequence[int],
+    names: SideNames,
+    axis: int,
+    zeros: bool | None = None,
+) -> sparse.csr_array | None:
     """Return which pairs are known; what is told of others is passed over, where there are ids.
 
     Parameters
     ----------
-    known : sparse matrix, array or frame of shape (a, n), or array, list of rows or frame of shape (p, 2) or (p, 3)
+    known : sparse matrix, array or frame of shape (a, n), or array, list of rows or frame of shape (p, 2) or (p, 3), or
+        None
         Labels of a grid, or pairs of an instance and a task with or without their labels. What a sparse matrix does not
         hold is not known, nor is what is NaN.
-    sides : (Sought, Sought)
-        Instances and tasks.
-    zeros : bool or None
-        Whether zeros count as not known; see `zeros_are_unobserved`.
+    ids : (Ids or None, Ids or None)
+        Of instances and tasks. Without ids, positions are. There may be more than a grid has.
+    sizes : (int, int)
+        The shape of a grid, whose rows and columns are the first.
+    names : SideNames
     axis : int
         Which side has the rows of what is returned.
+    zeros : bool or None, default=None
+        Whether zeros count as not known; see `zeros_are_unobserved`.
 
     Returns
     -------
-    sparse boolean array with a row for each of that side
+    sparse boolean array with a row for each of that side, or None without `known`
     """
+    if known is None:
+        return None
+    sides = [Sought(*side) for side in zip(ids, sizes, names.both, strict=True)]
     pairs = _pairs(known, *sides, zeros=zeros)
     m, q = (max(side.size, 0 if side.ids is None else len(side.ids)) for side in sides)
     found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
@@ -159,13 +173,12 @@ def _of_grid(known: Any, instances: Sought, tasks: Sought, zeros: bool | None) -
             places.append(np.arange(length))
         else:
             _check_shape(values.shape, instances, tasks)
-    wanted = (values == values) & ((values != 0) | (not zeros_are_unobserved(values, zeros)))
-    own, across = np.nonzero(wanted)
-    return _counted(places[0][own], places[1][across])
+    own, across = np.nonzero(values == values)
+    return _counted(places[0][own], places[1][across], values[own, across], zeros)
 
 
 def _counted(
-    rows: np.ndarray, columns: np.ndarray, labels: np.ndarray | None = None, zeros: bool | None = None
+    rows: np.ndarray, columns: np.ndarray, labels: np.ndarray | None, zeros: bool | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return those of some pairs that are sought and have a label that counts."""
     wanted = (rows >= 0) & (columns >= 0)

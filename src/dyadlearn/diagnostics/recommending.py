@@ -20,8 +20,8 @@ What is recommended: short lists of ids with their scores, for one, for several,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,42 +44,61 @@ from dyadlearn._array import (
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, free_name, shown
 from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at, ids_of, is_network, labelled_model
-from dyadlearn.diagnostics.known import Sought, observed_rows, read_known, zeros_are_unobserved
+from dyadlearn.diagnostics.known import observed_rows, read_known, zeros_are_unobserved
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.knowledge import stacked
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.sides import SideNames, side_names
+from dyadlearn.sides import SideNames, plural, side_names
 from dyadlearn.vectrick import left_first
 
 # Groups of columns for each number that is wanted.
 _GROUPS = 8
 
 
-def best_in_rows(scores: Array, k: int) -> np.ndarray:
-    """Return where the k best of each row stand, best first.
+def best_in_rows(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the k best of each row stand, best first, and what they are.
+
+    Columns are dealt into groups. The k-th largest of their maxima is a bound that at least k numbers of a row reach,
+    and mostly few more: only these are sorted. Where numbers are equal, the first columns come first.
 
     Parameters
     ----------
     scores : array of shape (a, n)
-        NaN comes last.
+        NaN comes last; of any library.
     k : int
 
     Returns
     -------
-    integer array of numpy of shape (a, min(k, n))
+    (integer array, array) of numpy of shape (a, min(k, n)) each
 
     Examples
     --------
     >>> import numpy as np
     >>> from dyadlearn.diagnostics.recommending import best_in_rows
-    >>> best_in_rows(np.array([[1.0, 3.0, 2.0, 3.0], [np.nan, 0.0, 0.0, 0.0]]), 2)
+    >>> best_in_rows(np.array([[1.0, 3.0, 2.0, 3.0], [np.nan, 0.0, 0.0, 0.0]]), 2)[0]
     array([[1, 3],
            [1, 2]])
     """
-    return _best(scores, k)[0]
+    xp, (a, n) = namespace(scores), scores.shape
+    k = min(k, n)
+    groups = min(n, _GROUPS * k)
+    depth = n // groups
+    keys = scores
+    maxima = xp.max(xp.reshape(keys[:, : depth * groups], (a, depth, groups)), axis=1)
+    if bool(xp.any(xp.isnan(maxima))):
+        keys = xp.where(xp.isnan(scores), xp.full_like(scores, -float("inf")), scores)
+        maxima = xp.max(xp.reshape(keys[:, : depth * groups], (a, depth, groups)), axis=1)
+    bound = xp.reshape(order_statistic(maxima, groups - k), (a, 1))
+    reaching = xp.nonzero(xp.reshape(keys >= bound, (-1,)))[0]
+    values = to_numpy(xp.take(xp.reshape(scores, (-1,)), reaching, axis=0))
+    rows, columns = np.divmod(to_numpy(reaching), n)
+    order = np.lexsort((columns, -np.where(np.isnan(values), -np.inf, values), rows))
+    counts = np.bincount(rows, minlength=a)
+    chosen = order[(np.cumsum(counts) - counts)[:, None] + np.arange(k)]
+    return columns[chosen], values[chosen]
 
 
 def merged(
@@ -101,38 +120,13 @@ def merged(
     -------
     (integer array, array) of numpy of shape (a, min(k, l + n)) each
     """
-    places, values = _best(scores, k)
+    places, values = best_in_rows(scores, k)
     places = places + first
     if kept is None:
         return places, values
     places, values = np.concatenate([kept[0], places], axis=1), np.concatenate([kept[1], values], axis=1)
-    best, values = _best(values, k)
+    best, values = best_in_rows(values, k)
     return np.take_along_axis(places, best, axis=1), values
-
-
-def _best(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the k best of each row stand, best first, and what they are: arrays of numpy.
-
-    Columns are dealt into groups. The k-th largest of their maxima is a bound that at least k numbers of a row reach,
-    and mostly few more: only these are sorted. Where numbers are equal, the first columns come first.
-    """
-    xp, (a, n) = namespace(scores), scores.shape
-    k = min(k, n)
-    groups = min(n, _GROUPS * k)
-    depth = n // groups
-    keys = scores
-    maxima = xp.max(xp.reshape(keys[:, : depth * groups], (a, depth, groups)), axis=1)
-    if bool(xp.any(xp.isnan(maxima))):
-        keys = xp.where(xp.isnan(scores), xp.full_like(scores, -float("inf")), scores)
-        maxima = xp.max(xp.reshape(keys[:, : depth * groups], (a, depth, groups)), axis=1)
-    bound = xp.reshape(order_statistic(maxima, groups - k), (a, 1))
-    reaching = xp.nonzero(xp.reshape(keys >= bound, (-1,)))[0]
-    values = to_numpy(xp.take(xp.reshape(scores, (-1,)), reaching, axis=0))
-    rows, columns = np.divmod(to_numpy(reaching), n)
-    order = np.lexsort((columns, -np.where(np.isnan(values), -np.inf, values), rows))
-    counts = np.bincount(rows, minlength=a)
-    chosen = order[(np.cumsum(counts) - counts)[:, None] + np.arange(k)]
-    return columns[chosen], values[chosen]
 
 
 # Bytes of one block of predictions, and of what the columns of many blocks come to, which is computed once.
@@ -250,7 +244,37 @@ def _of_training(made: Expansion, rows: NewRows) -> _Panel:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Recommendations(Tabled):
+class Ranked(Tabled):
+    """Base class of lists of ids, best first, with their scores and labels."""
+
+    scores: np.ndarray
+    labels: np.ndarray | None
+    setting: str
+    method: str
+    sides: SideNames
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return all lists as named columns, one below the other, for a data frame or a file."""
+        listed = ~np.isnan(self.scores)
+        figures: dict[str, list[Any]] = {"score": self.scores[listed].tolist()}
+        if self.labels is not None:
+            figures["label"] = [None if np.isnan(label) else label for label in self.labels[listed].tolist()]
+        return self._named(figures) | figures
+
+    def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
+        """Return the columns of ids, by names that are not taken."""
+        raise NotImplementedError
+
+    def _counted(self, count: int, of: str) -> str:
+        one = self.sides.task if of == "tasks" else self.sides.instance
+        return f"{count:,} {one if count == 1 else plural(one)}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Recommendations(Ranked):
     """The best tasks for an instance, or the best instances for a task, as `recommend` found them.
 
     Attributes
@@ -271,35 +295,23 @@ class Recommendations(Tabled):
         What one of each side is called.
     """
 
+    labels: np.ndarray
     of: str
     subject: Hashable
     ids: tuple[Hashable, ...]
-    scores: np.ndarray
-    labels: np.ndarray
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     def __repr__(self) -> str:
         best = ", ".join(f"{name!r} ({score:.3g})" for name, score in zip(self.ids[:3], self.scores[:3], strict=True))
-        words = _counted(len(self), self.of, self.sides)
+        words = self._counted(len(self), self.of)
         return f"Recommendations({words} for {self.subject!r}: {best}{', …' if len(self) > 3 else ''})"
 
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the recommendations as named columns, for a data frame or a file."""
+    def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
         name = self.sides.task if self.of == "tasks" else self.sides.instance
-        return {
-            free_name(name, ("score", "label")): list(self.ids),
-            "score": self.scores.tolist(),
-            "label": _labels(self.labels),
-        }
+        return {free_name(name, taken): list(self.ids)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RecommendationLists(Tabled):
+class RecommendationLists(Ranked):
     """The best tasks for each of several instances, or the best instances for each of several tasks.
 
     Attributes
@@ -325,34 +337,21 @@ class RecommendationLists(Tabled):
     of: str
     subjects: tuple[Hashable, ...]
     ids: tuple[tuple[Hashable, ...], ...]
-    scores: np.ndarray
-    labels: np.ndarray | None
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.subjects)
 
     def __repr__(self) -> str:
-        subjects = _counted(len(self), "instances" if self.of == "tasks" else "tasks", self.sides)
-        words = _counted(self.scores.shape[1], self.of, self.sides)
+        subjects = self._counted(len(self), "instances" if self.of == "tasks" else "tasks")
+        words = self._counted(self.scores.shape[1], self.of)
         return f"RecommendationLists({words} each for {subjects}, setting {self.setting})"
 
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the lists as named columns in long form, one list below the other, for a data frame or a file."""
-        filled = np.arange(self.scores.shape[1]) < np.array([len(own) for own in self.ids])[:, None]
+    def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
         pairs = [(subject, other) for subject, own in zip(self.subjects, self.ids, strict=True) for other in own]
-        taken = ("score",) if self.labels is None else ("score", "label")
         headings = self.sides.headings(taken)
         headings = headings if self.of == "tasks" else headings[::-1]
-        found = {heading: [pair[place] for pair in pairs] for place, heading in enumerate(headings)}
-        found["score"] = self.scores[filled].tolist()
-        return found if self.labels is None else found | {"label": _labels(self.labels[filled])}
+        return {heading: [pair[place] for pair in pairs] for place, heading in enumerate(headings)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TopPairs(Tabled):
+class TopPairs(Ranked):
     """The likeliest pairs that are not observed, as `top_pairs` found them.
 
     Attributes
@@ -369,59 +368,38 @@ class TopPairs(Tabled):
         What one of each side is called.
     """
 
+    labels: np.ndarray
     instances: tuple[Hashable, ...]
     tasks: tuple[Hashable, ...]
-    scores: np.ndarray
-    labels: np.ndarray
-    setting: str
-    method: str
-    sides: SideNames = field(default_factory=SideNames)
-
-    def __len__(self) -> int:
-        return len(self.scores)
 
     def __repr__(self) -> str:
         best = f"({self.instances[0]!r}, {self.tasks[0]!r}), {self.scores[0]:.3g}"
         return f"TopPairs({len(self)} in setting {self.setting}, best {best})"
 
-    def columns(self) -> dict[str, list[Any]]:
-        """Return the pairs as named columns, for a data frame or a file."""
-        first, second = self.sides.headings(("score", "label"))
-        return {
-            first: list(self.instances),
-            second: list(self.tasks),
-            "score": self.scores.tolist(),
-            "label": _labels(self.labels),
-        }
+    def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
+        first, second = self.sides.headings(taken)
+        return {first: list(self.instances), second: list(self.tasks)}
 
 
-def named_lists(
+def _lists(
     axis: int,
     subjects: tuple[Hashable, ...],
+    several: bool,
     ids: Ids | None,
     places: np.ndarray,
     scores: np.ndarray,
     labels: np.ndarray | None,
-    setting: Setting,
-    method: str,
-    names: SideNames,
-) -> RecommendationLists:
-    """Return lists of tasks (axis 0) or instances (axis 1), each as long as it has predictions."""
+    words: tuple[str, str, SideNames],
+) -> Recommendations | RecommendationLists:
+    """Return lists of tasks (axis 0) or instances (axis 1), each as long as it has predictions; or a single one."""
     of = ("tasks", "instances")[axis]
     lengths = np.count_nonzero(~np.isnan(scores), axis=1)
     longest = int(lengths.max())
     own = tuple(ids_at(ids, row[:length]) for row, length in zip(places, lengths, strict=True))
-    labels = None if labels is None else labels[:, :longest]
-    return RecommendationLists(of, subjects, own, scores[:, :longest], labels, setting.value, method, names)
-
-
-def _counted(count: int, of: str, names: SideNames) -> str:
-    one, several = (names.task, names.tasks) if of == "tasks" else (names.instance, names.instances)
-    return f"{count:,} {several if count != 1 else one}"
-
-
-def _labels(labels: np.ndarray) -> list[float | None]:
-    return [None if np.isnan(label) else label for label in labels.tolist()]
+    scores, labels = scores[:, :longest], None if labels is None else labels[:, :longest]
+    if several or labels is None:
+        return RecommendationLists(scores, labels, *words, of, subjects, own)
+    return Recommendations(scores[0], labels[0], *words, of, subjects[0], own[0])
 
 
 # Kept labels that are looked at in one go.
@@ -596,8 +574,8 @@ def top_pairs(
     if symmetry:  # both directions are one pair
         wanted &= np.triu(np.ones(Y.shape, dtype=bool), past)
     ranked = np.where(wanted, np.abs(F) if symmetry < 0 else F, np.nan).ravel()
-    best = best_in_rows(ranked[None, :], k)[0]
-    rows, columns = np.divmod(best[~np.isnan(ranked[best])], Y.shape[1])
+    places, values = best_in_rows(ranked[None, :], k)
+    rows, columns = np.divmod(places[~np.isnan(values)], Y.shape[1])
     if not rows.size:
         if np.count_nonzero(_unobserved(Y, zeros)) > past * len(Y):
             raise ValueError(f"Nothing is predicted for any pair that is not observed, {_NO_CONSTANT}")
@@ -607,7 +585,7 @@ def top_pairs(
         turned = scores < 0
         rows, columns, scores = np.where(turned, columns, rows), np.where(turned, rows, columns), np.abs(scores)
     ids = ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns)
-    return TopPairs(*ids, scores, Y[rows, columns], chosen.value, method, names)
+    return TopPairs(scores, Y[rows, columns], chosen.value, method, names, *ids)
 
 
 # What is known ------------------------------------------------------------------------------------
@@ -667,21 +645,17 @@ def _for_known(
     size = labels.values.shape[axis]
     named = (f"the {names.both[axis]}", ("instance", "task")[axis])
     places = positions(subjects, ids[axis], size, *named)
-    told = None
-    if known is not None:
-        both = [Sought(*side) for side in zip(ids, labels.values.shape, names.both, strict=True)]
-        told = read_known(known, both, zeros, axis)[places]
+    told = read_known(known, ids, labels.values.shape, names, axis, zeros)
     Y = labels.values if axis == 0 else labels.values.T
     zeros = zeros_are_unobserved(Y, zeros)
     own, wanted = Y[places], _unobserved(Y[places], zeros)
     F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=zeros and bool((own == 0).any()))
     if told is not None:
-        wanted &= ~told.toarray()
+        wanted &= ~told[places].toarray()
     if network and not _has_selves(Y, zeros):
         wanted[np.arange(len(places)), places] = False
     ranked = np.where(wanted, (F if axis == 0 else F.T)[places], np.nan)
-    found = best_in_rows(ranked, k)
-    values = np.take_along_axis(ranked, found, axis=1)
+    found, values = best_in_rows(ranked, k)
     if np.isnan(values).all():
         whom = f"these {names.both[axis]}" if several else repr(asked)
         if wanted.any():
@@ -689,8 +663,8 @@ def _for_known(
         raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
     own_labels = np.where(np.isnan(values), np.nan, np.take_along_axis(own, found, axis=1))
     whose = ids_at(ids[axis], places)
-    lists = named_lists(axis, whose, ids[1 - axis], found, values, own_labels, chosen, method, names)
-    return lists if several else _first(lists)
+    words = (chosen.value, method, names)
+    return _lists(axis, whose, several, ids[1 - axis], found, values, own_labels, words)
 
 
 def _subjects(asked: Any, called: str) -> tuple[list[Any], bool]:
@@ -700,15 +674,6 @@ def _subjects(asked: Any, called: str) -> tuple[list[Any], bool]:
     if not subjects:
         raise ValueError(f"The list of {called} to recommend for is empty: give at least one.")
     return subjects, several
-
-
-def _first(lists: RecommendationLists) -> Recommendations:
-    """Return the list of one that was asked for alone."""
-    (subject,), (own,), n = lists.subjects, lists.ids, len(lists.ids[0])
-    labels = np.full(n, np.nan) if lists.labels is None else lists.labels[0, :n]
-    return Recommendations(
-        lists.of, subject, own, lists.scores[0, :n], labels, lists.setting, lists.method, lists.sides
-    )
 
 
 def _hint(zeros: bool) -> str:
@@ -766,16 +731,8 @@ class _Asked:
             whom = f"these {self.names.both[self.axis]}" if self.several else repr(self.subjects[0])
             raise ValueError(f"Everything is known of {whom}, so there is nothing to recommend.")
         labels = np.full_like(scores, np.nan) if self.has_labels else None
-        words = (self.setting, _FROM_ALL, self.names)
-        lists = named_lists(self.axis, self.subjects, self.ids, places, scores, labels, *words)
-        return lists if self.several else _first(lists)
-
-
-def _joined(observed: Any, known: Any, sides: list[Sought], subjects: list[Any], axis: int) -> Any:
-    """Return what is observed or known of some subjects, as a sparse array with a row for each."""
-    if known is None:
-        return observed
-    return observed + read_known(known, sides, None, axis)[sides[axis].places(subjects)]
+        words = (self.setting.value, _FROM_ALL, self.names)
+        return _lists(self.axis, self.subjects, self.several, self.ids, places, scores, labels, words)
 
 
 def _asked_by_itself(model: Any, instance: Any, task: Any, known: Any, zeros: bool | None, sides: Any) -> _Asked | None:
@@ -804,10 +761,9 @@ def _asked_by_itself(model: Any, instance: Any, task: Any, known: Any, zeros: bo
     observed = observed_rows(labels, places, axis)
     made = fitted._expansion().transposed if axis else fitted._expansion()
     # All of training with those that are asked about, and what is recommended.
-    both = [ids[0], ids[1]]
-    both[axis] = Ids(tuple(dict.fromkeys((*model._training_ids[axis], *subjects))))
-    sought = [Sought(*side) for side in zip(both, labels.shape, names.both, strict=True)]
-    told = _joined(observed, known, sought, subjects, axis)
+    every = Ids(tuple(dict.fromkeys((*model._training_ids[axis], *subjects))))
+    told = read_known(known, (ids[0], every) if axis else (every, ids[1]), labels.shape, names, axis)
+    told = observed if told is None else observed + told[among(subjects, every.labels)]
     setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
     return _Asked(made, rows, None, told, tuple(subjects), several, ids[1 - axis], axis, setting, names)
 
@@ -832,11 +788,10 @@ def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
         pieces.append(rows)
         observed.append(sparse.csr_array(~np.isnan(to_numpy(dense(labels)))))
     own = () if learnt.kept.ids is None else learnt.kept.ids.labels
-    sought = [
-        Sought(Ids(tuple(dict.fromkeys((*own, *subjects)))), len(own), names.instances),
-        Sought(learnt.task_ids, model.n_tasks_, names.tasks),
-    ]
-    told = _joined(sparse.vstack(observed, format="csr"), known, sought, subjects, 0)
+    every = Ids(tuple(dict.fromkeys((*own, *subjects))))
+    told = read_known(known, (every, learnt.task_ids), (len(own), model.n_tasks_), names, 0)
+    seen = sparse.vstack(observed, format="csr")
+    told = seen if told is None else seen + told[among(subjects, every.labels)]
     rows, others = model._rows_of(stacked(pieces)), model._task_rows(None)[1]
     return _Asked(
         model._expansion(), rows, others, told, tuple(subjects), several, learnt.task_ids, 0, Setting.A, names
@@ -862,10 +817,7 @@ def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zer
     axis = 1 if X is None else 0
     ids = [own if table is None else table.row_ids for own, table in zip(trained, (instances, task_table), strict=True)]
     sizes = [rows.size if X is not None else made.n_instances, made.n_tasks if others is None else others.size]
-    told = None
-    if known is not None:
-        both = [Sought(*side) for side in zip(ids, sizes, names.both, strict=True)]
-        told = read_known(known, both, zeros, axis)
+    told = read_known(known, ids, sizes, names, axis, zeros)
     if axis:
         made, others = made.transposed, None
     subjects = ids_at(ids[axis], np.arange(rows.size))
