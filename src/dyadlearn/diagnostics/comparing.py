@@ -27,7 +27,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.bootstrap import resampled_scores
-from dyadlearn.selection.evaluate import model_holdout
+from dyadlearn.selection.evaluate import model_holdout, scoring_of
 from dyadlearn.selection.nested import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
@@ -237,15 +237,13 @@ def compare(
     predictions: dict[str, np.ndarray] = {}
     methods: dict[str, str] = {}
     for name, model in models.items():
+        table = labels_of(model) if name in fitted else _nested(name, model, chosen)
+        order = np.ix_(*_order(table, name, labels, first, names))
         if name in fitted:
-            table = labels_of(model)
-            order = np.ix_(*_order(table, name, labels, first, names))
             _check_same(table.values[order], name, labels, first, names)
             made = _of(name, model_holdout, fitted[name], chosen)
             predictions[name], methods[name] = to_numpy(made.predictions)[order], made.method
         else:
-            table = _nested(name, model, chosen)
-            order = np.ix_(*_order(table, name, labels, first, names))
             predictions[name], methods[name] = table.values[order], "nested folds"
     judge = scorer(_scoring(list(fitted.values()), scoring))
     Y, notes = labels.values, _notes(methods, fitted)
@@ -403,23 +401,19 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
 
 def _scoring(models: list[Any], scoring: Any) -> Any:
     """Return what models are compared by: what is given, what all were chosen by, or what suits the labels."""
-    if scoring is not None:
-        return scoring
-    own = [getattr(model, "scoring", None) for model in models]
-    is_shared = own[0] is not None and all(each == own[0] for each in own)
-    return own[0] if is_shared else usual_scoring(models[0]._problem().Y)
+    own = [scoring_of(model, scoring) for model in models]
+    return own[0] if all(each == own[0] for each in own) else usual_scoring(models[0]._problem().Y)
 
 
 def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str, str]:
     """Return what is drawn again, as it is called for resamples and in words."""
     if network:
         return "nodes", names.instances
-    several = [count > 1 for count in shape]
-    if not any(several):
+    several = dict(zip(("instances", "tasks"), names.both, strict=True))
+    drawn = [side for side, count in zip(several, shape, strict=True) if count > 1]
+    if not drawn:
         raise ValueError("There is only one label, of which nothing can be drawn again: give more.")
-    if all(several):
-        return "both", f"{names.instances} and {names.tasks}"
-    return ("instances", names.instances) if several[0] else ("tasks", names.tasks)
+    return drawn[0] if len(drawn) == 1 else "both", " and ".join(several[side] for side in drawn)
 
 
 def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:

@@ -90,12 +90,7 @@ def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
 
 
 def read_known(
-    known: Any,
-    ids: Sequence[Ids | None],
-    sizes: Sequence[int],
-    names: SideNames,
-    axis: int,
-    zeros: bool | None = None,
+    known: Any, ids: Sequence[Ids | None], sizes: Sequence[int], names: SideNames, axis: int, zeros: bool | None = None
 ) -> sparse.csr_array | None:
     """Return which pairs are known; what is told of others is passed over, where there are ids.
 

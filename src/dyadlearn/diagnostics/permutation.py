@@ -275,13 +275,11 @@ def _permuted(problem: Problem, setting: Setting, permute: str | None) -> str:
             f"This model knows nothing of tasks, so that permuting them changes nothing: use permute='instances', "
             f"found {permute!r}."
         )
-    counts = dict(zip(("instances", "tasks"), problem.Y.shape, strict=True))
-    sides = [permuted] if permuted in counts else list(counts)
-    for side in sides:
-        if counts[side] < 2:
+    for side, count in zip(("instances", "tasks"), problem.Y.shape, strict=True):
+        if count < 2 and permuted in (side, "both", "vertices"):
             raise ValueError(
-                f"Permuting {permuted} takes two {side} or more, found {counts[side]}: permute the other side, or fit "
-                "the model on more."
+                f"Permuting {permuted} takes two {side} or more, found {count}: permute the other side, or fit the "
+                "model on more."
             )
     return permuted
 
@@ -304,25 +302,22 @@ def _repeated(
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the same where each permutation is solved for, searched for or learned from again."""
     problem, held_out = model._problem(), model_holdout(model, setting)
-    if not model.searches:
-        score, method = _score(problem, held_out.predictions, setting, judge), held_out.method
-
-        def statistic(posed: Problem) -> float:
-            return _score(posed, plan(posed, setting).held_out(), setting, judge)
-
-    else:
+    method, is_own, fit = held_out.method, False, None
+    if model.searches:
         search, fit = cast(Search, model), search_again(model, setting)
         # A model that learned its kernels chose by no score of its own.
         own = search._solved_with.get("scoring")
         is_own = own is not None and setting is search._searched_setting and judge == scorer(own)
-        method = f"{held_out.method}, {'learned' if own is None else 'searched'} again"
-        score = search.best_score_ if is_own else _score(problem, held_out.predictions, setting, judge)
+        method += f", {'learned' if own is None else 'searched'} again"
+    score = search.best_score_ if is_own else _score(problem, held_out.predictions, setting, judge)
 
-        def statistic(posed: Problem) -> float:
-            found = fit(posed.Y, posed.weights)
-            if is_own:
-                return float(found.best_score_)
-            return _score(found._problem(), model_holdout(found, setting).predictions, setting, judge)
+    def statistic(posed: Problem) -> float:
+        if fit is None:
+            return _score(posed, plan(posed, setting).held_out(), setting, judge)
+        found = fit(posed.Y, posed.weights)
+        if is_own:
+            return float(found.best_score_)
+        return _score(found._problem(), model_holdout(found, setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
         for permutation in islice(draws, n_permutations):
