@@ -102,6 +102,10 @@ def test_ids_sides_and_columns():
     assert found.pairs.labels[0] == grid.loc[host, parasite]
     with pytest.raises(ValueError, match="by must be"):
         found.columns("host")
+    # Sides may be called as the figures are.
+    found = explain(model, "b", "P", top=3, sides=("weight", "label"))
+    assert list(found.columns()) == ["weight_", "label_", "weight", "label", "contribution"]
+    assert found.columns("instance")["weight_"] == list(found.instances.ids)
 
 
 @over(every(sign=[1, -1], missing=[False, True]))

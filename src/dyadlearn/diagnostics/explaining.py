@@ -11,7 +11,7 @@ import numpy as np
 from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._memory import check_memory, solve_numbers
-from dyadlearn._tables import Ids, Table, write_rows
+from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.fitted import Tabled, ids_at, is_network, labelled_model, labels_of
 from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.models._base import PairwiseRidge
@@ -168,13 +168,12 @@ class Explanation(Tabled):
             What they are gathered by. Of more labels than one, ``mean_label`` is their mean.
         """
         found = self.by(by)
-        if by == "pair":
-            other = f"other {self.names.task}" if self.is_network else self.names.task
-            heads = {name: [pair[side] for pair in found.ids] for side, name in enumerate((self.names.instance, other))}
-        else:
-            heads = {getattr(self.names, by): list(found.ids)}
         label = "label" if by == "pair" else "mean_label"
         figures = {"weight": found.weights, label: found.labels, "contribution": found.contributions}
+        if by == "pair":
+            heads = {name: [pair[side] for pair in found.ids] for side, name in enumerate(self.names.headings(figures))}
+        else:
+            heads = {free_name(getattr(self.names, by), figures): list(found.ids)}
         return {**heads, **{name: values.tolist() for name, values in figures.items()}}
 
     def frame(self, by: str = "pair") -> Any:
