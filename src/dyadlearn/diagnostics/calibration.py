@@ -340,9 +340,8 @@ class Calibration(Tabled):
         """Return what was found in one setting."""
         chosen = as_setting(setting)
         if chosen.value not in self.settings:
-            known = ", ".join(self.settings)
             raise ValueError(
-                f"Setting {chosen.in_words} is not calibrated, only {known}: ask for it, as in "
+                f"Setting {chosen.in_words} is not calibrated, only {', '.join(self.settings)}: ask for it, as in "
                 f"calibrate(model, {chosen.value!r})."
             )
         return self.settings[chosen.value]

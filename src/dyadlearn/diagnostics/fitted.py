@@ -94,10 +94,9 @@ def ids_of(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
 def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
     found, (rows, columns) = labelled_model(model, remedy), ids_of(model, remedy)
-    grid = found._grid
     # Of observed pairs alone there is no grid, and the problem says so.
     values = found._problem().Y
-    return replace(grid, values=to_numpy(values), row_ids=rows, column_ids=columns)
+    return replace(found._grid, values=to_numpy(values), row_ids=rows, column_ids=columns)
 
 
 def is_network(model: PairwiseRidge) -> bool:

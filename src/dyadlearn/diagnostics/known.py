@@ -233,11 +233,7 @@ class Screening(Tabled):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the cells as named columns, for a data frame or a file."""
-        figures = {
-            "label": self.labels.tolist(),
-            "prediction": self.predictions.tolist(),
-            "contradiction": self.contradictions.tolist(),
-        }
+        figures = {name: getattr(self, f"{name}s").tolist() for name in ("label", "prediction", "contradiction")}
         instance, task = self.names.headings(figures)
         return {instance: list(self.instances), task: list(self.tasks), **figures}
 

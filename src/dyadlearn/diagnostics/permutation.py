@@ -323,15 +323,11 @@ def _repeated(
         for permutation in islice(draws, n_permutations):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what is to be said was said of the labels as they are
-                yield [statistic(_posed(problem, permutation))]
+                # Holes and weights go with the labels.
+                weights = None if problem.weights is None else permutation.of(problem.weights)
+                yield [statistic(problem.with_grid(permutation.of(problem.Y), weights))]
 
     return score, method, null()
-
-
-def _posed(problem: Problem, permutation: Permutation) -> Problem:
-    """Return the same problem for permuted labels; holes and weights go with them."""
-    weights: Array | None = problem.weights
-    return problem.with_grid(permutation.of(problem.Y), None if weights is None else permutation.of(weights))
 
 
 def _score(problem: Problem, held_out: Array, setting: Setting, judge: Scorer) -> float:

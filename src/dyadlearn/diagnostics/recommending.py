@@ -178,20 +178,17 @@ def best_columns(
     (integer array, array) of shape (a, min(k, n)) each
         NaN where there are fewer that may be named, at the end of a row.
     """
-    found: list[tuple[np.ndarray, np.ndarray] | None] = []
+    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for panel in _panels(made, rows, others):
-        blocks = list(row_blocks(rows.size, panel.row_bytes, _BLOCK))
-        found = found or [None] * len(blocks)
-        for number, here in enumerate(blocks):
+        for number, here in enumerate(row_blocks(rows.size, panel.row_bytes, _BLOCK)):
             begun = panel.begun(here)
             for there in panel.columns:
                 scores = panel.ended(begun, there)
                 if known is not None:  # less than anything, which costs less than to look for NaN
                     held = known[here, there].tocoo()
                     scores = with_value(scores, held.row * held.shape[1] + held.col, -float("inf"))
-                found[number] = merged(found[number], scores, there.start, k)
-    pieces = [each for each in found if each is not None]
-    places, scores = (np.concatenate(each) for each in zip(*pieces, strict=True))
+                found[number] = merged(found.get(number), scores, there.start, k)
+    places, scores = (np.concatenate(each) for each in zip(*found.values(), strict=True))
     scores[scores == -np.inf] = np.nan
     return places, scores
 
@@ -500,9 +497,10 @@ def recommend(
             f"new; found {' and '.join(f'{name}=' for name in found) or 'none of them'}."
         )
     if X is None and tasks is None:
-        asked = _asked_by_itself(model, instance, task, known, zeros, sides)
+        axis, subject = (0, instance) if task is None else (1, task)
+        asked = _asked_by_itself(model, subject, axis, known, zeros, sides)
         if asked is None:
-            return _for_known(model, instance, task, known, k, setting, zeros, cv, sides)
+            return _for_known(model, subject, axis, known, k, setting, zeros, cv, sides)
         if zeros or cv is not None or as_setting(setting) is not Setting.A:
             raise ValueError(
                 "What is recommended here is ranked by the predictions of the model itself, and nothing is left "
@@ -626,20 +624,11 @@ def _predictions(
 
 
 def _for_known(
-    model: Any,
-    instance: Any,
-    task: Any,
-    known: Any,
-    k: int,
-    setting: Any,
-    zeros: bool | None,
-    cv: int | None,
-    sides: Any,
+    model: Any, asked: Any, axis: int, known: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
 ) -> Recommendations | RecommendationLists:
     fitted, labels, chosen = asked_of(model, setting, k)
     network = is_network(fitted)
     names = side_names(sides, network=network)
-    axis, asked = (0, instance) if task is None else (1, task)
     subjects, several = _subjects(asked, names.both[axis])
     ids = (labels.row_ids, labels.column_ids)
     size = labels.values.shape[axis]
@@ -735,13 +724,13 @@ class _Asked:
         return _lists(self.axis, self.subjects, self.several, self.ids, places, scores, labels, words)
 
 
-def _asked_by_itself(model: Any, instance: Any, task: Any, known: Any, zeros: bool | None, sides: Any) -> _Asked | None:
+def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool | None, sides: Any) -> _Asked | None:
     """Return what is asked of a model without a grid of labels, or of what is in its tables alone; else None."""
     if getattr(model, "grows", False):
-        return None if instance is None else _kept(model, instance, known, sides)
+        return None if axis else _kept(model, asked, known, sides)
     fitted = labelled_model(model)
-    names, axis = side_names(sides, network=is_network(fitted)), 0 if task is None else 1
-    subjects, several = _subjects(task if axis else instance, names.both[axis])
+    names = side_names(sides, network=is_network(fitted))
+    subjects, several = _subjects(asked, names.both[axis])
     ids, labels = ids_of(model), fitted._grid.values
     if fitted is model:
         if is_sparse(labels):
@@ -802,7 +791,13 @@ def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
 
 
 def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zeros: bool | None, sides: Any) -> _Asked:
-    fitted, trained, network = _predictor(model)
+    fitted = getattr(model, "model_", model)
+    if getattr(fitted, "grows", False):  # no labels are needed
+        check_is_fitted(fitted)
+        trained, network = fitted._ids, False
+    else:
+        fitted, trained = labelled_model(model), ids_of(model)
+        network = is_network(fitted)
     names = side_names(sides, network=network)
     if X is None and fitted.grows:
         raise ValueError(
@@ -822,13 +817,3 @@ def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zer
         made, others = made.transposed, None
     subjects = ids_at(ids[axis], np.arange(rows.size))
     return _Asked(made, rows, others, told, subjects, True, ids[1 - axis], axis, setting, names, has_labels=False)
-
-
-def _predictor(model: Any) -> tuple[Any, tuple[Ids | None, Ids | None], bool]:
-    """Return what predicts for new rows, the ids of those it has learnt, and whether both sides are the same nodes."""
-    found = getattr(model, "model_", model)
-    if getattr(found, "grows", False):  # no labels are needed
-        check_is_fitted(found)
-        return found, found._ids, False
-    fitted = labelled_model(model)
-    return fitted, ids_of(model), is_network(fitted)
