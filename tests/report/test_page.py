@@ -16,6 +16,7 @@ from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
 from dyadlearn._text import number, power
 from dyadlearn.report import figures
 from dyadlearn.report.page import render
+from dyadlearn.sides import SideNames
 from dyadlearn.views.landscape import landscape_of_scores, loss_levels
 from dyadlearn.views.summary import summary_of
 
@@ -144,7 +145,7 @@ def test_every_cell_of_a_map_has_the_colour_of_its_loss():
     scores[4, 0] = np.nan
     alphas = 10.0 ** np.arange(6)
     levels = loss_levels(-scores)
-    text = figures.landscape(landscape_of_scores(scores, alphas[:5], alphas, setting="A"), levels)
+    text = figures.landscape(landscape_of_scores(scores, alphas[:5], alphas, setting="A"), levels, {}, SideNames())
     points = json.loads(re.search(r"json\">(.*)</script>", text)[1])["points"]
     colours = re.findall(r'<rect class="(band-\d)"', figures.levels_legend(levels))
     assert (colours[0], colours[-1]) == ("band-0", "band-9")
@@ -287,10 +288,10 @@ def test_what_means_reach_is_beside_every_score(page, searched):
 def test_means_are_drawn_across_a_line_where_they_are_in_sight():
     view = landscape_of_scores([0.5, 0.7, 0.6], [0.1, 1.0, 10.0], setting="B", scoring="roc_auc")
     for reached, is_drawn in ((0.61, True), (0.2, False), (0.9, False), (float("nan"), False)):
-        text = figures.landscape(view, [], {"grand_mean": 0.1, "task_means": reached})
+        text = figures.landscape(view, [], {"grand_mean": 0.1, "task_means": reached}, SideNames())
         assert ('class="line beside"' in text) is is_drawn
         assert ("; task means reach" in text) is (reached > 0.1)
-    assert "reach" not in figures.landscape(view, [])
+    assert "reach" not in figures.landscape(view, [], {}, SideNames())
 
 
 def words_of(text):

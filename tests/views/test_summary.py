@@ -146,7 +146,6 @@ def test_cells_are_those_of_the_best_predictions(searched):
     best = max(report.results, key=lambda each: roc_auc(report.grid.values, each.predictions))
     assert report.contradicting.setting == best.setting.value
     assert report.contradicting.method == best.method
-    assert report.predictions()[best.setting] is best.predictions
 
 
 def test_the_edge_of_the_grid_is_warned_of(binary):

@@ -41,7 +41,7 @@ from dyadlearn.views.landscape import (
     loss_levels,
     power_of,
 )
-from dyadlearn.views.summary import SideSpectrum, spectra_of_model, spectrum_of_kernel
+from dyadlearn.views.summary import SideSpectrum, called, spectra_of_model, spectrum_of_kernel
 
 # The colours of Okabe and Ito, which most colour-blind people can tell apart; line styles tell the same.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -82,8 +82,7 @@ def names_of(sides: Any, model: Any = None) -> SideNames | None:
     """Return what the sides are called, None where nobody has said so; those of a network may have one name."""
     if sides is None:
         return None
-    network = model is not None and is_network(labelled_model(model))
-    return side_names(sides, network=network)
+    return side_names(sides, network=model is not None and is_network(labelled_model(model)))
 
 
 def matplotlib(module: str = "pyplot") -> Any:
@@ -696,14 +695,8 @@ class LandscapeDisplay(Display):
         self.lines_ += self.ax_.plot(
             powers, scores.mean(axis=1), color=COLOURS[0], linewidth=2, label=f"mean of {names.tasks}"
         )
-        dots = {
-            "linestyle": "",
-            "marker": "o",
-            "markersize": 4,
-            "color": COLOURS[1],
-            "label": f"best of each {names.task}",
-        }
-        (self.best_,) = self.ax_.plot(best, self.view.scores.max(axis=0), **dots)
+        dots = {"markersize": 4, "color": COLOURS[1], "label": f"best of each {names.task}"}
+        (self.best_,) = self.ax_.plot(best, self.view.scores.max(axis=0), "o", **dots)
         self.ax_.legend(frameon=False)
 
     def _star(self, x: Any, y: Any, colour: str) -> Any:
@@ -855,10 +848,7 @@ class SpectrumDisplay(Display):
 
     def _words(self, name: str) -> str:
         """Return what a side is called in the legend."""
-        if self.names is None:
-            return name
-        own = {"instances": self.names.instances, "tasks": self.names.tasks, "nodes": self.names.instances}
-        return own.get(name, name)
+        return name if self.names is None else called(name, self.names)
 
 
 def _label(name: str, side: SideSpectrum) -> str:

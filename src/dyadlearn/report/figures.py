@@ -25,7 +25,7 @@ from dyadlearn.selection.evaluate import best_baseline, in_words
 from dyadlearn.sides import SideNames
 from dyadlearn.views.grid import GridView, some_of
 from dyadlearn.views.landscape import DrawnLandscape, LandscapeView, power_of
-from dyadlearn.views.summary import SideSpectrum, Summary
+from dyadlearn.views.summary import SideSpectrum, Summary, called
 
 _WIDTH = 400.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 44.0
@@ -243,11 +243,8 @@ class Chart:
         """Mark a point with a star, on the edge of the chart if it lies beyond."""
         ((left, top),) = self.points([x], [y])
         left, top = np.clip((left, top), (self.left, _TOP), (_WIDTH - _RIGHT, self.height - _BOTTOM))
-        turns = [-math.pi / 2 + k * math.pi / 5 for k in range(10)]
-        sizes = [8.5 if k % 2 == 0 else 3.8 for k in range(10)]
-        corners = [
-            (left + size * math.cos(turn), top + size * math.sin(turn)) for turn, size in zip(turns, sizes, strict=True)
-        ]
+        turns, sizes = np.pi * (np.arange(10) / 5 - 0.5), np.tile([8.5, 3.8], 5)
+        corners = zip(left + sizes * np.cos(turns), top + sizes * np.sin(turns), strict=True)
         self._over.append(f'<path class="star" d="{path(corners, closed=True)}"/>')
 
     def render(self, name: str, *, interactive: bool = False, grid: bool = True) -> str:
@@ -331,15 +328,10 @@ def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
     lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), indices]).tobytes()
     colours = b"".join(bytes(colour[:3]) for colour in palette)
     opacity = bytes(colour[3] for colour in palette)
-    chunks = [
-        (b"IHDR", header),
-        (b"PLTE", colours),
-        (b"tRNS", opacity),
-        (b"IDAT", zlib.compress(lines, 9)),
-        (b"IEND", b""),
-    ]
+    chunks = {b"IHDR": header, b"PLTE": colours, b"tRNS": opacity, b"IDAT": zlib.compress(lines, 9), b"IEND": b""}
     body = b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks.items()
     )
     return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode("ascii")
 
@@ -362,14 +354,25 @@ def figure(body: str, caption: str, *, kind: str = "", note: str = "") -> str:
     return f'<figure class="{kind}"><figcaption>{caption}{said}</figcaption>{body}</figure>'
 
 
-def legend(entries: Sequence[tuple[str, str]]) -> str:
-    """Return what lines mean: (kind, words) each."""
-    items = "".join(
-        f'<li><svg viewBox="0 0 26 8" aria-hidden="true"><path class="line {kind}" d="M1 4H25"/></svg>'
-        f"{escape(words)}</li>"
-        for kind, words in entries
+def legend(entries: Iterable[tuple[str, str]], kind: str = "legend") -> str:
+    """Return what marks mean: (markup, words) each."""
+    items = "".join(f"<li>{mark}{escape(words)}</li>" for mark, words in entries)
+    return f'<ul class="{kind}">{items}</ul>'
+
+
+def stroke(kind: str) -> str:
+    """Return a short line of a kind, for a legend."""
+    return f'<svg viewBox="0 0 26 8" aria-hidden="true"><path class="line {kind}" d="M1 4H25"/></svg>'
+
+
+def table(heads: Iterable[str], rows: Iterable[tuple[str, str, Iterable[str]]], kind: str = "plain") -> str:
+    """Return a table of markup with a heading for each column; rows are (class, heading, cells)."""
+    head = "".join(f"<th scope='col'>{text}</th>" for text in heads)
+    body = "".join(
+        f"<tr class='{look}'><th scope='row'>{name}</th>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
+        for look, name, texts in rows
     )
-    return f'<ul class="legend">{items}</ul>'
+    return f"<table class='{kind}'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def grid(labels: GridView) -> str:
@@ -389,14 +392,14 @@ def grid(labels: GridView) -> str:
         keys = [("ramp", f"{number(low)} to {number(high)}, 1 % at each end beyond")]
     if not labels.is_complete:
         keys.append(("missing" if labels.is_binary else "blank", "not observed"))
-    swatches = "".join(f'<li><span class="swatch {kind}"></span>{escape(text)}</li>' for kind, text in keys)
+    swatches = legend((f'<span class="swatch {kind}"></span>', text) for kind, text in keys)
     words = f"{m:,} {labels.names.instances} (down) × {q:,} {labels.names.tasks} (across)"
     # Very long grids are stretched rather than drawn as a thread.
     look = f'class="pixels{" sharp" if max(places.shape) <= 300 else ""}" style="aspect-ratio: '
     look += f'{min(max(q / m, 0.6), 2.2):.3f}"'
     body = (
         f'<img {look} src="{source}" alt="The grid of labels: {escape(words)}"><p class="key">{escape(words)}</p>'
-        f'<ul class="legend">{swatches}</ul>'
+        f"{swatches}"
     )
     return figure(body, "Grid", kind="grid-picture", note="; ".join(filter(None, [order, pixels.note])))
 
@@ -422,7 +425,7 @@ def degrees(labels: GridView) -> str:
     )
     for index, curve in enumerate(curves.values()):
         chart.line(*_steps(*curve), f"side-{index}")
-    entries = [(f"side-{index}", words) for index, words in enumerate(curves)]
+    entries = [(stroke(f"side-{index}"), words) for index, words in enumerate(curves)]
     return figure(chart.render("degrees") + legend(entries), "Degrees")
 
 
@@ -462,15 +465,10 @@ def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
         if side.alpha is not None and lowest <= side.alpha <= highest:
             level = np.log10(side.alpha)
             chart.line([0, chart.x.high], [level, level], f"side-{index} level")
-    entries = [(f"side-{index}", _side(name, names)) for index, (name, *_) in enumerate(drawn)]
+    entries = [(stroke(f"side-{index}"), called(name, names)) for index, (name, *_) in enumerate(drawn)]
     kept = any(side.alpha is not None for _, side, _ in drawn)
     note = "Directions above their λ (dashed) are kept, those below it fade." if kept else ""
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
-
-
-def _side(name: str, names: SideNames) -> str:
-    """Return what a side is called whose spectrum a model knows by a name of its own."""
-    return {"instances": names.instances, "tasks": names.tasks, "nodes": names.instances}.get(name, name)
 
 
 def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
@@ -483,16 +481,12 @@ def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
         "effective dimension": ["–" if math.isnan(kept) else f"{kept:,.1f}" for kept in dimensions],
         "kernel": [escape(side.kernel) for side in sides.values()],
     }
-    head = "".join(f"<th scope='col'>{escape(_side(name, names))}</th>" for name in sides)
-    body = "".join(
-        f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
-        for name, texts in rows.items()
-    )
+    heads = [escape(called(name, names)) for name in sides]
     note = "The effective dimension counts the directions that are used, each as far as λ lets it through."
     if any(side.has_constant for side in sides.values()):
         note += " Kernels are centred; the constant beside them counts as one."
-    table = f"<table class='plain'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return figure(f'<div class="scroll">{table}</div>', "Kernels", note=note)
+    texts = table(heads, [("", name, texts) for name, texts in rows.items()])
+    return figure(f'<div class="scroll">{texts}</div>', "Kernels", note=note)
 
 
 def curves(kind: str, summary: Summary) -> str:
@@ -515,8 +509,8 @@ def curves(kind: str, summary: Summary) -> str:
             words += f", mean per {getattr(summary.apart, curve.average)}"
         if (reached := best_baseline(means.get(setting, {}))) is not None:
             words += f"; {in_words(reached[0], summary.apart)} {reached[1]:.3f}"
-        entries.append((f"setting-{setting.value}", words))
-    entries.append(("beside", "any order at random" if is_roc else f"share of positive labels, {share:.3g}"))
+        entries.append((stroke(f"setting-{setting.value}"), words))
+    entries.append((stroke("beside"), "any order at random" if is_roc else f"share of positive labels, {share:.3g}"))
     return figure(chart.render(kind) + legend(entries), name)
 
 
@@ -550,12 +544,7 @@ def points(summary: Summary) -> str:
 
 
 def landscape(
-    view: LandscapeView,
-    levels: Sequence[float],
-    means: Mapping[str, float] | None = None,
-    names: SideNames | None = None,
-    *,
-    is_own: bool = False,
+    view: LandscapeView, levels: Sequence[float], means: Mapping[str, float], names: SideNames, *, is_own: bool = False
 ) -> str:
     """Draw the scores of one setting, as a map over two regularisations or a line over one.
 
@@ -566,13 +555,12 @@ def landscape(
     drawn, setting = view.drawn, view.setting
     if drawn is None or setting is None:
         return ""
-    names = SideNames() if names is None else names
     letters = {"alpha": "λ"} if view.task_alphas is None else {"alpha": "λ_d", "task_alpha": "λ_t"}
     score, *best = view.best
     at = ", ".join(f"{letter} {power(value)}" for letter, value in zip(letters.values(), best, strict=True))
     note = f"best {number(score)} at {at}" + ("; λ = 0 is not drawn" if view.zeros else "")
     note += f"; {view.evaluated}" if view.evaluated else ""
-    reached = best_baseline(means or {})
+    reached = best_baseline(means)
     if reached is not None:
         note += f"; {in_words(reached[0], names)} reach {number(reached[1])}"
     shown = [letters[name] for name in drawn.names]
@@ -651,9 +639,10 @@ def _band(loss: float, steps: np.ndarray) -> str | None:
 def levels_legend(levels: Sequence[float]) -> str:
     """Return what the colours of the maps mean."""
     words = [*(f"≤ {number(level)}" for level in levels[1:-1]), "more"]
-    items = "".join(
-        f'<li><svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{_band(level, np.asarray(levels[1:]))}" '
-        f'width="22" height="12"/></svg>{text}</li>'
-        for level, text in zip(levels[1:], words, strict=True)
+    marks = (
+        f'<svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{_band(level, np.asarray(levels[1:]))}" '
+        'width="22" height="12"/></svg>'
+        for level in levels[1:]
     )
-    return f'<p class="key">Lost against the best of each setting:</p><ul class="legend levels">{items}</ul>'
+    said = legend(zip(marks, words, strict=True), "legend levels")
+    return f'<p class="key">Lost against the best of each setting:</p>{said}'

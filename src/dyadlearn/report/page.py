@@ -27,7 +27,7 @@ from dyadlearn._text import number
 from dyadlearn.diagnostics.explaining import Contributions, Explanation
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.report import figures
-from dyadlearn.report.figures import figure, marked_up
+from dyadlearn.report.figures import figure, marked_up, table
 from dyadlearn.selection.bootstrap import Interval
 from dyadlearn.selection.evaluate import SettingScore, best_in_words, in_words
 from dyadlearn.settings import Setting
@@ -76,15 +76,8 @@ def settings(summary: Summary) -> str:
     """Return how the model does in each setting, beside what it is to be compared with."""
     found, names = summary.results, summary.apart
     own = ' <span class="own">chosen here</span>'
-    head = "".join(
-        f"<th scope='col'>{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}</th>"
-        for each in found
-    )
-    body = "".join(
-        f"<tr class='{kind}'><th scope='row'>{_breaking(name)}</th>"
-        f"{''.join(f'<td>{escape(text)}</td>' for text in texts)}</tr>"
-        for kind, name, texts in _score_rows(summary)
-    )
+    heads = [f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}" for each in found]
+    rows = [(kind, _breaking(name), map(escape, texts)) for kind, name, texts in _score_rows(summary)]
     first, second = names
     every, other = summary.names.both
     new = {
@@ -101,7 +94,7 @@ def settings(summary: Summary) -> str:
     return (
         f"<p>{escape(introduction)}</p>"
         "<div class='scroll' tabindex='0' role='region' aria-label='Scores of the settings'>"
-        f"<table class='plain scores'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{table(heads, rows, 'plain scores')}</div>"
         f"<ul class='said'>{said}</ul><p>{escape(_comparison(summary))}</p>"
     )
 
@@ -203,19 +196,18 @@ def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], row
         Headings of the numbers, and in how many digits they are written.
     rows : iterable of (instance, task, number, …)
     """
-    *others, last = heads
-    kinds = [
-        *((word, "data-kind='text'") for word in summary.apart),
-        *((word, "data-kind='number'") for word in others),
-    ]
-    kinds.append((last, "data-kind='number' aria-sort='descending'"))
-    head = "".join(f"<th scope='col' {kind}><button type='button'>{escape(word)}</button></th>" for word, kind in kinds)
-    lines = [
-        f"<tr><td>{identity(instance)}</td><td>{identity(task)}</td>"
-        + "".join(_number(value, digits) for value, digits in zip(values, heads.values(), strict=True))
-        + "</tr>"
-        for instance, task, *values in rows
-    ]
+    kinds = ["data-kind='text'"] * 2 + ["data-kind='number'"] * len(heads)
+    kinds[-1] += " aria-sort='descending'"
+    head = "".join(
+        f"<th scope='col' {kind}><button type='button'>{escape(word)}</button></th>"
+        for word, kind in zip([*summary.apart, *heads], kinds, strict=True)
+    )
+    lines = []
+    for instance, task, *values in rows:
+        cells = [f"<td>{identity(instance)}</td><td>{identity(task)}</td>"]
+        for value, digits in zip(values, heads.values(), strict=True):
+            cells.append(f'<td data-value="{float(value)!r}">{number(value, digits)}</td>')
+        lines.append(f"<tr>{''.join(cells)}</tr>")
     shown = f"{len(lines):,}"
     return (
         '<div class="listing"><div class="search"><label>Search ids <input type="search" autocomplete="off" '
@@ -224,10 +216,6 @@ def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], row
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
         '<p class="printed">Of a long table only the first forty rows are printed.</p></div>'
     )
-
-
-def _number(value: float, digits: int) -> str:
-    return f'<td data-value="{float(value)!r}">{number(value, digits)}</td>'
 
 
 # Tables with bars -------------------------------------------------------------------------------------
@@ -280,10 +268,9 @@ def learned_kernels(summary: Summary) -> str:
         return ""
     panels = []
     for word, side in weights.named(summary.apart).items():
-        exponents = [number(side.exponents.get(name, float("nan")), 3) for name in side.weights]
         rows = [
-            ([identity(name), exponent], weight, percent(weight))
-            for (name, weight), exponent in zip(side.weights.items(), exponents, strict=True)
+            ([identity(name), number(side.exponents.get(name, math.nan), 3)], weight, percent(weight))
+            for name, weight in side.weights.items()
         ]
         panels.append(_bars(f"Weights of the {word}", ["description", "exponent", "weighs"], rows))
     stages = [
@@ -315,8 +302,8 @@ def _bars(title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], floa
         f"{text}</td></tr>"
         for cells, value, text in rows
     )
-    table = f"<table class='plain bars'><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>"
-    return figure(f"<div class='scroll'>{table}</div>", escape(title), note=note)
+    body = f"<table class='plain bars'><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>"
+    return figure(f"<div class='scroll'>{body}</div>", escape(title), note=note)
 
 
 def write_report(
@@ -523,7 +510,7 @@ def _landscapes(summary: Summary) -> str:
 
 
 def _held_out(summary: Summary) -> str:
-    if not summary.predictions():
+    if all(each.predictions is None for each in summary.results):
         return ""
     if summary.grid.is_binary:
         panels = figures.curves("roc", summary) + figures.curves("precision_recall", summary)

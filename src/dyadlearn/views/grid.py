@@ -175,8 +175,7 @@ class GridView:
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
         """Return how many labels (n,) lie between edges (n + 1,)."""
         values = self.values[self.observed]
-        counts, edges = np.histogram(values, bins=min(40, max(5, int(values.size**0.5))))
-        return counts, edges
+        return np.histogram(values, bins=min(40, max(5, int(values.size**0.5))))
 
     def pixels(self, most: int) -> Pixels:
         """Return a picture of at most so many pixels on a side."""
@@ -210,7 +209,7 @@ class GridView:
 
     def _by_degree(self, axis: int) -> np.ndarray:
         """Return the order of a side by degree, highest first; equal ones by their mean label."""
-        mean = _means(self.values, self.observed, 1 - axis)
+        mean = np.ma.masked_invalid(self.values).mean(axis=1 - axis).filled(0.0)
         return np.lexsort((-mean, -self.degrees()[axis]))
 
 
@@ -233,12 +232,6 @@ def grid_of_model(model: Any, order: str = "given", remedy: str = REMEDY, *, sid
     return grid_of_labels(labels, order, network=is_network(labelled_model(model)), sides=sides)
 
 
-def _means(values: np.ndarray, observed: np.ndarray, axis: int) -> np.ndarray:
-    """Return means of the observed labels along an axis, 0 where there is none."""
-    total = np.where(observed, values, 0.0).sum(axis=axis)
-    return np.asarray(total / np.maximum(observed.sum(axis=axis), 1))
-
-
 def _by_cluster(values: np.ndarray, side: str) -> np.ndarray:
     """Return the order of rows as the leaves of a tree of clusters; a missing label is the mean of its column."""
     n_rows = len(values)
@@ -249,22 +242,18 @@ def _by_cluster(values: np.ndarray, side: str) -> np.ndarray:
         )
     if n_rows < 3:
         return np.arange(n_rows)
-    observed = ~np.isnan(values)
-    return np.asarray(leaves_list(linkage(np.where(observed, values, _means(values, observed, 0)), method="ward")))
+    means = np.ma.masked_invalid(values).mean(axis=0).filled(0.0)
+    return np.asarray(leaves_list(linkage(np.where(np.isnan(values), means, values), method="ward")))
 
 
 def _block_means(values: np.ndarray, height: int, width: int) -> np.ndarray:
     """Return the mean of the observed labels in each block, NaN where there is none."""
     if height == width == 1:
         return values
-    observed = ~np.isnan(values)
-    starts = [np.arange(0, length, step) for length, step in zip(values.shape, (height, width), strict=True)]
-
-    def sums(cells: np.ndarray) -> np.ndarray:
-        return np.asarray(np.add.reduceat(np.add.reduceat(cells, starts[0], axis=0), starts[1], axis=1))
-
-    total, count = sums(np.where(observed, values, 0.0)), sums(observed.astype(np.float64))
-    return np.asarray(np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0))
+    ends = [(0, -length % step) for length, step in zip(values.shape, (height, width), strict=True)]
+    whole = np.ma.masked_invalid(np.pad(values, ends, constant_values=np.nan))
+    blocks = whole.reshape(whole.shape[0] // height, height, -1, width)
+    return np.asarray(blocks.mean(axis=(1, 3)).filled(np.nan))
 
 
 _KINDS = ("auto", "roc", "precision_recall", "scatter")
@@ -455,7 +444,6 @@ def _compared(
     """Return the view of named predictions (m, q), each beside the labels that it is compared with."""
     check_choice(kind, "kind", _KINDS)
     Y = np.asarray(to_numpy(labels), dtype=np.float64)
-    observed = ~np.isnan(Y)
     distinct = distinct_labels(Y)
     if distinct.size == 0:
         raise ValueError("Y has no observed label: there is nothing to draw.")
@@ -467,7 +455,7 @@ def _compared(
         if np.isnan(F[~np.isnan(own)]).any():
             raise ValueError(f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction.")
         curves[name] = points_of(kind, own, F, setting)
-    share = float("nan") if kind == "scatter" else float(np.mean(Y[observed] == distinct[-1]))
+    share = float("nan") if kind == "scatter" else float(np.mean(Y[~np.isnan(Y)] == distinct[-1]))
     return HoldoutView(kind, curves, share, note)
 
 

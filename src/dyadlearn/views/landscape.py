@@ -92,9 +92,9 @@ class LandscapeView:
     scores: np.ndarray
     alphas: np.ndarray
     task_alphas: np.ndarray | None
-    alpha: Any
-    task_alpha: float | None
-    best_score: float
+    alpha: Any = None
+    task_alpha: float | None = None
+    best_score: float = math.nan
     setting: Setting | None = None
     scoring: str = "score"
 
@@ -186,17 +186,11 @@ def landscape_of_scores(
         raise ValueError(f"scores must have shape {expected} for these {found}, found shape {values.shape}.")
     if np.isnan(values).all():
         raise ValueError("scores are all NaN: there is no best one.")
-    place = best_point(values, rows, columns)
-    return LandscapeView(
-        values,
-        rows,
-        columns,
-        float(rows[place[0]]),
-        None if columns is None else float(columns[place[1]]),
-        float(values[place]),
-        None if setting is None else as_setting(setting),
-        "score" if scoring is None else scorer(scoring).name,
-    )
+    chosen = None if setting is None else as_setting(setting)
+    name = "score" if scoring is None else scorer(scoring).name
+    view = LandscapeView(values, rows, columns, setting=chosen, scoring=name)
+    best_score, alpha, *others = view.best
+    return replace(view, alpha=alpha, task_alpha=others[0] if others else None, best_score=best_score)
 
 
 def landscapes_of_model(

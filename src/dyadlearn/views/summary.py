@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -113,12 +113,12 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
     fitted = labelled_model(model, remedy)
     pairing = fitted._problem().pairing
     kernels = [_kernel(side.spec) for side in fitted._sides()]
+    sides: Sequence[Smoother | Spectrum] = pairing.smoothers or pairing.spectra
+    whole = zip(pairing.side_names, sides, kernels, strict=False)  # a network has one side twice
+    found = {name: _side_spectrum(side, kernel) for name, side, kernel in whole}
     if pairing.smoothers:
-        sides = zip(pairing.side_names, pairing.smoothers, kernels, strict=False)
-        return {name: _smoothed(side, kernel) for name, side, kernel in sides}
+        return found
     # No side is filtered by itself: the filter works on the eigenvalues of the kernel between pairs.
-    whole = zip(pairing.side_names, pairing.spectra, kernels, strict=False)  # a network has one side twice
-    found = {name: _unfiltered(spectrum, kernel) for name, spectrum, kernel in whole}
     values, kept = (to_numpy(part).astype(np.float64).ravel() for part in pairing.pair_spectrum)
     order = np.argsort(values)[::-1]
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
@@ -132,19 +132,16 @@ def spectrum_of_kernel(K: Any, alpha: float, filter: SpectralFilter | None = Non
     kernel = check_matrix(read_table(K, "K").values, "K")
     if kernel.shape[0] != kernel.shape[1]:
         raise KernelError(f"K must be a square matrix, found shape {tuple(kernel.shape)}.")
-    return _smoothed(Spectrum.from_gram(kernel, name="K").smoother(chosen, alpha))
+    return _side_spectrum(Spectrum.from_gram(kernel, name="K").smoother(chosen, alpha))
 
 
-def _smoothed(side: Smoother, kernel: str = "") -> SideSpectrum:
-    found = _unfiltered(side.spectrum, kernel)
-    if np.isnan(side.alpha):  # with a regularisation for each task there is no single filter
-        return found
-    return replace(found, shrinkage=side.filter.shrinkage(found.values, side.alpha), alpha=side.alpha)
-
-
-def _unfiltered(spectrum: Spectrum, kernel: str) -> SideSpectrum:
+def _side_spectrum(side: Smoother | Spectrum, kernel: str = "") -> SideSpectrum:
+    spectrum = side.spectrum if isinstance(side, Smoother) else side
     values = np.sort(to_numpy(spectrum.penalised).astype(np.float64))[::-1]
-    return SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
+    found = SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
+    if isinstance(side, Spectrum) or np.isnan(side.alpha):  # with a regularisation for each task there is no filter
+        return found
+    return replace(found, shrinkage=side.filter.shrinkage(values, side.alpha), alpha=side.alpha)
 
 
 def _kernel(spec: KernelSpec) -> str:
@@ -156,6 +153,11 @@ def _kernel(spec: KernelSpec) -> str:
     values = {key: f"{value:.4g}" if isinstance(value, float) else value for key, value in (spec.params or {}).items()}
     params = ", ".join(f"{key}={value}" for key, value in values.items())
     return f"{word} ({params})" if params else word
+
+
+def called(name: str, names: SideNames) -> str:
+    """Return what a side is called that a model knows by a name of its own."""
+    return {"instances": names.instances, "tasks": names.tasks, "nodes": names.instances}.get(name, name)
 
 
 @dataclass(frozen=True)
@@ -208,8 +210,7 @@ class Weights:
 
     def named(self, names: SideNames) -> dict[str, SideWeights]:
         """Return the sides by what they are called."""
-        words = {"instances": names.instances, "tasks": names.tasks}
-        return {words[name]: side for name, side in self.sides.items()}
+        return {called(name, names): side for name, side in self.sides.items()}
 
     def lines(self, names: SideNames) -> list[tuple[str, str]]:
         """Return what was learned as names and what they stand for."""
@@ -359,10 +360,6 @@ class Summary:
     def apart(self) -> SideNames:
         """What the two sides are called where one must be told from the other, though both are the same nodes."""
         return _apart(self.names)
-
-    def predictions(self) -> dict[Setting, np.ndarray]:
-        """Return the held-out predictions (m, q) of the settings that have them."""
-        return {each.setting: each.predictions for each in self.results if each.predictions is not None}
 
     def within(self) -> dict[Setting, float]:
         """Return how far from their predictions 90 % of the labels lie at most; NaN for labels of two values."""
@@ -523,11 +520,8 @@ def _shown(model: PairwiseRidge, wanted: Iterable[str | Setting] | None, left_ou
 def _is_quick(model: PairwiseRidge, setting: Setting, left_out: dict[str, Any]) -> bool:
     """Return whether a setting has predictions that need no folds, or only folds that are little work."""
     how = plan(model._problem(), setting, **left_out)
-    if how.n_solves == 0:
-        return True
-    if is_network(model):  # which has no folds of nodes
-        return False
-    return _is_little_work(model, how.n_solves)
+    # A network has no folds of nodes.
+    return how.n_solves == 0 or (not is_network(model) and _is_little_work(model, how.n_solves))
 
 
 def _is_little_work(model: PairwiseRidge, n_solves: int) -> bool:
