@@ -229,7 +229,7 @@ def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
         kept = model._learnt.kept.ids
         own = () if kept is None else kept.labels
         return {"instance": next((label for label in own if id_text(label) == subject), subject)}
-    if not model.grows and model._problem().labels.grid is None:
+    if not model.grows and model.fitted_.labels.grid is None:
         raise ValueError(
             f"{loaded.path} was fitted on observed pairs alone, and has not kept the features of those it knows: "
             f"give the features of {subject} by --new FILE."

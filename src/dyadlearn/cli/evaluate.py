@@ -120,7 +120,7 @@ def _known(model: Any, settings: list[Setting], names: SideNames, terminal: Term
     """Return the settings that a model can be asked about; others are left out, and that is noted."""
     known = known_settings(model, settings)
     refused = [setting for setting in settings if setting not in known]
-    if refused and not model._problem().pairing.knows_tasks:
+    if refused and not model.fitted_.pairing.knows_tasks:
         terminal.note(
             f"The model knows nothing of {names.tasks} and cannot be asked about new ones: settings C and D are left "
             "out."
@@ -161,7 +161,7 @@ def _with_alphas(model: Any, alpha: float | None, task_alpha: float | None) -> A
 
 def _verify(model: Any, rows: list[dict[str, Any]], cells: int, terminal: Terminal) -> None:
     """Add to each row the largest difference from refitting."""
-    is_complete = model._problem().labels.full is not None
+    is_complete = model.fitted_.labels.full is not None
     if not is_complete:
         terminal.note("Labels are missing: hold-out predictions are made by solving again, there is nothing to verify.")
     for row in rows:

@@ -50,7 +50,7 @@ def _figures(found: Loaded) -> dict[str, Any]:
     if estimator.grows:  # statistics only
         figures |= {"instances": estimator.n_seen_, "tasks": estimator.n_tasks_}
     else:
-        problem = estimator._problem()
+        problem = estimator.fitted_.problem
         if problem.labels.grid is None:
             shape, labels = problem.labels.shape, problem.labels.values
             figures["fitted_on"] = f"{labels.size:,} observed pairs alone, without a grid"

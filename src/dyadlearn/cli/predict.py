@@ -210,7 +210,7 @@ def _bounds(loaded: Loaded, new: _Asked, interval: float | None, terminal: Termi
     if interval is None:
         return {}
     lower, upper = loaded.model.predict_interval(*new.sides, coverage=interval)
-    if Setting.A in settings_of(loaded.model, *new.sides) and loaded.model._problem().labels.grid is not None:
+    if Setting.A in settings_of(loaded.model, *new.sides) and loaded.model.fitted_.labels.grid is not None:
         terminal.note("bounds of pairs with a known label are around what is predicted without it, not the prediction.")
     return {"lower": _grid(lower), "upper": _grid(upper)}
 

@@ -550,7 +550,7 @@ def _grid(values: Any) -> np.ndarray:
 
 def _labels(fitted: PairwiseRidge) -> np.ndarray:
     """Return the labels (m, q); which of two nodes wins is no question of a node with itself, whose label is 0."""
-    problem = fitted._problem()
+    problem = fitted.fitted_.problem
     labels = to_numpy(problem.Y)
     return labels if problem.pairing.symmetry >= 0 else np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
 
@@ -564,7 +564,7 @@ def _calibrated(
     """Fit the map of a setting, and judge it on cells that it was not fitted on."""
     from sklearn.metrics import log_loss
 
-    problem = fitted._problem()
+    problem = fitted.fitted_.problem
     problem.pairing.check_request(setting, None, None, None)
     found = model_holdout(fitted, setting, cv, exact=True)
     scores = to_numpy(found.predictions).astype(np.float64)
@@ -604,7 +604,7 @@ def _calibrated(
     if setting is Setting.A:
         # What is not observed was never seen: the model itself predicts it.
         missing = np.isnan(to_numpy(problem.Y))
-        scores[missing] = to_numpy(fitted._closed_problem.Y)[missing]
+        scores[missing] = to_numpy(fitted.fitted_.completed)[missing]
     return SettingCalibration(
         setting=setting.value,
         mapping=mapping,

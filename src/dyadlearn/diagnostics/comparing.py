@@ -402,7 +402,7 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
 def _scoring(models: list[Any], scoring: Any) -> Any:
     """Return what models are compared by: what is given, what all were chosen by, or what suits the labels."""
     own = [scoring_of(model, scoring) for model in models]
-    return own[0] if all(each == own[0] for each in own) else usual_scoring(models[0]._problem().Y)
+    return own[0] if all(each == own[0] for each in own) else usual_scoring(models[0].fitted_.problem.Y)
 
 
 def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str, str]:

@@ -95,18 +95,18 @@ def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
     found, (rows, columns) = labelled_model(model, remedy), ids_of(model, remedy)
     # Of observed pairs alone there is no grid, and the problem says so.
-    values = found._problem().Y
+    values = found.fitted_.problem.Y
     return replace(found._grid, values=to_numpy(values), row_ids=rows, column_ids=columns)
 
 
 def is_network(model: PairwiseRidge) -> bool:
     """Return whether both sides are the same nodes, so that a pair stands in the grid twice."""
-    return model._problem().pairing.symmetry != 0
+    return model.fitted_.is_network
 
 
 def known_settings(model: PairwiseRidge, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
     """Return those of some settings that a model can be asked about, each once."""
-    known = model._problem().pairing.settings
+    known = model.fitted_.pairing.settings
     return [setting for setting in dict.fromkeys(map(as_setting, settings)) if setting in known]
 
 

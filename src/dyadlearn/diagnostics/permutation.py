@@ -96,7 +96,7 @@ def _tried(side: Side, grid: Any, name: str) -> list[Side]:
 
 def _left_out(search: Search) -> LeftOut:
     """Return what a search leaves out together, of which it keeps the units."""
-    setting, units, problem = search._searched_setting, search._units, search._problem()
+    setting, units, problem = search._searched_setting, search._units, search.fitted_.problem
     if setting is Setting.A and not search.alpha_per_task:
         return None, None, search.cv
     if problem.labels.full is not None or search.alpha_per_task:
@@ -242,7 +242,7 @@ def permutation_test(
     """
     check_count(n_permutations, "n_permutations")
     fitted, chosen = labelled_model(model, _REMEDY), as_setting(setting)
-    problem = fitted._problem()
+    problem = fitted.fitted_.problem
     problem.pairing.check_request(chosen, None, None, None)
     permuted = _permuted(problem, chosen, permute)
     judge = scorer(scoring_of(fitted, scoring))
@@ -288,7 +288,7 @@ def _closed(
     model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the score, how it was held out, and those of permutations, many at a time from closed formulas."""
-    problem, held_out = model._problem(), model_holdout(model, setting)
+    problem, held_out = model.fitted_.problem, model_holdout(model, setting)
     score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
     null = (
         permuted_scores(problem, setting, some, score, held_out.units).tolist()
@@ -301,7 +301,7 @@ def _repeated(
     model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the same where each permutation is solved for, searched for or learned from again."""
-    problem, held_out = model._problem(), model_holdout(model, setting)
+    problem, held_out = model.fitted_.problem, model_holdout(model, setting)
     method, is_own, fit = held_out.method, False, None
     if model.searches:
         search, fit = cast(Search, model), search_again(model, setting)
@@ -317,7 +317,7 @@ def _repeated(
         found = fit(posed.Y, posed.weights)
         if is_own:
             return float(found.best_score_)
-        return _score(found._problem(), model_holdout(found, setting).predictions, setting, judge)
+        return _score(found.fitted_.problem, model_holdout(found, setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
         for permutation in islice(draws, n_permutations):

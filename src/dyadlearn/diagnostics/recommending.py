@@ -562,7 +562,7 @@ def top_pairs(
     [2, 1]
     """
     fitted, labels, chosen = asked_of(model, setting, k)
-    symmetry = fitted._problem().pairing.symmetry
+    symmetry = fitted.fitted_.pairing.symmetry
     names = side_names(sides, network=symmetry != 0)
     Y = labels.values
     zeros = zeros_are_unobserved(Y, zeros)
@@ -615,7 +615,7 @@ def _predictions(
     has_zeros : bool
         Whether zeros are among the cells that are not observed.
     """
-    completed = to_numpy(model._closed_problem.Y)
+    completed = to_numpy(model.fitted_.completed)
     if setting is Setting.A and not has_zeros:
         # What is missing was never seen: the model itself predicts it, from all that is known.
         return completed, _FROM_ALL
@@ -742,7 +742,7 @@ def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool 
     places = among(subjects, model._training_ids[axis])
     if not is_sparse(labels) and (places >= 0).any():
         # Where there is a grid, what is observed in it may need to be left out, and rows of training may know more.
-        labels, pairing = to_numpy(labels), fitted._problem().pairing
+        labels, pairing = to_numpy(labels), fitted.fitted_.pairing
         if (places >= 0).all() or pairing.knows_rows or zeros_are_unobserved(labels, zeros):
             return None
     given = model._looked_up(subjects, axis)

@@ -774,7 +774,8 @@ class OnlineTwoStepRidge(PairModel):
             self.landscape_ = scores
         return self
 
-    def _problem(self) -> NoReturn:
+    @property
+    def fitted_(self) -> NoReturn:
         """Refuse what needs the labels of all rows: see `dyadlearn.landscape`."""
         raise TypeError(
             f"{type(self).__name__} keeps statistics and no labels: use its own holdout and landscape with rows that "

@@ -808,4 +808,4 @@ def model_holdout(
 def scoring_of(model: Any, scoring: Any = None) -> Any:
     """Return the score that a fitted model of a grid is judged by: the one given, its own, or what suits its labels."""
     own = getattr(model, "scoring", None) if scoring is None else scoring
-    return usual_scoring(model.fitted_.problem.labels.values) if own is None else own
+    return usual_scoring(model.fitted_.labels.values) if own is None else own

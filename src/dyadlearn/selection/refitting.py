@@ -92,7 +92,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
         if setting is not self._searched_setting or not hasattr(self, "holdout_"):
             return None
         if is_sparse(self.holdout_):
-            like = self.fitted_.problem.labels.values
+            like = self.fitted_.labels.values
             return as_array_of(self.holdout_.data, like, like.dtype), self.holdout_method_, self._units
         Y = self._grid.values
         kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)

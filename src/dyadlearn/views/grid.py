@@ -413,7 +413,7 @@ def holdout_of_model(
         methods.setdefault(method, []).append(setting.value)
     methods.pop("exact leave-one-out", None)  # as the reader expects
     note = "\n".join(f"{method} in {', '.join(letters)}" for method, letters in methods.items())
-    problem = fitted._problem()
+    problem = fitted.fitted_.problem
     named = [(setting.in_words, scored_labels(problem, F, setting), F, setting) for setting, F, _ in found]
     values = problem.labels.values
     if problem.labels.grid is None:  # one column of all pairs, with one curve

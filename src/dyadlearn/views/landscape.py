@@ -215,7 +215,7 @@ def landscapes_of_model(
         ``groups``, ``task_groups`` and ``cv``, in the order of the training data, and ``progress``; as in
         `dyadlearn.landscape`.
     """
-    pairing = model._problem().pairing
+    pairing = model.fitted_.pairing
     fixed = [each for each in pairing.filters if not each.uses_alpha()]
     if fixed:
         return [], [f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."]
@@ -266,7 +266,7 @@ def landscapes_of_model(
 
 def _is_slow(model: Any, setting: Setting, together: dict[str, Any]) -> bool:
     """Return whether every regularisation would be solved for again."""
-    how = plan(model._problem(), setting, **together)
+    how = plan(model.fitted_.problem, setting, **together)
     return how.swept is None and (how.n_solves > 0 or how.problem.pairing.knows_tasks)
 
 

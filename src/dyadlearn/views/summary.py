@@ -111,7 +111,7 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
         Kronecker ridge regression does, ``"pairs"`` as well.
     """
     fitted = labelled_model(model, remedy)
-    pairing = fitted._problem().pairing
+    pairing = fitted.fitted_.pairing
     kernels = [_kernel(side.spec) for side in fitted._sides()]
     sides: Sequence[Smoother | Spectrum] = pairing.smoothers or pairing.spectra
     whole = zip(pairing.side_names, sides, kernels, strict=False)  # a network has one side twice
@@ -475,7 +475,7 @@ def summary_of(
             "and not of networks, whose two sides are one."
         )
     if "pairs" in spectra:
-        words = fitted._problem().pairing.words
+        words = fitted.fitted_.pairing.words
         said.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
     return Summary(
         title=title or f"{type(fitted).__name__}: {grid.size}",
@@ -511,7 +511,7 @@ def _shown(model: PairwiseRidge, wanted: Iterable[str | Setting] | None, left_ou
         return every
     if model.learns_kernels:
         return [setting for setting in every if setting is own]
-    if model._problem().labels.full is not None:
+    if model.fitted_.labels.full is not None:
         return every
     own = own or (Setting.A if is_network(model) else Setting.B)
     return [each for each in every if each is own or _is_quick(model, each, left_out)]
@@ -519,7 +519,7 @@ def _shown(model: PairwiseRidge, wanted: Iterable[str | Setting] | None, left_ou
 
 def _is_quick(model: PairwiseRidge, setting: Setting, left_out: dict[str, Any]) -> bool:
     """Return whether a setting has predictions that need no folds, or only folds that are little work."""
-    how = plan(model._problem(), setting, **left_out)
+    how = plan(model.fitted_.problem, setting, **left_out)
     # A network has no folds of nodes.
     return how.n_solves == 0 or (not is_network(model) and _is_little_work(model, how.n_solves))
 
@@ -530,7 +530,7 @@ def _is_little_work(model: PairwiseRidge, n_solves: int) -> bool:
     That takes about as many steps as it took when the model was fitted, a product with both sides in each; to take a
     side apart costs a few more.
     """
-    if model._problem().labels.full is not None:
+    if model.fitted_.labels.full is not None:
         return True
     (m, q), completion = model._grid.values.shape, model._completion
     n_steps = 10 + (0 if completion is None else completion.solution.n_iter)
@@ -619,7 +619,7 @@ def _facts(model: PairwiseRidge, scoring: str, grid: GridView) -> list[tuple[str
 
 def _regularisation(model: PairwiseRidge, names: SideNames) -> str:
     """Return the regularisation of a fitted model in words."""
-    alphas = model._problem().pairing.alphas
+    alphas = model.fitted_.pairing.alphas
     if "task_alpha" in alphas:
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
     chosen = np.unique(getattr(model, "alpha_", alphas["alpha"]))
@@ -679,7 +679,7 @@ def _remarks(
     as_searched : bool
         Whether no groups or folds are given, so that the setting of a search is held out as it was chosen.
     """
-    found, problem, own = [], model._problem(), _own(model)
+    found, problem, own = [], model.fitted_.problem, _own(model)
     if model.learns_kernels:
         found.append("Kernels and regularisation were learned again without each fold that is scored.")
     elif own in [each.setting for each in results]:
