@@ -379,7 +379,8 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         instance, task = (Ridge() if each is None else each for each in (self.instance_estimator, self.task_estimator))
         return instance, task
 
-    def _problem(self) -> NoReturn:
+    @property
+    def fitted_(self) -> NoReturn:
         """Refuse what works on closed forms, which this model has none of."""
         raise TypeError(
             "TwoStepRegressor has no closed form, which this needs: score what its holdout() returns by "
