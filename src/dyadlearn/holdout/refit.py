@@ -80,8 +80,7 @@ def refit(
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.holdout.folds import folds_of
-    from dyadlearn.holdout.units import Problem, Units
+    >>> from dyadlearn.holdout.units import Problem
     >>> from dyadlearn.holdout.refit import refit
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum
@@ -125,8 +124,7 @@ def transductive(
     --------
     >>> import numpy as np
     >>> from dyadlearn.filters import IteratedTikhonov
-    >>> from dyadlearn.holdout.folds import folds_of
-    from dyadlearn.holdout.units import Problem, Units
+    >>> from dyadlearn.holdout.units import Problem
     >>> from dyadlearn.holdout.refit import refit, transductive
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum
