@@ -22,14 +22,11 @@ def imports(package: Path) -> dict[str, set[str]]:
         paths[name.removesuffix(".__init__")] = path
     found = {}
     for name, path in paths.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        lazy = {
-            id(node)
-            for function in ast.walk(tree)
-            if isinstance(function, ast.FunctionDef)
-            for node in ast.walk(function)
-        }
-        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and id(node) not in lazy]
+        waiting, nodes = [ast.parse(path.read_text(encoding="utf-8"))], []
+        while waiting:  # imports inside functions are not those of the module
+            children = [node for node in ast.iter_child_nodes(waiting.pop()) if not isinstance(node, ast.FunctionDef)]
+            nodes += [node for node in children if isinstance(node, ast.ImportFrom)]
+            waiting += [node for node in children if isinstance(node, ast.stmt)]
         targets = {(node.module, alias.name) for node in nodes for alias in node.names}
         modules = {f"{module}.{alias}" if f"{module}.{alias}" in paths else module for module, alias in targets}
         found[name] = (modules & set(paths)) - {name}

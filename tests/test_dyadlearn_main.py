@@ -42,6 +42,7 @@ def interrupt(name: str) -> str:
     return INTERRUPT.format(name, name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a process cannot interrupt itself elsewhere")
 def test_an_interrupt_while_it_is_loaded_is_one_line():
     for name in ("anything", "scipy"):
@@ -52,6 +53,7 @@ def test_an_interrupt_while_it_is_loaded_is_one_line():
     assert run("-c", script + after[2:]) == VERSION
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a process cannot interrupt itself elsewhere")
 def test_an_interrupt_while_the_package_is_loaded_as_a_command_is_one_line(tmp_path):
     """Python loads a package before anything in it runs as a command."""

@@ -23,7 +23,7 @@ def read(path):
         return np.array([line.rstrip("\n").split("\t")[1:] for line in lines], dtype=float)
 
 
-@pytest.fixture(scope="module", params=["nr", "gpcr"])
+@pytest.fixture(scope="module", params=["nr", pytest.param("gpcr", marks=pytest.mark.slow)])
 def network(request, shared_data):
     """Give the kernels of proteins and of drugs, and the relabelled interactions: all, or some of the larger set."""
     name, folder = request.param, shared_data / "yamanishi2008"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import numpy as np
 import pytest
@@ -357,8 +356,10 @@ def test_products_by_default_run_where_they_are_cheaper(monkeypatch):
 
 @over(every(model=ALL_MODELS))
 def test_every_library_computes_the_same(library, model):
-    for kinds, way in product(
-        (("full", "full"), ("singular", "primal")), ("direct", "missing, deflated", "observed, deflated")
+    for kinds, way in (
+        (("full", "full"), "direct"),
+        (("singular", "primal"), "missing, deflated"),
+        (("singular", "primal"), "observed, deflated"),
     ):
         given = grids.holes(model, (7, 5), "50%", kinds)
         spectra = list(given.operators.spectra)

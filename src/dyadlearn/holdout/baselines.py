@@ -221,7 +221,7 @@ def _summed(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the sum of the rows (m, q) of each unit."""
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    return values if starts.size == codes.size else np.add.reduceat(values[order], starts, axis=0)
+    return values[order] if starts.size == codes.size else np.add.reduceat(values[order], starts, axis=0)
 
 
 def _without_two(values: np.ndarray) -> np.ndarray:
