@@ -233,3 +233,14 @@ def test_the_edge_of_the_grid_of_a_network():
     with pytest.warns(GridEdgeWarning, match="The best alpha") as seen:
         TwoStepRidgeCV([1e-9, 1e-8], setting="D", symmetry="symmetric").fit(X, Y)
     assert [warning.filename for warning in seen] == [__file__]
+
+
+def test_baselines_of_folds_leave_out_edges_in_both_directions():
+    X, Y = make_network("symmetric")
+    search = TwoStepRidgeCV(ALPHAS, setting="A", symmetry="symmetric", cv=3).fit(X, Y)
+    codes = search._units.cells
+    assert_array_equal(codes, codes.T)
+    F = np.full(Y.shape, np.nan)
+    for fold in np.unique(codes):
+        F[codes == fold] = Y[codes != fold].mean()
+    assert_allclose(search.baselines_["grand_mean"], -np.mean((F - Y) ** 2))

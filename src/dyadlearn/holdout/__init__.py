@@ -193,7 +193,8 @@ class SolveAgain(Plan):
     @cached_property
     def units(self) -> Units:  # type: ignore[override]
         """The folds as units."""
-        return self.splitter.units(self.problem.labels, **self.groups)
+        units = self.splitter.units(self.problem.labels, **self.groups)
+        return units.of_edges() if self.problem.pairing.symmetry else units
 
     @cached_property
     def folds(self) -> Folds:  # type: ignore[override]

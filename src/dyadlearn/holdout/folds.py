@@ -82,9 +82,7 @@ class Folds:
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
         problem.pairing.check_leaving()
         apart = self.apart = problem.pairing.takes_apart(setting)
-        if problem.pairing.symmetry and units.cells is not None:
-            # Both directions of an edge are left out with the one above the diagonal.
-            units = replace(units, cells=np.triu(units.cells) + np.triu(units.cells, 1).T)
+        units = units.of_edges() if problem.pairing.symmetry else units
         self.problem, self.setting, self.units = problem, setting, units
         _check_work(problem, setting, units, apart)
         self.folds = folds_of(problem.labels, setting, units)

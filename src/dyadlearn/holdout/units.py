@@ -69,6 +69,12 @@ class Units(Stored):
             )
         )
 
+    def of_edges(self) -> Self:
+        """Return the units of a network, in which both directions of an edge are left out with the upper one."""
+        if self.cells is None:
+            return self
+        return replace(self, cells=np.triu(self.cells) + np.triu(self.cells, 1).T)
+
     @property
     def are_single(self) -> bool:
         """Whether everything is left out by itself."""
