@@ -32,6 +32,8 @@ _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 # What is read of a file may take so many times its size without being looked at as something packed.
 _RATIO = 16
+# Bytes that decoders and their buffers take beside what is read.
+_BUFFERS = 2**20
 
 
 def check_file(path: str | os.PathLike[str], error: type[ValueError] = DataFileError) -> int:
@@ -173,7 +175,7 @@ def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = 
 
 def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None:
     """Check that what is to be read of a file fits in memory, and that a small file does not unpack to much."""
-    check_memory(need, np.empty(0), purpose, "ask for fewer of its rows, by their ids")
+    check_memory(need + _BUFFERS, np.empty(0), purpose, "ask for fewer of its rows, by their ids")
     if need > _RATIO * check_file(path):
         check_unpacked(path, need)
 

@@ -202,8 +202,8 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
         purpose = f"Leaving out {total} folds of {labels.size} observed pairs"
         check_memory(8 * numbers, labels.values, purpose, "give groups that leave together, say five")
         return
-    # A mask for each fold, and two solutions to start from: a search keeps the best beside the last.
-    each = 0.125 + 2 * (2.0 if pairing.knows_tasks else 1.0)
+    # A mask for each fold, and the solution that it starts from the next time.
+    each = 0.125 + (2.0 if pairing.knows_tasks else 1.0)
     weighted = labels.weights is not None
     need = total * each * m * q + solve_numbers(
         (m, q), ranks, coupled=pairing.knows_tasks, complete=False, weighted=weighted
