@@ -84,7 +84,7 @@ class Fitted:
 
         The kernels are those of the fit. A model that learned them from the labels has `holdout` for more.
         """
-        setting = as_setting(setting)
-        self.pairing.check_request(setting, None, None, None)
+        setting, units = as_setting(setting), Units() if units is None else units
+        self.pairing.check_request(setting, units.instances, units.tasks, units.cells)
         self.pairing.check_leaving()
-        return leave_out(self.problem, setting, Units() if units is None else units)
+        return leave_out(self.problem, setting, units)
