@@ -108,8 +108,8 @@ FAULTS = (
     ),
     Fault(
         "models",
-        "return self._grid.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))",
-        "return self._grid.restore(self._home(xp.where(xp.isnan(problem.Y), 1.001 * closed.Y, problem.Y)))",
+        "return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))",
+        "return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), 1.001 * closed.Y, problem.Y)))",
     ),
     Fault(
         "models",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dyadlearn.models import _observed
+from dyadlearn.models import training
 
 RNG = np.random.default_rng(61)
 M, Q = 21, 16
@@ -32,5 +32,5 @@ BINARY = stored((FULL[ROWS, COLUMNS] > 5.0).astype(float))
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take pairs alone whatever the size of the grid."""
-    monkeypatch.setattr(_observed, "SMALL_GRID", 0)
-    monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)
+    monkeypatch.setattr(training, "SMALL_GRID", 0)
+    monkeypatch.setattr(training, "fits_in_memory", lambda *_: False)

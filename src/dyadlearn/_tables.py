@@ -154,7 +154,8 @@ class Table(Stored):
 
     Attributes
     ----------
-    values : array, sparse matrix, sequence or native frame without its id column
+    values : array, sparse matrix, sequence or native frame without its id column, or None
+        None for a table of ids alone.
     row_ids, column_ids : Ids or None
     kind : str or None
         ``"pandas"``, ``"polars"``, … where they came in a frame or series; None for plain arrays.
@@ -175,12 +176,15 @@ class Table(Stored):
         return replace(table, kind=None) if table.kind is not None and find_spec(table.kind) is None else table
 
     def _fits(self) -> bool:
-        m, q = self.values.shape
-        return (
-            self.kind in (None, *_FRAMES)
-            and (self.row_ids is None or len(self.row_ids) == m)
-            and (self.column_ids is None or len(self.column_ids) == q)
-            and (q == 1 or not self.is_vector)
+        if self.kind not in (None, *_FRAMES):
+            return False
+        return self.values is None or self.fits(self.values.shape)
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Return whether the ids are as many as the rows and columns of a shape (m, q)."""
+        ids = (self.row_ids, self.column_ids)
+        return all(own is None or len(own) == length for own, length in zip(ids, shape, strict=True)) and (
+            shape[1] == 1 or not self.is_vector
         )
 
     def __repr__(self) -> str:
@@ -255,7 +259,7 @@ class Table(Stored):
 
 
 def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> Any:
-    if rows is None and columns is None:
+    if values is None or (rows is None and columns is None):
         return values
     if isinstance(values, np.ndarray) or is_sparse(values) or is_foreign(values):
         values = values if rows is None else take_rows(values, rows)

@@ -6,6 +6,7 @@ are read into it once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -31,6 +32,7 @@ from dyadlearn._array import (
 from dyadlearn._checks import check_not_empty, check_real, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
+from dyadlearn._state import Stored, is_shaped
 from dyadlearn._tables import Ids, Table, free_name, make_ids, read_table, text_ids, write_rows, write_table
 
 __all__ = [
@@ -43,14 +45,14 @@ __all__ = [
     "is_binary",
     "read_labels",
     "read_numbers",
-    "symmetric_grid",
+    "symmetric_labels",
     "to_grid",
     "to_long",
 ]
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class Labels(Stored):
     """Observed labels of the pairs of m instances and q tasks: cells of a grid, with values and weights.
 
     Labels are stored in one of two ways. A *grid* has a value for each of the m × q cells, NaN where the label is
@@ -84,6 +86,23 @@ class Labels:
     values: Array
     shape: tuple[int, int]
     weights: Array | None = None
+
+    def _fits(self) -> bool:
+        if self.rows is None or self.columns is None:
+            shape, is_list = self.shape, self.columns is not None or self.rows is not None
+            cells_fit = not is_list
+        else:
+            shape = self.rows.shape
+            cells_fit = len(shape) == 1 and self.columns.shape == shape and self._cells_fit()
+        return cells_fit and is_shaped(self.values, *shape) and is_shaped(self.weights, *shape) and self.size > 0
+
+    def _cells_fit(self) -> bool:
+        """Return whether the cells of a list are within the grid, and in order."""
+        assert self.rows is not None
+        assert self.columns is not None
+        sides = ((self.rows, self.shape[0]), (self.columns, self.shape[1]))
+        are_inside = all(at.dtype.kind in "iu" and ((at >= 0) & (at < length)).all() for at, length in sides)
+        return are_inside and bool(_in_order(self.rows, self.columns).all())
 
     @classmethod
     def of_grid(cls, Y: Array, weights: Array | None = None) -> Self:
@@ -152,6 +171,10 @@ class Labels:
             return int(self.values.shape[0])
         xp = namespace(self.grid)
         return int(xp.sum(xp.astype(~xp.isnan(self.grid), xp.int64)))
+
+    def of(self, grid: np.ndarray) -> np.ndarray:
+        """Return the values that a grid (m, q) has at the entries of `values`."""
+        return grid if self.rows is None else np.asarray(grid[self.places])
 
     def in_double(self) -> Self:
         """Return the labels in double precision, themselves if they are."""
@@ -225,6 +248,19 @@ class Labels:
         weights = None if self.weights is None else take_rows(xp.reshape(self.weights, (-1,)), flat)
         return type(self)(*self.places, take_rows(xp.reshape(self.values, (-1,)), flat), self.shape, weights)
 
+    def dense(self) -> Self:
+        """Return the labels as a grid, if it fits in memory."""
+        if self.grid is not None:
+            return self
+        check_memory(2 * 8 * math.prod(self.shape), self.values, f"A grid of {self.shape[0]} × {self.shape[1]}")
+        grids = []
+        for values, absent in ((self.values, np.nan), (self.weights, 0.0)):
+            grid = np.full(self.shape, absent)
+            if values is not None:
+                grid[self.places] = to_numpy(values)
+            grids.append(None if values is None else as_array_of(grid, values))
+        return type(self)(None, None, grids[0], self.shape, grids[1])
+
     def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
         """Return the values of a list, or others of the same cells, as a sparse matrix (m, q)."""
         data, (rows, columns) = to_numpy(self.values if values is None else values), self.places
@@ -278,20 +314,22 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
     return replace(table, values=values, is_vector=is_vector)
 
 
-def symmetric_grid(grid: Table, sign: int) -> Table:
+def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Table]:
     """Return the labels of a network with columns in the order of the rows, checked for their symmetry.
 
     Parameters
     ----------
-    grid : Table
-        Of m nodes × the same m nodes.
+    labels : Labels
+        A grid of m nodes × the same m nodes.
+    form : Table
+        Their ids.
     sign : int
         +1 for symmetric labels, −1 for antisymmetric ones.
     """
-    m, q = grid.values.shape
+    m, q = labels.shape
     if m != q:
         raise ValueError(f"The labels of a network form a square grid, found {m} × {q}.")
-    grid = grid.columns_as(grid.row_ids, "the columns of Y", "the rows of Y")
+    grid = replace(form, values=labels.values).columns_as(form.row_ids, "the columns of Y", "the rows of Y")
     values, xp = grid.values, namespace(grid.values)
     one_way = xp.isnan(values) & ~xp.isnan(values.T)
     if bool(xp.any(one_way)):
@@ -307,7 +345,7 @@ def symmetric_grid(grid: Table, sign: int) -> Table:
             f"Y is not {word}: it differs from {'' if sign > 0 else 'minus '}its transpose by up to {largest:.3g}. "
             f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if that is what is meant."
         )
-    return grid if grid.column_ids is None else replace(grid, column_ids=grid.row_ids)
+    return Labels.of_grid(values), form if form.column_ids is None else replace(form, column_ids=form.row_ids)
 
 
 def distinct_labels(Y: Any) -> np.ndarray:

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, SettingKFold, TwoStepRidge, TwoStepRidgeCV, evaluate, load
 from dyadlearn.labels import LongPairs
-from dyadlearn.models import _observed
+from dyadlearn.models import training
 from listed import COLUMNS, ROWS, SPARSE, VALUES, M, Q, T, X, Y, listed
 from sweeps import over
 
@@ -64,8 +64,8 @@ def test_tune_chooses_as_the_library_does(files, run, kind):
     assert (ran.json["instances"], ran.json["tasks"], ran.json["observed"]) == (M - 1, Q - 1, ROWS.size)
     assert ran.json["holdout"] == "2×2 folds, solved again"
     # Ids are in the order of the table, folds are dealt in the order of ids: these are the same here for the rows only.
-    order = found._grid.column_ids.positions([ITEMS[place] for place in known[1]], "")
-    assert found._grid.row_ids.labels == tuple(USERS[place] for place in known[0])
+    order = found._form.column_ids.positions([ITEMS[place] for place in known[1]], "")
+    assert found._form.row_ids.labels == tuple(USERS[place] for place in known[0])
     assert_allclose(found.predict(X[:4])[:, order], twin.predict(X[:4]), rtol=1e-6)
 
 
@@ -170,7 +170,7 @@ def test_a_table_may_name_the_task_first(files, run):
 
 def test_an_online_model_takes_the_grid(files, run, monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(_observed, "SMALL_GRID", 0)
+    monkeypatch.setattr(training, "SMALL_GRID", 0)
     words = ("tune", files / "ratings.csv", *sides(files), "--model", "online", "--alphas", "0.1,10", "--cv", 2)
     ran = run(*words, "-o", files / "other.dyad")
     assert ran.code == 0, ran.err

@@ -48,8 +48,8 @@ def test_the_model_is_the_one_the_library_chooses(tables, run, kind, setting):
     assert_allclose(ran.json["score"], twin.best_score_)
     assert_allclose([ran.json["baselines"][name] for name in twin.baselines_], list(twin.baselines_.values()))
     assert_allclose(found.predict(tables.X), twin.predict(tables.X))
-    assert found._grid.row_ids.labels == tuple(tables.users)
-    assert found._grid.column_ids.labels == tuple(tables.items)
+    assert found._form.row_ids.labels == tuple(tables.users)
+    assert found._form.column_ids.labels == tuple(tables.items)
     assert ran.json["output"] == str(path)
     assert ran.json["observed"] == 96
 

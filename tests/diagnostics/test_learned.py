@@ -20,7 +20,6 @@ from dyadlearn import (
     verify_holdout,
 )
 from dyadlearn.diagnostics import recommending as ranking
-from dyadlearn.diagnostics.permutation import search_again
 from dyadlearn.settings import Setting
 from dyadlearn.views.landscape import landscape_of_search
 
@@ -107,7 +106,7 @@ def test_rows_of_several_descriptions_are_explained():
 @over(lines("kind asked", ("plain", "A"), ("plain", "B"), ("profiled A", "A"), ("profiled B", "A"), ("no tasks", "B")))
 def test_kernels_are_learned_again_for_every_permutation(kind, asked):
     model = _fitted(kind)
-    again = search_again(model, Setting(asked))(model._grid.values, model._weights)
+    again = model.fitted_.refitter(Setting(asked))(model._labels)
     assert_allclose(again.holdout_, model.holdout_.to_numpy(), atol=1e-4)
     assert_allclose(again.alpha_, model.alpha_, rtol=1e-3)
     found = permutation_test(model, asked, n_permutations=3, random_state=0)
@@ -119,7 +118,7 @@ def test_a_permutation_is_asked_in_a_setting_that_profiles_would_not_answer():
     X, T, Y = _data()
     model = LearnedKernelRidge(n_steps=2, cv=3, stages=1).fit(X, Y, tasks=T)
     model.stages = model._solved_with["stages"] = 2  # as if the second stage had not been better
-    again = search_again(model, Setting.B)(model._grid.values, None)
+    again = model.fitted_.refitter(Setting.B)(model._labels)
     assert again.n_stages_ == 1
 
 

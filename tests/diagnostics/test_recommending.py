@@ -20,11 +20,10 @@ from dyadlearn import (
     recommend,
     top_pairs,
 )
-from dyadlearn._array import is_sparse
 from dyadlearn.diagnostics import recommending
 from dyadlearn.diagnostics import recommending as ranking
 from dyadlearn.exceptions import IdError, NoLabelWarning
-from dyadlearn.models import _observed as _training
+from dyadlearn.models import training as _training
 from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
@@ -410,7 +409,7 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
     Y = np.where(rng.random(Y.shape) < 0.4, Y + X[:, :1], np.nan)[:9, :8]  # others are new
     pairs = [(f"u{i}", f"i{j}") for i, j in np.argwhere(~np.isnan(Y))]
     fitted = PairRegressor(model, instances=users, tasks=items).fit(pairs, Y[~np.isnan(Y)])
-    assert is_sparse(fitted.model_._grid.values) == alone
+    assert (fitted.model_._labels.grid is None) == alone
     new = ["u12", "u10"] if side == "instance" else ["i9", "i8"]
     known = ["u1", "u8", "u1"] if side == "instance" else ["i2", "i7", "i2"]
     trained = fitted.task_ids_ if side == "instance" else fitted.instance_ids_

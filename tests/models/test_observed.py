@@ -30,7 +30,7 @@ from dyadlearn import (
 from dyadlearn._memory import SideSize
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.models import _observed
+from dyadlearn.models import training
 from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
 from sweeps import covering, every, lines, over
 
@@ -65,15 +65,15 @@ MODELS = {
 @pytest.fixture
 def listed(monkeypatch):
     """Take pairs alone whatever the size of the grid."""
-    monkeypatch.setattr(_observed, "SMALL_GRID", 0)
-    monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)
+    monkeypatch.setattr(training, "SMALL_GRID", 0)
+    monkeypatch.setattr(training, "fits_in_memory", lambda *_: False)
 
 
 def both(model, weighted=False):
     """Return the model of the grid with holes and that of the pairs."""
     grid = clone(model).fit(X, Y, tasks=T, sample_weight=WEIGHTS if weighted else None)
     pairs = clone(model).fit(X, SPARSE, tasks=T, sample_weight=SPARSE_WEIGHTS if weighted else None)
-    assert sparse.issparse(pairs._grid.values)
+    assert pairs._labels.grid is None
     return grid, pairs
 
 
@@ -251,7 +251,7 @@ def test_poor_sides_are_those_of_the_grid(listed, sides, model, fit_intercept):
     if not fit_intercept and not sparse.issparse(rows) and rows.min() > 1e3:
         return  # features of 10⁸ beside a ridge of one leave no digits, on a grid neither
     found, expected = (clone(model).fit(rows, labels, tasks=tasks) for labels in (SPARSE, Y))
-    assert sparse.issparse(found._grid.values)
+    assert found._labels.grid is None
     level = 1e-6 if sparse.issparse(rows) or np.abs(rows).max() < 1e3 else 1e-4
     assert_allclose(found.predict(), expected.predict(), rtol=level, atol=level)
 
@@ -271,7 +271,7 @@ def test_grids_of_one_row_one_column_and_one_label(listed):
         labels, tasks = sparse.csr_array(FULL[:m, :q]), T[:q]
         for model in (KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)):
             found = clone(model).fit(X[:m], labels, tasks=tasks)
-            assert sparse.issparse(found._grid.values)
+            assert found._labels.grid is None
             assert_allclose(found.predict(), clone(model).fit(X[:m], FULL[:m, :q], tasks=tasks).predict(), rtol=1e-7)
 
 
@@ -284,17 +284,17 @@ def test_a_small_grid_is_the_same_to_the_last_digit():
         for weights, cells in ((None, None), (SPARSE_WEIGHTS, np.where(np.isnan(Y), 0.0, WEIGHTS))):
             found = clone(model["model"]).fit(X, SPARSE, tasks=T, sample_weight=weights)
             expected = clone(model["model"]).fit(X, Y, tasks=T, sample_weight=cells)
-            assert isinstance(found._grid.values, np.ndarray)
-            assert_array_equal(found._grid.values, expected._grid.values)
+            assert found._labels.grid is not None
+            assert_array_equal(found._labels.values, expected._labels.values)
             assert_array_equal(found.predict(), expected.predict())
             assert_array_equal(found.holdout("A"), expected.holdout("A"))
 
 
-class _Stored:
-    """A sparse matrix of which only the shape and the number of entries are asked."""
+class _Counted:
+    """Labels of which only the shape and the number are asked."""
 
-    def __init__(self, shape, nnz):
-        self.shape, self.nnz = shape, nnz
+    def __init__(self, shape, size):
+        self.shape, self.size = shape, size
 
 
 @over(
@@ -315,22 +315,22 @@ class _Stored:
     )
 )
 def test_pairs_are_preferred_where_the_grid_costs_more(monkeypatch, pairing, shape, nnz, ranks, fits, expected):
-    monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: fits)
+    monkeypatch.setattr(training, "fits_in_memory", lambda *_: fits)
     sides = [SideSize(n, rank, "features") for n, rank in zip(shape, ranks, strict=False)]
-    found = _observed.prefers_pairs(pairing, _Stored(shape, nnz), sides, np.empty(0), weighted=False)
+    found = training.prefers_pairs(pairing, _Counted(shape, nnz), sides, np.empty(0), weighted=False)
     assert found is expected
 
 
 def test_models_that_know_no_pairs_take_the_grid(monkeypatch):
-    monkeypatch.setattr(_observed, "SMALL_GRID", 0)
-    monkeypatch.setattr(_observed, "fits_in_memory", lambda *_: False)
+    monkeypatch.setattr(training, "SMALL_GRID", 0)
+    monkeypatch.setattr(training, "fits_in_memory", lambda *_: False)
     labels = sparse.csr_array(np.where(np.isnan(Y), 0.0, Y))
     for model in (PairKernelRidge(), IndependentTaskRidge(), TwoStepRidge()):
         tasks = None if model.__class__ in (IndependentTaskRidge, TwoStepRidge) else T
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found, expected = (clone(model).fit(X, given, tasks=tasks) for given in (labels, Y))
-            assert isinstance(found._grid.values, np.ndarray)
+            assert found._labels.grid is not None
             assert_array_equal(found.predict(), expected.predict())
     edges = np.triu(FULL[:, :1] @ FULL[:, :1].T)
     network = np.where(edges + edges.T == 0, 1.0, edges + edges.T)
@@ -383,7 +383,7 @@ def test_tables_of_pairs_form_no_grid():
     y = np.sum((rows[pairs[:, 0]] @ rng.normal(size=(3, 3))) * tasks[pairs[:, 1]], axis=1) + rng.normal(size=n)
     for model in (KroneckerRidge(tol=1e-10), TwoStepRidge(tol=1e-10)):
         found = PairRegressor(model, instances=rows, tasks=tasks).fit(pairs, y)
-        assert sparse.issparse(found.model_._grid.values)
+        assert found.model_._labels.grid is None
         # Twice the same pair is one of twice the weight.
         heavy = PairRegressor(model, instances=rows, tasks=tasks)
         heavy.fit(np.r_[pairs, pairs[:5]], np.r_[y, y[:5]], sample_weight=np.ones(n + 5))
@@ -403,8 +403,8 @@ def test_intervals_hold_what_they_say():
     whole = rows @ rng.normal(size=(4, 3)) @ tasks.T + rng.normal(size=(2 * m, 2 * q)) + 4.0
     labels = np.where(rng.random((m, q)) < 0.2, whole[:m, :q], 0.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_observed, "SMALL_GRID", 0)
-        patch.setattr(_observed, "fits_in_memory", lambda *_: False)
+        patch.setattr(training, "SMALL_GRID", 0)
+        patch.setattr(training, "fits_in_memory", lambda *_: False)
         found = KroneckerRidge().fit(rows[:m], sparse.csr_array(labels), tasks=tasks[:q])
     for setting in "ABCD":
         here = slice(m, None) if setting in "BD" else slice(m)
@@ -530,7 +530,7 @@ def test_tables_of_every_library(listed, library, Model, weighted):
         return PairRegressor(Model(tol=1e-9), instances=put(X), tasks=put(T)).fit(pairs, y, sample_weight=weights)
 
     found, expected = fitted(library.asarray), fitted(np.asarray)
-    assert sparse.issparse(found.model_._grid.values)
+    assert found.model_._labels.grid is None
     # A long table knows no rows without labels.
     kept = np.flatnonzero(np.isin(np.arange(M), ROWS)), np.flatnonzero(np.isin(np.arange(Q), COLUMNS))
     new = library.asarray(X[kept[0]]), library.asarray(T[kept[1]])

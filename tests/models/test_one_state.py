@@ -54,7 +54,7 @@ READERS = {
 
 
 def grid(model) -> np.ndarray:
-    return Y if model.grows else model._grid.values
+    return Y if model.grows else model._labels.values
 
 
 def numbers(scores) -> list[float]:

@@ -139,7 +139,7 @@ def test_a_search_is_kept_in_a_file(listed, tmp_path):
         assert again.baselines_ == search.baselines_
         assert_array_equal(again.predict(X[:3]), search.predict(X[:3]))
     # Predictions of other pairs than those that are observed are no hold-out of this model.
-    search.holdout_ = search.holdout_[::-1]
+    search._predictions = search._predictions[:-1]
     with pytest.raises(ModelFileError, match="do not fit together"):
         dyadlearn.save(search, tmp_path / "other.dyad")
 

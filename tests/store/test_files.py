@@ -116,12 +116,12 @@ def test_any_reader_of_safetensors_opens_the_arrays(tmp_path):
     )
     save(model, tmp_path / "model.dyad")
     arrays = load_file(tmp_path / "model.dyad")
-    np.testing.assert_array_equal(arrays["grid.values"], Y)
+    np.testing.assert_array_equal(arrays["labels.values"], Y)
     np.testing.assert_array_equal(arrays["side.features"], X + T[2, 1:])
     np.testing.assert_array_equal(arrays["landscape_"], model.landscape_)
     with safetensors.safe_open(tmp_path / "model.dyad", framework="np") as file:
         metadata = file.metadata()
-    assert (metadata["format"], metadata["version"]) == ("dyadlearn", "5")
+    assert (metadata["format"], metadata["version"]) == ("dyadlearn", "6")
     header = json.loads(metadata["header"])
     assert header["versions"]["numpy"] == np.__version__
     described = header["model"]["$TwoStepRidgeCV"]

@@ -25,6 +25,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import ModelFileError, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions
+from dyadlearn.store.container import VERSION
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 
@@ -43,7 +44,12 @@ class Forgery:
 
     def content(self) -> bytes:
         """Return a file with a checksum that matches."""
-        metadata = {"format": "dyadlearn", "version": "5", "checksum": "0" * 64, "header": json.dumps(self.header)}
+        metadata = {
+            "format": "dyadlearn",
+            "version": str(VERSION),
+            "checksum": "0" * 64,
+            "header": json.dumps(self.header),
+        }
         head = json.dumps({"__metadata__": metadata, **self.tables}, separators=(",", ":")).encode()
         unsigned = len(head).to_bytes(8, "little") + head + self.body
         return unsigned.replace(b"0" * 64, hashlib.sha256(unsigned).hexdigest().encode(), 1)
@@ -171,23 +177,34 @@ def test_an_online_model_has_the_maps_that_its_parameters_name(tmp_path):
 
 
 def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path):
-    monkeypatch.setattr("dyadlearn.models._observed.prefers_pairs", lambda *_, **__: True)
+    monkeypatch.setattr("dyadlearn.models.training.prefers_pairs", lambda *_, **__: True)
     monkeypatch.setattr("dyadlearn.pairing.base.is_quicker_by_pairs", lambda *_: True)
     pairs, path = sparse.coo_array(np.where(Y > 0, Y, 0.0)), tmp_path / "forged.dyad"
     weights = sparse.coo_array((np.arange(1.0, pairs.nnz + 1), pairs.coords), shape=pairs.shape)
     for labels, given, name, shape in (
         (np.where(Y > 0, Y, np.nan), None, "completion.solution.values", [1, 2]),
         (pairs, None, "observed.spectral", [2, 1]),
-        (pairs, weights, "weights.data", [1]),
+        (pairs, weights, "labels.weights", [1]),
+        (pairs, weights, "labels.values", [1]),
     ):
         model = TwoStepRidge().fit(X, labels, tasks=T, sample_weight=given)
         forgery = Forgery(saved(model, tmp_path))
         path.write_bytes(forgery.content())
         np.testing.assert_array_equal(load(path).set_alpha(2.0).predict(), model.set_alpha(2.0).predict())
         forgery.put(name, "F64", shape, bytes(8 * int(np.prod(shape))))
-        if name == "weights.data":
-            forgery.put("weights.indices", "I32", [1], bytes(4))
-            forgery.put("weights.indptr", "I32", [6], np.array([0, 1, 1, 1, 1, 1], dtype="<i4").tobytes())
+        path.write_bytes(forgery.content())
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            load(path)
+
+
+def test_cells_of_a_list_of_labels_are_in_order_and_within_the_grid(monkeypatch, tmp_path):
+    monkeypatch.setattr("dyadlearn.models.training.prefers_pairs", lambda *_, **__: True)
+    model = TwoStepRidge().fit(X, sparse.coo_array(np.where(Y > 0, Y, 0.0)), tasks=T)
+    rows, path = model.fitted_.labels.rows, tmp_path / "forged.dyad"
+    for wrong in (rows[::-1], rows - 1, rows + 1):
+        forgery = Forgery(saved(model, tmp_path))
+        kind = {4: "I32", 8: "I64"}[rows.itemsize]
+        forgery.put("labels.rows", kind, list(rows.shape), np.ascontiguousarray(wrong).tobytes())
         path.write_bytes(forgery.content())
         with pytest.raises(ModelFileError, match="do not fit together"):
             load(path)
@@ -289,7 +306,7 @@ def test_a_model_that_learnt_nothing_is_refused(tmp_path, each):
     for model in (TwoStepRidge().fit(X, Y, tasks=T), described):
         whole = saved(model, tmp_path)
         for name, value in each(
-            [("grid.values", np.nan), ("side.spectrum.vectors", 0), ("side.spectrum.vectors", np.nan)]
+            [("labels.values", np.nan), ("side.spectrum.vectors", 0), ("side.spectrum.vectors", np.nan)]
         ):
             forgery = Forgery(whole)
             shape = forgery.tables[name]["shape"]

@@ -134,7 +134,7 @@ def answers(model, name, settings="ABCD"):
     found = {
         "predict": model.predict(fresh(instances), tasks=fresh(tasks)),
         "training tasks": model.predict(fresh(instances)),
-        "pairs": model.predict_pairs(fresh(instances), fresh(tasks), [(0, 0), (3, model._grid.values.shape[1] - 1)]),
+        "pairs": model.predict_pairs(fresh(instances), fresh(tasks), [(0, 0), (3, model._labels.values.shape[1] - 1)]),
     }
     for word in ("dual_coef_", "coef_", "completed_", "n_iter_", "residual_"):
         found[word] = getattr(model, word, None)
@@ -185,7 +185,7 @@ def test_parts_that_are_one_stay_one(round_trip):
     assert loaded._task_side is loaded._side
     (spectrum,) = loaded._fitted_problem.pairing.spectra
     assert spectrum is loaded._side.spectrum
-    assert loaded._fitted_problem.Y is loaded._grid.values
+    assert loaded._fitted_problem.Y is loaded._labels.values
 
 
 def test_arrays_of_torch_come_back_as_those_of_numpy(round_trip):
@@ -247,7 +247,7 @@ def test_without_the_library_of_the_frames_there_are_arrays_and_ids(frames, roun
     monkeypatch.setattr("dyadlearn._tables.find_spec", lambda name: None)
     loaded = round_trip(model)
     assert isinstance(loaded.holdout_, np.ndarray)
-    assert loaded._grid.row_ids == model._grid.row_ids
+    assert loaded._form.row_ids == model._form.row_ids
     np.testing.assert_array_equal(loaded.holdout("D"), np.asarray(model.holdout("D"))[:, -Q:].astype(float))
 
 

@@ -234,7 +234,7 @@ def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
             f"{loaded.path} was fitted on observed pairs alone, and has not kept the features of those it knows: "
             f"give the features of {subject} by --new FILE."
         )
-    shape = labelled_model(model)._grid.values.shape
+    shape = labelled_model(model)._labels.shape
     places: dict[str, Any] = {}
     for word, ids, own, count in zip(("instance", "task"), loaded.ids, loaded.own_ids, shape, strict=True):
         if side not in (None, word):

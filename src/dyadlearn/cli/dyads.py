@@ -34,7 +34,7 @@ from dyadlearn.cli.options import LabelOptions, Reading
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import Labels, averaged_pairs
-from dyadlearn.models._observed import is_large
+from dyadlearn.models.training import is_large
 
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")

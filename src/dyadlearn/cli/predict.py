@@ -21,7 +21,7 @@ from dyadlearn.cli.terminal import Terminal
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels.descriptions import Descriptions
-from dyadlearn.models._observed import is_large
+from dyadlearn.models.training import is_large
 from dyadlearn.settings import Setting
 
 _Side = Table | Descriptions | None

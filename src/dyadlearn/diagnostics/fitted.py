@@ -96,7 +96,7 @@ def labels_of(model: Any, remedy: str = REMEDY) -> Table:
     found, (rows, columns) = labelled_model(model, remedy), ids_of(model, remedy)
     # Of observed pairs alone there is no grid, and the problem says so.
     values = found.fitted_.problem.Y
-    return replace(found._grid, values=to_numpy(values), row_ids=rows, column_ids=columns)
+    return replace(found._form, values=to_numpy(values), row_ids=rows, column_ids=columns)
 
 
 def is_network(model: PairwiseRidge) -> bool:

@@ -17,19 +17,18 @@ from dyadlearn._codes import Column, distinct, lacks_id, table_columns
 from dyadlearn._tables import Ids, Table, near_miss
 from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at, is_network
 from dyadlearn.exceptions import IdError
-from dyadlearn.labels import distinct_labels, read_labels, read_numbers
+from dyadlearn.labels import Labels, distinct_labels, read_labels, read_numbers
 from dyadlearn.models._inputs import among, positions
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
 
-def observed_rows(labels: Any, places: np.ndarray, axis: int) -> sparse.csr_array:
-    """Return which labels (m, q) are observed in some rows, or columns with axis 1; in places of -1 there are none.
+def observed_rows(labels: Labels, places: np.ndarray, axis: int) -> sparse.csr_array:
+    """Return which labels are observed in some rows, or columns with axis 1; in places of -1 there are none.
 
     Parameters
     ----------
-    labels : sparse matrix or array of shape (m, q)
-        An array has NaN where nothing is observed.
+    labels : Labels
     places : integer array of shape (a,)
     axis : int
 
@@ -37,16 +36,11 @@ def observed_rows(labels: Any, places: np.ndarray, axis: int) -> sparse.csr_arra
     -------
     sparse boolean array of shape (a, q), or (a, m) with axis 1
     """
-    turned = labels.T if axis else labels
-    if not is_sparse(labels):
-        rows = turned[places]
-        return sparse.csr_array((rows == rows) & (places >= 0)[:, None])
-    held = turned.tocsr()  # a zero that is stored is a label
+    held = labels.listed().to_sparse(np.ones(labels.size, dtype=bool))
+    held = held.T.tocsr() if axis else held
     # One more row, where -1 stands, without anything in it.
     starts = np.append(held.indptr, held.indptr[-1])
-    shape = (held.shape[0] + 1, held.shape[1])
-    observed = sparse.csr_array((np.ones(held.nnz, dtype=bool), held.indices, starts), shape)
-    return observed[places]
+    return sparse.csr_array((held.data, held.indices, starts), shape=(held.shape[0] + 1, held.shape[1]))[places]
 
 
 @dataclass(frozen=True, eq=False)

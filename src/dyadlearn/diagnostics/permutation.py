@@ -1,15 +1,10 @@
-"""Whether there is any signal: the score of a model beside its scores on labels that were permuted.
-
-A search that is repeated on other labels of the same instances and tasks.
-"""
+"""Whether there is any signal: the score of a model beside its scores on labels that were permuted."""
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
@@ -19,15 +14,12 @@ from sklearn.utils import check_random_state
 from dyadlearn._array import Array, epsilon
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._progress import Progress
-from dyadlearn._tables import Table
 from dyadlearn.diagnostics.fitted import Tabled, labelled_model
 from dyadlearn.holdout import Problem, plan
-from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import Scorer
-from dyadlearn.models._base import PairwiseRidge, Sides
-from dyadlearn.models._side import Side, fit_side
+from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.selection.evaluate import (
     Permutation,
     drawn,
@@ -38,76 +30,8 @@ from dyadlearn.selection.evaluate import (
     stacks,
     what_is_new,
 )
-from dyadlearn.selection.landscape import LeftOut
 from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
-
-
-def search_again(search: Any, setting: Setting) -> Callable[[Array, Array | None], Any]:
-    """Return a function that fits a search to other labels (m, q) and weights: the whole of it, but for the sides.
-
-    Parameters
-    ----------
-    search : fitted search, or a model that learned its kernels
-        Which stays as it is. Its parameters are those that it was fitted with, whatever was set since; groups and folds
-        stay with their instances and tasks. Kernels that it tried and did not choose are decomposed once more.
-    setting : Setting
-        What it will be asked for.
-
-    Returns
-    -------
-    callable
-        Takes labels and their weights, or None, and returns a fitted search.
-    """
-    if hasattr(search, "_learned_for"):
-        return partial(search._learned_for, setting)
-    kept = copy.copy(search)
-    kept.__dict__.update(search._solved_with)
-    kept.progress = False
-    sides, left_out = _sides(kept), _left_out(kept)
-
-    def fitted(Y: Array, weights: Array | None) -> Search:
-        again = copy.copy(kept)
-        again._grid, again._weights, again._completion = replace(kept._grid, values=Y), weights, None
-        found: Search = (again._choose_each_task if again.alpha_per_task else again._choose)(sides, left_out)
-        return found
-
-    return fitted
-
-
-def _sides(search: Search) -> Sides:
-    """Return the sides of all kernels that a search tries."""
-    rows = _tried(search._side, search.kernel_grid, "instance")
-    if search.symmetry is not None:
-        return [[(side, side)] for side in rows]
-    tasks = search._task_side
-    columns: list[Any] = [None] if tasks is None else _tried(tasks, search.task_kernel_grid, "task")
-    return [[(side, task_side) for task_side in columns] for side in rows]
-
-
-def _tried(side: Side, grid: Any, name: str) -> list[Side]:
-    """Return a side under each of some kernel parameters; the one that was chosen is there."""
-    specs = [side.spec if grid is None else replace(side.spec, params=params) for params in grid or [None]]
-    table = Table(side.features, side.ids, side.names)
-    # Features are kept wherever parameters make a difference.
-    alone = side.features is None or side.spec.is_linear
-    return [side if alone or spec.params == side.spec.params else fit_side(table, spec, name) for spec in specs]
-
-
-def _left_out(search: Search) -> LeftOut:
-    """Return what a search leaves out together, of which it keeps the units."""
-    setting, units, problem = search._searched_setting, search._units, search.fitted_.problem
-    if setting is Setting.A and not search.alpha_per_task:
-        return None, None, search.cv
-    if problem.labels.full is not None or search.alpha_per_task:
-        return units.instances, units.tasks, None
-    usual = plan(problem, setting, None, None, search.cv).units
-    if all(np.array_equal(getattr(usual, side), getattr(units, side)) for side in ("instances", "tasks")):
-        return None, None, search.cv
-    # Folds that groups or chance had a part in: each is a group of its own.
-    n_folds = max(len(np.unique(side)) for side in (units.instances, units.tasks) if side is not None)
-    return units.instances, units.tasks, SettingKFold(setting.value, n_folds)
-
 
 _CHOICES = ("instances", "tasks", "both")
 _REMEDY = "fit TwoStepRidge on the labels to permute them"
@@ -304,7 +228,7 @@ def _repeated(
     problem, held_out = model.fitted_.problem, model_holdout(model, setting)
     method, is_own, fit = held_out.method, False, None
     if model.searches:
-        search, fit = cast(Search, model), search_again(model, setting)
+        search, fit = cast(Search, model), model.fitted_.refitter(setting)
         # A model that learned its kernels chose by no score of its own.
         own = search._solved_with.get("scoring")
         is_own = own is not None and setting is search._searched_setting and judge == scorer(own)
@@ -314,7 +238,7 @@ def _repeated(
     def statistic(posed: Problem) -> float:
         if fit is None:
             return _score(posed, plan(posed, setting).held_out(), setting, judge)
-        found = fit(posed.Y, posed.weights)
+        found = fit(posed.labels)
         if is_own:
             return float(found.best_score_)
         return _score(found.fitted_.problem, model_holdout(found, setting).predictions, setting, judge)

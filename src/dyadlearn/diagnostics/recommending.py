@@ -31,7 +31,6 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import (
     Array,
     dense,
-    is_sparse,
     itemsize,
     matmul,
     namespace,
@@ -731,19 +730,19 @@ def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool 
     fitted = labelled_model(model)
     names = side_names(sides, network=is_network(fitted))
     subjects, several = _subjects(asked, names.both[axis])
-    ids, labels = ids_of(model), fitted._grid.values
+    ids, labels = ids_of(model), fitted._labels
     if fitted is model:
-        if is_sparse(labels):
+        if labels.grid is None:
             raise ValueError(
                 f"This {type(model).__name__} was fitted on observed pairs alone, and has not kept the features of its "
                 f"{names.both[axis]}: give those by X= or tasks=, and the pairs by known=, or fit a PairRegressor."
             )
         return None
     places = among(subjects, model._training_ids[axis])
-    if not is_sparse(labels) and (places >= 0).any():
+    if labels.grid is not None and (places >= 0).any():
         # Where there is a grid, what is observed in it may need to be left out, and rows of training may know more.
-        labels, pairing = to_numpy(labels), fitted.fitted_.pairing
-        if (places >= 0).all() or pairing.knows_rows or zeros_are_unobserved(labels, zeros):
+        values, pairing = to_numpy(labels.grid), fitted.fitted_.pairing
+        if (places >= 0).all() or pairing.knows_rows or zeros_are_unobserved(values, zeros):
             return None
     given = model._looked_up(subjects, axis)
     rows: Any = (fitted._task_rows if axis else fitted._instance_rows)(given)[1]

@@ -187,7 +187,7 @@ def verify_holdout(
     problem.pairing.check_leaving()
     held_out = model.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
-    rows, columns = model._grid.row_ids, model._grid.column_ids
+    rows, columns = model._form.row_ids, model._form.column_ids
     labels = {
         "groups": in_order(groups, rows, None, "groups"),
         "task_groups": in_order(task_groups, columns, None, "task_groups"),

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, is_sparse, namespace, take_block, take_rows
+from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace, take_block, take_rows
 from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_same_library, check_share
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, read_table, shown
@@ -24,7 +24,7 @@ from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.holdout.intervals import Bounds, FoldIntervals, Intervals, TaskIntervals
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.kernels.descriptions import own_ids
-from dyadlearn.labels import symmetric_grid
+from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import (
     among,
     check_names,
@@ -35,9 +35,9 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
 )
 from dyadlearn.models._model import PairModel
-from dyadlearn.models._observed import Training, cells_of, labels_of, read_training
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.fitted import Fitted
+from dyadlearn.models.training import Training, cells_of, read_training
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
@@ -103,7 +103,7 @@ def interval_grids(
         chosen = as_setting(setting)
         model._problem().pairing.check_request(chosen, None, None, None)
         new = (chosen.new_instance, chosen.new_task)
-    m, q = model._grid.values.shape
+    m, q = model._labels.shape
     asked = _asked(rows[0], ids[0], places[0], m, new[0], "X", "instances")
     tasks = _asked(rows[1], ids[1], places[1], q, new[1], "tasks", "tasks")
     return _bounds(model, asked, tasks, coverage)
@@ -230,13 +230,14 @@ class PairwiseRidge(PairModel, stored=False):
 
     _side: Side
     _task_side: Side | None
-    _grid: Table
+    # What the model was fitted on, and the ids and the form of it.
+    _labels: Labels
+    _form: Table
     _coefficients: Array
     # What the user receives: "float32" or "float64".
     _precision: str
-    _weights: Array | None
     _completion: Completion | None
-    # What was found of observed pairs alone; then labels and weights are sparse matrices.
+    # What was found of a list of labels.
     _observed: ObservedSolution | None
     _fitted_problem: Any
     _closed_problem: Any
@@ -246,15 +247,10 @@ class PairwiseRidge(PairModel, stored=False):
     _residuals: list[Any]
 
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
-    _shapes: ClassVar[Mapping[str, str]] = {
-        "_grid.values": "sparse m q",
-        "_weights": "sparse m q",
-        "_completion.labels": "m q",
-    }
 
     @property
     def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return self._grid.row_ids, self._grid.column_ids
+        return self._form.row_ids, self._form.column_ids
 
     @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
@@ -262,7 +258,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     @property
     def _is_vector(self) -> bool:
-        return self._grid.is_vector
+        return self._form.is_vector
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, all of them or some.
@@ -308,8 +304,8 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _keep_labels(self, data: Training) -> None:
         """Keep the labels, for hold-out and other regularisations."""
-        self._grid, self._weights, self._completion, self._observed = data.grid, data.weights, None, None
-        self._precision = data.precision
+        self._labels, self._form, self._precision = data.labels, data.form, data.precision
+        self._completion = self._observed = None
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
@@ -329,8 +325,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
         """Return the problem with what every model has: the labels and when a solver stops."""
-        labels = labels_of(self._grid, self._weights, side.spectrum.values)
-        return Problem(self._pairing(side, task_side, **alphas), labels, **self._stopping())
+        return Problem(self._pairing(side, task_side, **alphas), self._labels, **self._stopping())
 
     def _solve(self) -> Self:
         """Compute the coefficients from the spectra, for the regularisation that is set.
@@ -377,31 +372,28 @@ class PairwiseRidge(PairModel, stored=False):
         return model
 
     def _fits(self) -> bool:
-        Y, side, tasks = self._grid.values, self._side, self._task_side
-        arrays = (self._coefficients, Y if self._completion is None else self._completion.labels)
+        labels, side, tasks, completion = self._labels, self._side, self._task_side, self._completion
+        arrays = [self._coefficients, *([] if completion is None else [completion.labels])]
         return (
-            side.spectrum.n_rows == Y.shape[0]
-            and (tasks is None or tasks.spectrum.n_rows == Y.shape[1])
+            side.spectrum.n_rows == labels.shape[0]
+            and (tasks is None or tasks.spectrum.n_rows == labels.shape[1])
             and self.n_features_in_ == self._n_columns
-            and all(array.dtype == Y.dtype for array in arrays)
+            and all(array.dtype == labels.values.dtype for array in arrays)
             and self._precision in ("float32", "float64")
-            and not (isinstance(Y, np.ndarray) and np.isnan(Y).all())
-            and self._pairs_fit()
+            and self._form.fits(labels.shape)
+            and (completion is None or completion.labels.shape == labels.shape)
+            and self._starts_fit()
         )
 
-    def _pairs_fit(self) -> bool:
-        """Tell whether weights of listed labels, and what a solver of pairs starts from, fit the labels and sides."""
-        completion, weights, starts = self._completion, self._weights, []
+    def _starts_fit(self) -> bool:
+        """Return whether what a solver of pairs starts from fits the sides."""
+        completion, starts = self._completion, []
         if self._observed is not None:
             starts.append(self._observed.spectral)
         if completion is not None and completion.form == "pairs":
             starts.append(completion.solution.values)
-        labels = self._grid.values
-        if weights is not None and is_sparse(weights) != is_sparse(labels):
-            return False
-        alike = weights is None or not is_sparse(labels) or weights.nnz == labels.nnz
         ranks = [side.spectrum.values.shape[0] for side in self._sides()]
-        return alike and all(is_shaped(start, *ranks) for start in starts)
+        return all(is_shaped(start, *ranks) for start in starts)
 
     def _pose_again(self, changed: Mapping[str, Any]) -> None:
         """Pose the problem of a model that was read; `changed` are the parameters that were other ones then."""
@@ -413,7 +405,7 @@ class PairwiseRidge(PairModel, stored=False):
         self._keep(self._posed())
         self.__dict__.update(now)
         made = self._expansion()
-        sides = zip(self._grid.values.shape, (made.instances, made.tasks), strict=True)
+        sides = zip(self._labels.shape, (made.instances, made.tasks), strict=True)
         if not is_shaped(made.values, *(length if part is None else part.size for length, part in sides)):
             raise misfit(type(self).__name__)
 
@@ -432,7 +424,7 @@ class PairwiseRidge(PairModel, stored=False):
         self = self._snapshot()
         problem, closed = self._gridded("completed_"), self._closed_problem
         xp = namespace(problem.Y)
-        return self._grid.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))
+        return self._form.restore(self._home(xp.where(xp.isnan(problem.Y), closed.Y, problem.Y)))
 
     @property
     def n_iter_(self) -> int:
@@ -491,8 +483,8 @@ class PairwiseRidge(PairModel, stored=False):
         check_is_fitted(self)
         self = self._snapshot()
         problem, setting = self._problem(), as_setting(setting)
-        groups, task_groups = groups_in_order(self._grid, groups, task_groups)
-        cells = cells_of(problem.labels, self._grid, cells)
+        groups, task_groups = groups_in_order(self._form, groups, task_groups)
+        cells = cells_of(problem.labels, self._form, cells)
         problem.pairing.check_request(setting, groups, task_groups, cells)
         held_out = self._held_out(setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells))
         warn_of_lone_labels(problem, held_out, setting)
@@ -503,7 +495,7 @@ class PairwiseRidge(PairModel, stored=False):
         labels = self._problem().labels
         if labels.grid is None:
             return cast(labels.to_sparse(values), self._precision)
-        return self._grid.restore(self._home(values))
+        return self._form.restore(self._home(values))
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
@@ -727,7 +719,7 @@ class PairwiseRidge(PairModel, stored=False):
         check_is_fitted(self)
         now = self._snapshot()
         sides = tuple(now._sides())
-        return Fitted(now._fitted_problem, now._closed_problem, sides, now._coefficients, *now._ids)
+        return Fitted(now._fitted_problem, now._closed_problem, sides, now._coefficients, now._form, now)
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""
@@ -750,14 +742,6 @@ class PairwiseRidge(PairModel, stored=False):
     def _task_spec(self) -> KernelSpec:
         return KernelSpec(self.task_kernel, self.task_kernel_params, self.repair)
 
-    def _checked_grid(self, grid: Table, tasks: Any) -> Table:
-        """Return the labels as this model wants them; `tasks` is what came beside them."""
-        if self.symmetry is None:
-            return grid
-        if tasks is not None:
-            raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
-        return symmetric_grid(grid, self._sign)
-
     def _check_params(self) -> None:
         self._check_alphas()
         for name in ("filter", "task_filter"):
@@ -776,7 +760,7 @@ class PairwiseRidge(PairModel, stored=False):
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         """Read the instances to predict for; None stands for the training instances."""
         if X is None:
-            return self._grid, None
+            return self._form, None
         table = in_training_order(read_table(X, "X"), self._side.spec, self._side.ids, "X")
         if not table.is_native and not self._side.spec.is_precomputed:
             check_names(self._side.names, table.column_ids, "X")  # as scikit-learn does with those of frames

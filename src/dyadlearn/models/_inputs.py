@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import (
     Array,
-    as_array_of,
     float_dtype,
     is_foreign,
     is_sparse,
@@ -131,16 +130,16 @@ def knows_no_tasks(model: Any, remedy: str) -> ValueError:
     return ValueError(f"This {type(model).__name__} knows nothing of tasks and cannot predict for new ones: {remedy}")
 
 
-def check_orientation(grid: Table, instances: Table, tasks: Table | None) -> None:
+def check_orientation(form: Table, instances: Table, tasks: Table | None) -> None:
     """Tell somebody whose labels lie on their side, where ids show it."""
-    if lies_on_its_side(grid.row_ids, grid.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
+    if lies_on_its_side(form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
         raise IdError(
             "Y lies on its side: its columns are the ids of X, and instances belong in the rows. Transpose Y"
             + ("." if tasks is None else ", or exchange X and tasks.")
         )
 
 
-def check_sizes(rows: Array, labels: Array, task_rows: Array | None) -> None:
+def check_sizes(rows: Array, labels: Any, task_rows: Array | None) -> None:
     """Refuse labels that are not one for each instance and task; what fits the other way round is told."""
     turned = rows.shape[0] == labels.shape[1] and (task_rows is None or task_rows.shape[0] == labels.shape[0])
     hint = " It fits the other way round: transpose Y" + ("." if task_rows is None else ", or exchange X and tasks.")
@@ -231,30 +230,12 @@ def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of label
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None{remedy}.")
 
 
-def cell_weights(sample_weight: Any, grid: Table) -> Array | None:
-    """Return the weight of each cell (m, q), or None where all weigh the same.
-
-    Parameters
-    ----------
-    sample_weight : array-like, series or frame of shape (m,) or (m, q), or None
-    grid : Table
-        The labels (m, q).
-    """
-    if sample_weight is None:
-        return None
-    values, shape = read_weights(sample_weight, grid), grid.values.shape
-    values = np.broadcast_to(values.reshape(-1, 1) if values.ndim == 1 else values, shape)
-    if (values == 1).all():
-        return None
-    return as_array_of(values.copy(), grid.values, grid.values.dtype)
-
-
-def read_weights(sample_weight: Any, grid: Table) -> np.ndarray:
-    """Return weights as they came, of shape (), (m,), (m, 1) or (m, q), in the order of the labels."""
-    values = to_numpy(in_order(sample_weight, grid.row_ids, grid.column_ids, "sample_weight"))
+def read_weights(sample_weight: Any, shape: tuple[int, int], form: Table) -> np.ndarray:
+    """Return weights as they came, of shape (), (m,), (m, 1) or (m, q), in the order of labels that have some ids."""
+    values = to_numpy(in_order(sample_weight, form.row_ids, form.column_ids, "sample_weight"))
     with reading_numbers(values, "sample_weight"):
         values = np.asarray(values, dtype=np.float64)
-    m, q = grid.values.shape
+    m, q = shape
     if values.shape not in ((), (m,), (m, 1), (m, q)):
         raise ValueError(
             f"sample_weight must give a weight for each of {m} instances or for each of {m} × {q} cells, found shape "
@@ -297,10 +278,10 @@ def mapped(rows: Array, feature_map: Any, name: str) -> Array:
     return matmul(rows, feature_map)
 
 
-def groups_in_order(grid: Table, groups: Any, task_groups: Any) -> tuple[Any, Any]:
+def groups_in_order(form: Table, groups: Any, task_groups: Any) -> tuple[Any, Any]:
     """Return what is left out together, instances and tasks, in the order of the labels where both have ids."""
-    groups = in_order(groups, grid.row_ids, None, "groups")
-    return groups, in_order(task_groups, grid.column_ids, None, "task_groups")
+    groups = in_order(groups, form.row_ids, None, "groups")
+    return groups, in_order(task_groups, form.column_ids, None, "task_groups")
 
 
 def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:

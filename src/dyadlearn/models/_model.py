@@ -16,11 +16,11 @@ from dyadlearn._checks import check_alpha, check_instances, check_labels
 from dyadlearn._codes import id_columns
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, in_order
-from dyadlearn.labels import Labels, read_labels
+from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
 from dyadlearn.models._inputs import in_range, knows_no_tasks, positions
-from dyadlearn.models._observed import is_listed, listed_determination, listed_labels
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.models.training import listed_determination, read_given_labels
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting
 
@@ -189,10 +189,10 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         -------
         float
         """
-        if is_listed(y):
+        labels = read_given_labels(y)[0]
+        if labels.grid is None:
             if sample_weight is not None:
                 raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
-            labels = Labels.from_sparse(listed_labels(y).values)
             at = np.stack(labels.places, axis=1)
             return listed_determination(labels, to_numpy(self.predict_pairs(X, tasks, at)))
         return determination(self._predicted(X, tasks), y, sample_weight)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from dyadlearn._array import Array
-from dyadlearn._tables import Ids
+from dyadlearn._tables import Ids, Table
 from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.labels import Labels
 from dyadlearn.models._side import Side
@@ -29,8 +31,10 @@ class Fitted:
         The decomposed instances and, where the model has them, tasks.
     coefficients : array
         As the model of pairs has them.
-    instance_ids, task_ids : Ids or None
-        As the user knows them.
+    form : Table
+        Without values: the ids of instances and tasks as the user knows them, and the form that the labels came in.
+    estimator : PairwiseRidge
+        The fitted model of a grid; of a `PairRegressor` the one that it wraps.
 
     Examples
     --------
@@ -47,8 +51,8 @@ class Fitted:
     closed: Problem
     sides: tuple[Side, ...]
     coefficients: Array
-    instance_ids: Ids | None
-    task_ids: Ids | None
+    form: Table
+    estimator: Any
 
     @property
     def pairing(self) -> Pairing:
@@ -59,6 +63,16 @@ class Fitted:
     def labels(self) -> Labels:
         """The labels that the model was fitted on."""
         return self.problem.labels
+
+    @property
+    def instance_ids(self) -> Ids | None:
+        """The ids of the instances as the user knows them."""
+        return self.form.row_ids
+
+    @property
+    def task_ids(self) -> Ids | None:
+        """The ids of the tasks as the user knows them; those of the nodes of a network."""
+        return self.form.column_ids or (self.form.row_ids if self.is_network else None)
 
     @property
     def completed(self) -> Array:
@@ -78,6 +92,17 @@ class Fitted:
     def predict(self, rows: NewRows | None = None, columns: NewRows | None = None) -> Array:
         """Return predictions (a, b) for rows of each side; None stands for those of training."""
         return self.expansion.grid(rows, columns)
+
+    def refitter(self, setting: Setting) -> Callable[[Labels], Any]:
+        """Return a function that repeats a search, or learns kernels again, on other labels of the same rows.
+
+        Parameters
+        ----------
+        setting : Setting
+            What the estimator that the function returns will be asked for.
+        """
+        refitter: Callable[[Labels], Any] = self.estimator._refitter(setting)
+        return refitter
 
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
         """Return the prediction of each label by a model without its unit; None leaves out one at a time.

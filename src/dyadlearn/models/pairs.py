@@ -265,7 +265,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     # Of sides with several descriptions: the ids of all entities when the model was fitted, which have places.
     _bases: tuple[Ids | None, Ids | None]
 
-    _shapes: ClassVar[Mapping[str, str]] = {"model_._grid.values": "sparse m q", "instance_ids_": "m", "task_ids_": "q"}
+    _shapes: ClassVar[Mapping[str, str]] = {"instance_ids_": "m", "task_ids_": "q"}
 
     def __init__(self, model: Any, *, instances: Any = None, tasks: Any = None) -> None:
         self.model = model
@@ -320,7 +320,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def fitted_(self) -> Fitted:
         """What the wrapped model has learned from, with the ids of the pairs."""
         check_is_fitted(self)
-        return replace(self.model_.fitted_, instance_ids=Ids(self.instance_ids_), task_ids=Ids(self.task_ids_))
+        found = self.model_.fitted_
+        form = replace(found.form, row_ids=Ids(self.instance_ids_), column_ids=Ids(self.task_ids_))
+        return replace(found, form=form)
 
     def predict(self, pairs: Any) -> Array:
         """Predict the values of some pairs.

@@ -696,14 +696,14 @@ def evaluate(
     several = isinstance(scoring, list | tuple)
     given: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
     judges = [scorer(scoring_of(model, each)) for each in given]
-    groups, task_groups = groups_in_order(model._grid, groups, task_groups)
+    groups, task_groups = groups_in_order(model._form, groups, task_groups)
     how: dict[str, Any] = {"cv": cv, "groups": groups, "task_groups": task_groups, "nested": nested}
     error_score = error_score if error_score == "raise" else float(error_score)
     results: list[SettingScore] = []
     for setting in wanted:
         results += _setting_scores(model, setting, judges, n_permutations, error_score, **how)
     name = None if several else "score" if judges[0].name in _OTHERS else judges[0].name
-    return Scores(results, name, names, model._grid.kind)
+    return Scores(results, name, names, model._form.kind)
 
 
 def _setting_scores(
@@ -712,7 +712,7 @@ def _setting_scores(
     """Return some scores of the same held-out predictions; `how` are arguments of `model_holdout`."""
     problem, found, results = model.fitted_.problem, None, []
     same: dict[str, Any] = {"is_network": problem.pairing.symmetry != 0}
-    m, q = model._grid.values.shape
+    m, q = problem.labels.shape
     is_alone = (setting.new_instance and m < 2) or (setting.new_task and q < 2)
 
     def failed(judge: Scorer, error: ValueError) -> SettingScore:

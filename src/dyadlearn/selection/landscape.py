@@ -372,7 +372,7 @@ def landscape(
         problem = model
     else:
         problem = model.fitted_.problem
-        groups, task_groups = groups_in_order(model._grid, groups, task_groups)
+        groups, task_groups = groups_in_order(model._form, groups, task_groups)
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
     wanted = [setting for setting in wanted if setting in problem.pairing.settings] or wanted
     rows = check_alphas(alphas, "alphas")

@@ -6,7 +6,7 @@ Between tables and what is learned of them: labels and kernels to learn from, an
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, NoReturn, Self
@@ -37,9 +37,9 @@ from dyadlearn.learning.mixture import PROFILES, Mixture, Parameters
 from dyadlearn.learning.stages import Descent, Learned, cascaded, expected_steps, learn_at_once, learn_in_stages
 from dyadlearn.models._base import Groups
 from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
-from dyadlearn.models._observed import Training
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.grid import ProcessRidge
+from dyadlearn.models.training import Training
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.selection.refitting import KeptHoldout, predict_folds
@@ -97,10 +97,10 @@ def standardised(data: Training, constant: str | None) -> tuple[Targets, float, 
 
     The centre is zero where no constant would make up for another.
     """
-    Y, xp = data.grid.values, namespace(data.grid.values)
+    Y, weights, xp = data.labels.values, data.labels.weights, namespace(data.labels.values)
     observed = ~xp.isnan(Y)
     present = Y[observed]
-    share = xp.ones_like(present) if data.weights is None else data.weights[observed]
+    share = xp.ones_like(present) if weights is None else weights[observed]
     share = share / xp.sum(share)
     centre = 0.0 if constant is None else float(xp.sum(share * present))
     size = float(xp.sum(share * (present - centre) ** 2)) ** 0.5
@@ -108,7 +108,7 @@ def standardised(data: Training, constant: str | None) -> tuple[Targets, float, 
     if size <= 1e3 * epsilon(Y) * abs(centre):
         size = 1.0
     values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
-    return Targets(values, xp.astype(observed, Y.dtype), data.weights, constant), centre, size
+    return Targets(values, xp.astype(observed, Y.dtype), weights, constant), centre, size
 
 
 def mixture_of(kernel: LearnedKernel, table: Table, constant: bool) -> Mixture:
@@ -358,7 +358,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         """
         with all_or_nothing(self):
             data = self._read(X, y, tasks, sample_weight)
-            return self._fit_on(data, *groups_in_order(data.grid, groups, task_groups))
+            return self._fit_on(data, *groups_in_order(data.form, groups, task_groups))
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was learned with the kernels."""
@@ -454,7 +454,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self._described = (described[0], described[1])
         data = super()._read(tables[0], y, tables[1], sample_weight)
         # What each instance weighs: the mean of its cells.
-        weights = None if data.weights is None else namespace(data.weights).mean(data.weights, axis=1)
+        weights = data.labels.weights
+        weights = None if weights is None else namespace(weights).mean(weights, axis=1)
         sides: list[Table | None] = [data.instances, data.tasks]
         for axis, (side, spec) in enumerate(zip(sides, (self._spec(), self._task_spec()), strict=True)):
             given, title = several[axis], "X" if axis == 0 else "tasks"
@@ -575,7 +576,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         whole = data.labels
         check_enough_left(whole, setting, groups, task_groups, knows_tasks=has_tasks)
-        m, q = data.grid.values.shape
+        m, q = whole.shape
         fine = not exact and m * q * (m + q) <= _TINY
         splitter = self._splitter(setting, has_tasks)
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
@@ -659,8 +660,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             warnings.simplefilter("ignore", KernelRepairWarning)
             [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
         self._solve()
-        held_out = found.held_out * size + centre
-        self.holdout_ = self._grid.restore(held_out)
+        self._predictions = found.held_out * size + centre
         return self
 
     def _kernels_given(self, axis: int) -> tuple[str, ...]:
@@ -668,25 +668,19 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return () if kernel is None else tuple(each.name for each in kernel.members if each.is_precomputed)
 
     def _keep_groups(self, groups: Any, task_groups: Any) -> None:
-        """Keep what leaves together, and nothing that was learned again for other labels."""
-        m, q = self._grid.values.shape
-        self._groups = None if groups is None else group_codes(groups, (m,), "groups")
-        self._task_groups = None if task_groups is None else group_codes(task_groups, (q,), "task_groups")
-        self._relearned = {}
+        super()._keep_groups(groups, task_groups)
+        self._relearned = {}  # nothing that was learned again for other labels
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is kept of a model, less what was learned again for folds."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_relearned"}
 
-    def _fits(self) -> bool:
-        return super()._fits() and Units(self._groups, self._task_groups).fit(Labels.of_grid(self._grid.values))
-
     def _relearned_holdout(
         self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
     ) -> tuple[Array, str, Units]:
         kept: dict[tuple[Setting, int], tuple[Array, str, Units]] = self.__dict__.setdefault("_relearned", {})
-        m, q = shape = self._grid.values.shape
+        m, q = shape = self._labels.shape
         together = (
             self._groups if groups is None else group_codes(groups, (m,), "groups"),
             self._task_groups if task_groups is None else group_codes(task_groups, (q,), "task_groups"),
@@ -701,7 +695,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         # Folds that are given are not cut by groups of the model.
         own = (groups, task_groups) if isinstance(splitter, GivenFolds) else together
         used = own[0] if setting.new_instance else None, own[1] if setting.new_task else None
-        units = splitter.units(Labels.of_grid(self._grid.values), groups=used[0], task_groups=used[1])
+        units = splitter.units(self._labels, groups=used[0], task_groups=used[1])
         again = predict_folds(self, self._training(), together, setting, units)
         count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
         found = (again.predictions, f"{count} folds, kernels learned again", units)
@@ -742,20 +736,19 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         tasks = None
         if self._task_side is not None and self._task_kernel is not None:
             tasks = _as_given(self._task_side, self._task_kernel)
-        return Training(_as_given(self._side, self._kernel), tasks, self._grid, self._weights)
+        return Training(_as_given(self._side, self._kernel), tasks, self._labels, self._form)
 
-    def _learned_for(self, setting: Setting, Y: Array, weights: Array | None) -> Self:
-        """Return a model that has learned its kernels on other labels (m, q), to be asked in a setting."""
-        data = self._training()
-        data = replace(data, grid=replace(data.grid, values=Y), weights=weights)
-        return self._refitted(data, (self._groups, self._task_groups), setting)
+    def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
+        """Return a function that learns again on other labels of the same instances and tasks."""
+        data, groups = self._training(), (self._groups, self._task_groups)
+        return lambda labels: self._refitted(replace(data, labels=labels), groups, setting)
 
     def _refitted(self, data: Training, groups: Groups, setting: Setting) -> Self:
         """Return a model like this one that has learned on other labels, or fewer rows, of the same descriptions."""
         own: dict[str, Any] = getattr(self, "_solved_with", None) or self.get_params(deep=False)
         inner: Self = clone(self).set_params(**{**own, "progress": False})
         searched = as_setting(own["setting"])
-        inner.cv = _fewer(inner.cv, searched, data.grid.values.shape, groups)
+        inner.cv = _fewer(inner.cv, searched, data.labels.shape, groups)
         if (setting.new_instance and not searched.new_instance) or (setting.new_task and not searched.new_task):
             inner.stages = 1  # more would describe by labels what is new here
         inner._kernel, inner._task_kernel = self._kernel, self._task_kernel

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, cast, is_sparse, namespace, take_block
+from dyadlearn._array import Array, cast, namespace, take_block
 from dyadlearn._codes import group_codes
 from dyadlearn.exceptions import KernelError
 from dyadlearn.holdout.baselines import baselines
@@ -133,13 +133,13 @@ def nested_score(
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
     reader = clone(search)
     data = reader._read(X, y, tasks, None)
-    grid, Y = data.grid, data.grid.values
-    if is_sparse(Y):
+    whole, Y = data.labels, data.labels.values
+    if whole.grid is None:
         raise ValueError(
-            f"nested_score cuts a grid, and one of {Y.shape[0]} × {Y.shape[1]} with {Y.nnz} labels is not formed: "
-            "cross-validate a PairRegressor of the search with SettingKFold, which cuts the pairs."
+            f"nested_score cuts a grid, and one of {whole.shape[0]} × {whole.shape[1]} with {whole.size} labels is not "
+            "formed: cross-validate a PairRegressor of the search with SettingKFold, which cuts the pairs."
         )
-    groups, task_groups = groups_in_order(grid, groups, task_groups)
+    groups, task_groups = groups_in_order(data.form, groups, task_groups)
     groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
     task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
     for axis, (table, name) in enumerate(((data.instances, "X"), (data.tasks, "tasks"))):
@@ -147,7 +147,6 @@ def nested_score(
             raise KernelError(
                 f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(table.values.shape)}."
             )
-    whole = Labels.of_grid(Y)
     folds = SettingKFold(setting, n_splits, random_state=random_state)
     # A model that learns its kernels may have groups in other settings: it learns with them.
     used = [
@@ -169,7 +168,7 @@ def nested_score(
         ),
         alphas=np.array(found.alphas),
         task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
-        predictions=grid.restore(cast(F, getattr(namespace(F), data.precision))),
+        predictions=data.form.restore(cast(F, getattr(namespace(F), data.precision))),
         baselines=scored_means(means, prepared),
     )
 

@@ -10,21 +10,22 @@ wide table of a side tells the kernels of any of its rows.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, is_sparse, namespace, placed, take_rows, to_numpy
+from dyadlearn._array import Array, namespace, placed, take_rows
+from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
-from dyadlearn._tables import read_table
+from dyadlearn._state import is_shaped
 from dyadlearn.exceptions import GridEdgeWarning, NoLabelWarning
 from dyadlearn.holdout import Problem, Units, plan
 from dyadlearn.holdout.folds import Fold, folds_of
 from dyadlearn.models._base import Groups, PairwiseRidge
-from dyadlearn.models._observed import Training, labels_of
+from dyadlearn.models.training import Training
 from dyadlearn.selection.evaluate import baseline_scores, prepared_score
 from dyadlearn.settings import Setting, as_setting
 
@@ -35,38 +36,34 @@ class KeptHoldout(PairwiseRidge, stored=False):
     setting: str
     scoring: Any
 
-    holdout_: Any
     holdout_method_: str
     holdout_setting_: str
-    # What left together for them, without which nothing else can be held out alike.
+    # The predictions, of the shape of the labels' values, and what left together for them.
+    _predictions: Array
     _units: Units
+    # What was to leave together, as numbers.
+    _groups: np.ndarray | None
+    _task_groups: np.ndarray | None
 
-    _shapes: ClassVar[Mapping[str, str]] = {**PairwiseRidge._shapes, "holdout_": "sparse m q"}
+    @property
+    def holdout_(self) -> Any:
+        """Held-out predictions at the chosen values, in the form that the labels came in."""
+        return self._as_labels(self._predictions)
 
-    def state(self) -> dict[str, Any]:
-        """Return the parameters and what was learnt; held-out predictions as an array, whatever the labels came in."""
-        found = super().state()
-        if not hasattr(self, "holdout_") or is_sparse(self.holdout_):
-            return found
-        kept = self._kept_holdout(self._searched_setting)
-        return found if kept is None else {**found, "holdout_": kept[0]}
+    def _keep_groups(self, groups: Any, task_groups: Any) -> None:
+        """Keep what leaves together."""
+        m, q = self._labels.shape
+        self._groups = None if groups is None else group_codes(groups, (m,), "groups")
+        self._task_groups = None if task_groups is None else group_codes(task_groups, (q,), "task_groups")
 
     def _fits(self) -> bool:
-        if not super()._fits():
-            return False
-        alike = self._keeps_pairs() if is_sparse(self._grid.values) else not is_sparse(self.holdout_)
-        return alike and self._units.fit(labels_of(self._grid, None))
-
-    def _keeps_pairs(self) -> bool:
-        """Tell whether what is kept are predictions of the pairs that are observed."""
-        kept, labels = self.holdout_, self._grid.values
-        return is_sparse(kept) and all(
-            np.array_equal(getattr(kept, name), getattr(labels, name)) for name in ("indptr", "indices")
+        labels = self._labels
+        return (
+            super()._fits()
+            and is_shaped(self._predictions, *labels.values.shape)
+            and self._units.fit(labels)
+            and Units(self._groups, self._task_groups).fit(labels)
         )
-
-    def _pose_again(self, changed: Mapping[str, Any]) -> None:
-        super()._pose_again(changed)
-        self.holdout_ = self.holdout_ if is_sparse(self.holdout_) else self._grid.restore(self.holdout_)
 
     @property
     def _searched_setting(self) -> Setting:
@@ -88,16 +85,9 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return prepared_score(self.fitted_.problem, scoring, setting)
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
-        # Nothing of another setting than that of the search, nor after a file that kept less.
-        if setting is not self._searched_setting or not hasattr(self, "holdout_"):
+        if setting is not self._searched_setting:
             return None
-        if is_sparse(self.holdout_):
-            like = self.fitted_.labels.values
-            return as_array_of(self.holdout_.data, like, like.dtype), self.holdout_method_, self._units
-        Y = self._grid.values
-        kept = to_numpy(read_table(self.holdout_, "holdout_").values).reshape(Y.shape[0], -1)
-        # Ids of rows may stand in a first column.
-        return as_array_of(kept[:, -Y.shape[1] :], Y, Y.dtype), self.holdout_method_, self._units
+        return self._predictions, self.holdout_method_, self._units
 
 
 @dataclass(frozen=True, eq=False)

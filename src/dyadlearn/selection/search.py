@@ -20,20 +20,21 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_alphas, check_flag
 from dyadlearn._state import all_or_nothing, is_shaped
-from dyadlearn._tables import shown
+from dyadlearn._tables import Table, shown
 from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning, UndefinedScoreWarning
 from dyadlearn.holdout import Plan, Problem, Units, check_enough_left, leave_out, plan
 from dyadlearn.holdout.folds import as_splitter
-from dyadlearn.holdout.units import scored_labels, warn_of_tasks_without_labels
+from dyadlearn.holdout.units import scored_labels, warn_of_lone_labels, warn_of_tasks_without_labels
+from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import each_column
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import Sides
 from dyadlearn.models._inputs import groups_in_order
-from dyadlearn.models._observed import Training
-from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.grid import PairKernelRidge, check_shares
+from dyadlearn.models.training import Training
 from dyadlearn.pairing import Independent, PairKernel
 from dyadlearn.selection.evaluate import prepared_score
 from dyadlearn.selection.landscape import Evaluated, LeftOut, planned, score_plan
@@ -97,15 +98,43 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """
         with all_or_nothing(self):
             data = self._read(X, y, tasks, sample_weight)
-            return self._fit_on(data, *groups_in_order(data.grid, groups, task_groups))
+            return self._fit_on(data, *groups_in_order(data.form, groups, task_groups))
 
     def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Decompose the sides of all kernels to try, and choose."""
         self._keep_labels(data)
+        self._keep_groups(groups, task_groups)
         specs = _specs(self._spec(), self.kernel_grid, "instance")
-        sides = self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task"))
+        return self._search(self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task")))
+
+    def _search(self, sides: Sides) -> Self:
+        """Choose the regularisation on sides that are decomposed."""
         choose = self._choose_each_task if self.alpha_per_task else self._choose
-        return choose(sides, (groups, task_groups, self.cv))
+        return choose(sides, (self._groups, self._task_groups, self.cv))
+
+    def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
+        """Return a function that repeats the search, as it was, on other labels of the same instances and tasks."""
+        kept, sides = self._snapshot(), self._tried_sides()
+        kept.__dict__.update(self._solved_with)
+        kept.progress = False
+
+        def search(labels: Labels) -> Any:
+            again = kept._snapshot()
+            again._labels, again._completion, again._observed = labels, None, None
+            return again._search(sides)
+
+        return search
+
+    def _tried_sides(self) -> Sides:
+        """Return the sides of all kernels that were tried; those that were not chosen are decomposed again."""
+        given = self._solved_with
+        rows = _tried(self._side, given["kernel_grid"], "instance")
+        if self.symmetry is not None:
+            return [[(side, side)] for side in rows]
+        columns: list[Any] = [None]
+        if self._task_side is not None:
+            columns = _tried(self._task_side, given.get("task_kernel_grid"), "task")
+        return [[(side, task_side) for task_side in columns] for side in rows]
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
         """Refuse another regularisation than the one that was chosen."""
@@ -152,7 +181,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         stack, is_rough, best_plan = self._scored(problems, setting, left_out)
         task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
         if self.n_evaluated_ == stack.size:
-            warn_of_undefined(stack, alphas, task_alphas, setting.value, 4)
+            warn_of_undefined(stack, alphas, task_alphas, setting.value, 5)
         place = best_point(stack, alphas, task_alphas)
         shape = (len(sides), len(sides[0]), len(stack) // (len(sides) * len(sides[0])))
         first, second, variant = (int(position) for position in np.unravel_index(place[0], shape))
@@ -168,16 +197,16 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen it, or take it "
                 "that this side wants no (or full) regularisation.",
                 GridEdgeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         self._solve()
         # Folds that were solved in the search start from there, at the tolerance of the fit.
         how = best_plan[1] if best_plan[0] == place[0] else plan(self.fitted_.problem, setting, *left_out)
         held_out = how.held_out(self.fitted_.problem)
-        labels = scored_labels(how.problem, held_out, setting, stacklevel=4)  # warns of labels without a prediction
+        labels = scored_labels(how.problem, held_out, setting, stacklevel=5)  # warns of labels without a prediction
         if is_rough:
             self.best_score_ = float(prepared_score(how.problem, self.scoring, setting, labels)(held_out))
-        self.holdout_, self.holdout_method_ = self._as_labels(held_out), how.words
+        self._predictions, self.holdout_method_ = held_out, how.words
         self.holdout_setting_, self._units = setting.value, how.units
         return self
 
@@ -232,7 +261,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
                 f"The search was interrupted: {self.n_evaluated_} of {stack.size} regularisations were evaluated, and "
                 "the best of these is chosen.",
                 SearchStoppedWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
         return stack, each.is_rough, best
 
@@ -247,8 +276,17 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         return (
             super()._fits()
             and self.landscape_.dtype.kind == "f"
-            and (not each_task or is_shaped(alpha, *self._grid.values.shape[1:]))
+            and (not each_task or is_shaped(alpha, *self._labels.shape[1:]))
         )
+
+
+def _tried(side: Side, grid: Any, name: str) -> list[Side]:
+    """Return a side under each of some kernel parameters; the one that was chosen is there."""
+    specs = [side.spec if grid is None else replace(side.spec, params=params) for params in grid or [None]]
+    table = Table(side.features, side.ids, side.names)
+    # Features are kept wherever parameters make a difference.
+    alone = side.features is None or side.spec.is_linear
+    return [side if alone or spec.params == side.spec.params else fit_side(table, spec, name) for spec in specs]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -721,7 +759,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         setting = as_setting(self.setting)
         if setting.new_task:
             raise ValueError(f"Independent tasks are chosen for in setting A or B, found {self.setting!r}.")
-        alphas, Y = grid_of(self.alphas, "alphas"), self._grid.values
+        alphas, Y = grid_of(self.alphas, "alphas"), self._labels.values
         self._side, self._task_side = sides[0][0]
         problem = self._pose(self._side, None, {"alpha": alphas})
         if cv is None:
@@ -745,7 +783,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         known = scores[:, ~undefined]
         if not known.size:
             raise ValueError(f"{scorer(self.scoring).name} is undefined for every task: no alpha is the best.")
-        warn_of_undefined(known.T, alphas, None, setting.value, 4)
+        warn_of_undefined(known.T, alphas, None, setting.value, 5)
         best = np.zeros(Y.shape[1], dtype=np.intp)
         best[~undefined] = [best_point(column, alphas)[0] for column in known.T]
         if undefined.any():  # what says nothing of itself is treated as is best for all others together
@@ -757,29 +795,30 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         if problem.labels.full is None:
             completed = self._by_task(lambda part: part.complete().labels, problem)
             self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
-        warn_of_tasks_without_labels(problem, 4)
+        warn_of_tasks_without_labels(problem, 5)
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
-        self.holdout_, self.holdout_setting_ = self.holdout("B", groups=units.instances), setting.value
-        self._units = units
+        self._predictions, self._units = self._held_out(Setting.B, units), units
+        warn_of_lone_labels(problem, self._predictions, Setting.B, 5)
+        self.holdout_setting_ = setting.value
         return self
 
     def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
         """Name the tasks that have no score of their own, and what they got."""
-        places, ids = np.flatnonzero(undefined), self._grid.column_ids
+        places, ids = np.flatnonzero(undefined), self._form.column_ids
         names = shown(places.tolist() if ids is None else ids.take(places).labels)
         warnings.warn(
             f"{scorer(self.scoring).name} is undefined for {len(places)} of {undefined.size} tasks "
             f"({names}), which have too few labels or only one value: "
             f"they take alpha {alpha:g}, the best for all others together, and count in no score.",
             UndefinedScoreWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
         if not self._is_per_task():
             return super()._score(setting)
-        score = each_column(self.scoring, self._grid.values)
+        score = each_column(self.scoring, self._labels.values)
         return lambda F: np.nanmean(score(F))
 
     def _is_per_task(self) -> bool:

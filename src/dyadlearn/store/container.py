@@ -41,9 +41,9 @@ from dyadlearn._tables import Table, library_of, read_table
 from dyadlearn.exceptions import ModelFileError
 
 #: The format that is written.
-VERSION = 5
+VERSION = 6
 #: The oldest format that is read. For each from here on, ``tests/store/data`` holds a file.
-OLDEST = 5
+OLDEST = 6
 
 _START = b'{"__metadata__":{"format":"dyadlearn","version":"'
 _HEAD = re.compile(re.escape(_START) + rb'(\d{1,9})"(?:,"checksum":"([0-9a-f]{64})","header":")?')

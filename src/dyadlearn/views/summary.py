@@ -432,7 +432,7 @@ def summary_of(
     """
     fitted = labelled_model(model)
     grid, judge = grid_of_model(model, sides=sides), scorer(scoring_of(fitted, scoring))
-    groups, task_groups = groups_in_order(fitted._grid, groups, task_groups)
+    groups, task_groups = groups_in_order(fitted._form, groups, task_groups)
     left_out: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
     settings = _shown(fitted, wanted, left_out)
     further = ("roc_auc", "average_precision") if grid.is_binary else ("neg_mean_squared_error", "r2")
@@ -532,7 +532,7 @@ def _is_little_work(model: PairwiseRidge, n_solves: int) -> bool:
     """
     if model.fitted_.labels.full is not None:
         return True
-    (m, q), completion = model._grid.values.shape, model._completion
+    (m, q), completion = model._labels.shape, model._completion
     n_steps = 10 + (0 if completion is None else completion.solution.n_iter)
     return bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
 

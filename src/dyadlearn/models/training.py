@@ -1,7 +1,4 @@
-"""Models that are fitted on the observed pairs alone, where a grid would not fit or would cost more.
-
-What a model is fitted on: read, checked and brought into one order.
-"""
+"""What a model is fitted on: labels and both sides, read, checked and brought into one order."""
 
 from __future__ import annotations
 
@@ -12,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, copied, double, is_sparse, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, copied, is_sparse, namespace, to_numpy
 from dyadlearn._checks import check_labels, check_same_library
 from dyadlearn._codes import pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory
 from dyadlearn._tables import Table, in_order, read_table
-from dyadlearn.labels import Labels, read_labels
+from dyadlearn.labels import Labels, read_labels, symmetric_labels
 from dyadlearn.models._inputs import (
     align_side,
-    cell_weights,
     check_fit_memory,
     check_labels_given,
     check_orientation,
@@ -33,7 +29,7 @@ from dyadlearn.models._inputs import (
     result_dtype,
     unwrap_tasks,
 )
-from dyadlearn.models._side import check_rows, side_size
+from dyadlearn.models._side import KernelSpec, check_rows, side_size
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.solve.observed import product_cost
@@ -48,17 +44,27 @@ def is_large(shape: tuple[int, int]) -> bool:
     return math.prod(shape) > SMALL_GRID
 
 
-def is_listed(y: Any) -> bool:
-    """Tell whether labels come as those of some pairs: in a sparse matrix, in a table of one, or as `Labels`."""
-    return is_sparse(y.values if isinstance(y, Table) else y) or isinstance(y, Labels)
+def read_given_labels(y: Any) -> tuple[Labels, Table]:
+    """Return labels in whatever form they came, and a table without values that has their ids and their form.
 
-
-def listed_labels(y: Any) -> Table:
-    """Return labels of some pairs as a table whose values are a sparse matrix, NaN left out."""
+    Parameters
+    ----------
+    y : array, frame, series, sparse matrix, Table or Labels
+        In a sparse matrix, what is not stored is not observed.
+    """
     if isinstance(y, Labels):
-        return Table(y.to_sparse())
-    if isinstance(y, Table):  # of a reader of long tables, which has left out what is none
-        return replace(y, values=Labels.from_sparse(y.values).to_sparse())
+        return y, Table(None)
+    if is_sparse(y.values if isinstance(y, Table) else y):
+        form = y if isinstance(y, Table) else Table(None)
+        return _read_list(y), replace(form, values=None)
+    grid = read_labels(y)
+    return Labels.of_grid(grid.values), replace(grid, values=None)
+
+
+def _read_list(y: Any) -> Labels:
+    """Return the labels that a sparse matrix stores, without NaN."""
+    if isinstance(y, Table):  # of a reader of long tables, which has checked them
+        return Labels.from_sparse(y.values)
     labels = Labels.from_sparse(y)
     if labels.values.dtype.kind not in "fiub":
         raise TypeError(f"Y must hold real numbers, found {labels.values.dtype}.")
@@ -74,24 +80,38 @@ def listed_labels(y: Any) -> Table:
             "stored is not observed, so that there is nothing to tell apart: where its zeros are labels too, give it "
             "dense, as Y.toarray()."
         )
-    return Table(labels.to_sparse())
+    return labels
 
 
-def listed_weights(sample_weight: Any, grid: Table) -> Any:
-    """Return weights of listed labels as a sparse matrix with the same places, or None where all weigh the same."""
+def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
+    """Return labels with their weights, without those of weight zero.
+
+    Parameters
+    ----------
+    labels : Labels
+    sample_weight : array-like, series or frame of shape (m,) or (m, q), or None
+        Beside a list of labels also a sparse matrix, with a weight for each label.
+    form : Table
+        The ids of the labels.
+    """
     if sample_weight is None:
-        return None
-    labels = labels_of(grid, None)
-    if is_sparse(sample_weight):
+        return labels
+    if labels.grid is None and is_sparse(sample_weight):
         values = _at_places(sample_weight, labels, "sample_weight", "a weight").astype(np.float64)
         check_weights(values)
     else:
-        values = read_weights(sample_weight, grid)
-        if values.ndim == 2 and values.shape[1] > 1:
-            values = values[labels.places]
+        values = read_weights(sample_weight, labels.shape, form)
+        if values.ndim < 2 or values.shape[1] < labels.shape[1]:
+            values = labels.at(np.broadcast_to(values.reshape(-1), labels.shape[:1]), 0)
         else:
-            values = np.broadcast_to(values.reshape(-1), labels.shape[:1])[labels.places[0]]
-    return None if (values == 1).all() else labels.to_sparse(values)
+            values = labels.of(values)
+    if (values == 1).all():
+        return labels
+    kept = values > 0
+    if not (kept & labels.observed).any():
+        raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
+    labels = replace(labels, weights=as_array_of(values.copy(), labels.values))
+    return labels if kept.all() else labels.hide(~kept)
 
 
 def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
@@ -111,48 +131,8 @@ def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
     return np.asarray(found.values[at])
 
 
-def as_grids(listed: Any, weights: Any, like: Array) -> tuple[Array, Array | None]:
-    """Return listed labels as a grid with NaN where there is none, and their weights, where the arrays of X are."""
-    labels = Labels.from_sparse(listed)
-    check_memory(2 * 8 * math.prod(labels.shape), labels.values, f"A grid of {labels.shape[0]} × {labels.shape[1]}")
-    grid = np.full(labels.shape, np.nan)
-    grid[labels.places] = labels.values
-    return as_array_of(grid, like), None if weights is None else as_array_of(weights.toarray(), like)
-
-
-def without_weightless(grid: Table, weights: Any) -> tuple[Table, Any]:
-    """Return listed labels and weights without those that weigh nothing."""
-    if weights is None or (weights.data > 0).all():
-        return grid, weights
-    labels, kept = labels_of(grid, weights), weights.data > 0
-    if not kept.any():
-        raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-    labels = labels.take(kept)
-    return replace(grid, values=labels.to_sparse()), labels.to_sparse(labels.weights)
-
-
-def labels_of(grid: Table, weights: Any, like: Array | None = None) -> Labels:
-    """Return the labels that a model keeps: a grid, or the list of those that a sparse matrix stores.
-
-    Parameters
-    ----------
-    grid : Table
-    weights : array or sparse matrix of the same places, or None
-    like : array, default=None
-        Where a list is put, and in which precision.
-    """
-    if not is_sparse(grid.values):
-        return Labels.of_grid(grid.values, weights)
-    found = Labels.from_sparse(grid.values)
-    own = None if weights is None else weights.data
-    if like is None:
-        return replace(found, weights=own)
-    own = None if own is None else as_array_of(own, like, like.dtype)
-    return replace(found, values=as_array_of(found.values, like, like.dtype), weights=own)
-
-
 def prefers_pairs(
-    pairing: type[Pairing], labels: Any, sides: Sequence[SideSize], like: Array, *, weighted: bool
+    pairing: type[Pairing], labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool
 ) -> bool:
     """Tell whether observed pairs alone are solved for: where the grid would not fit, or its products cost more.
 
@@ -160,7 +140,7 @@ def prefers_pairs(
     ----------
     pairing : type of Pairing
         What will be fitted.
-    labels : sparse matrix of shape (m, q)
+    labels : Labels
     sides : sequence of SideSize
     like : array
         Where it will be computed.
@@ -168,7 +148,7 @@ def prefers_pairs(
     """
     if not pairing.takes_pairs or len(sides) < 2:
         return False
-    (m, q), n = labels.shape, labels.nnz
+    (m, q), n = labels.shape, labels.size
     if not is_large((m, q)):
         return False
     need = fit_numbers(pairing, (m, q), sides, complete=False, weighted=weighted)
@@ -179,11 +159,11 @@ def prefers_pairs(
     return bool(2 * product_cost((m, q), n, (k, r), gather_cost(like))[0] < grid)
 
 
-def check_pairs_memory(labels: Any, sides: Sequence[SideSize], like: Array) -> None:
+def check_pairs_memory(labels: Labels, sides: Sequence[SideSize], like: Array) -> None:
     """Refuse a fit on pairs that does not fit in memory: vectors of both sides, rotated beside them, and the pairs."""
     numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
-    numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.nnz
-    purpose = f"Fitting {labels.nnz} pairs of {labels.shape[0]} × {labels.shape[1]}"
+    numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
+    purpose = f"Fitting {labels.size} pairs of {labels.shape[0]} × {labels.shape[1]}"
     mend = "describe both sides by fewer features, say by Landmarks"
     check_memory(8 * numbers, like, purpose, mend)
 
@@ -203,28 +183,27 @@ def listed_determination(labels: Labels, predicted: np.ndarray) -> float:
     return float(np.mean(1.0 - errors[differs] / spread[differs]))
 
 
-def cells_of(labels: Labels, grid: Table, cells: Any) -> Any:
+def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
     """Return the folds of labels, given as a grid or beside a list as a sparse matrix, in the order of the labels."""
-    if labels.grid is not None:
-        return in_order(cells, grid.row_ids, grid.column_ids, "cells")
-    if is_sparse(cells):
+    if labels.grid is None and is_sparse(cells):
         return _at_places(cells, labels, "cells", "a fold")
-    if getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape:
-        return to_numpy(cells)[labels.places]
-    return cells
+    cells = in_order(cells, form.row_ids, form.column_ids, "cells")
+    is_grid = getattr(cells, "ndim", 1) == 2 and tuple(cells.shape) == labels.shape
+    return labels.of(to_numpy(cells)) if is_grid else cells
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a model of a grid is fitted on, checked and in one order.
+    """What a model of pairs is fitted on, checked and in one order.
 
     Attributes
     ----------
     instances, tasks : Table of shape (m, d) and (q, r), the latter or None
         Features, which may be sparse, or kernels, in the precision they came in.
-    grid : Table
-        The labels (m, q), with the ids of both sides, in double precision.
-    weights : array of shape (m, q) or None
+    labels : Labels
+        With their weights, in double precision.
+    form : Table
+        Without values: the ids of both sides and the form in which predictions are returned.
     precision : {"float32", "float64"}
         What the user receives: "float32" if features and labels all came in it.
     are_kernels : (bool, bool)
@@ -233,26 +212,20 @@ class Training:
 
     instances: Table
     tasks: Table | None
-    grid: Table
-    weights: Array | None
+    labels: Labels
+    form: Table
     precision: str = "float64"
     are_kernels: tuple[bool, bool] = (False, False)
 
-    @property
-    def labels(self) -> Labels:
-        """The labels with their weights."""
-        return labels_of(self.grid, self.weights)
-
     def part(self, rows: np.ndarray, columns: np.ndarray) -> Training:
         """Return the data of some instances and tasks."""
-        labels = self.labels.part(rows, columns)
-        grid = replace(self.grid.take(rows, columns), values=labels.values, is_vector=False)
+        form = replace(self.form.take(rows, columns), is_vector=False)
         tables = [self.rows(axis, kept, kept) for axis, kept in enumerate((rows, columns))]
-        return replace(self, instances=tables[0], tasks=tables[1], grid=grid, weights=labels.weights)
+        return replace(self, instances=tables[0], tasks=tables[1], labels=self.labels.part(rows, columns), form=form)
 
     def hide(self, left: np.ndarray) -> Training:
         """Return the data without the labels in a mask; instances and tasks stay."""
-        return replace(self, grid=replace(self.grid, values=self.labels.hide(left).values))
+        return replace(self, labels=self.labels.hide(left))
 
     def rows(self, axis: int, asked: np.ndarray, training: np.ndarray) -> Any:
         """Return the table of some instances (axis 0) or tasks; of a kernel its values with those of training."""
@@ -275,51 +248,72 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
     check_labels_given(y, model)
     spec, task_spec = model._spec(), model._task_spec()
-    are_kernels = (spec.is_precomputed, task_spec.is_precomputed)
-    listed = is_listed(y)
-    labels = listed_labels(y) if listed else read_labels(y)
-    grid, instances = model._checked_grid(labels, tasks) if not listed else labels, read_table(X, "X")
-    task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
-    check_orientation(grid, instances, task_table)
-    instances = align_side(instances, grid.row_ids, spec, "X", "the rows of Y")
+    labels, form = read_given_labels(y)
+    if model.symmetry is not None:
+        if tasks is not None:
+            raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
+        labels, form = symmetric_labels(labels.dense(), form, model._sign)
+    instances, task_table = read_table(X, "X"), None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+    instances, task_table, form = aligned(instances, task_table, form, (spec, task_spec))
     rows, task_rows = model._validated_instances(instances, spec, reset=True), None
-    grid = replace(grid, row_ids=instances.row_ids)
     if task_table is not None:
-        task_table = align_side(task_table, grid.column_ids, task_spec, "tasks", "the columns of Y")
         task_rows = check_rows(task_table.values, task_spec, "tasks")
-        grid = replace(grid, column_ids=task_table.row_ids)
-    given = {"X": rows, "Y": None if listed else grid.values, "tasks": task_rows}
+    # A list of labels goes where X is; a grid must be there.
+    given = {"X": rows, "Y": labels.grid, "tasks": task_rows}
     check_same_library(given)
     rows, values, task_rows = moved(given, model.device)
-    grid = grid if listed else replace(grid, values=values)
-    check_sizes(rows, grid.values, task_rows)
-    own = as_array_of(np.empty(0, dtype=grid.values.dtype), rows) if listed else grid.values
-    dtype = result_dtype((rows, X), (task_rows, tasks), (own, y))
-    precision = f"float{namespace(rows).finfo(dtype).bits}"
+    labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
+    check_sizes(rows, labels, task_rows)
+    dtype = result_dtype((rows, X), (task_rows, tasks), (labels.values, y))
     sides = [side_size(rows, spec)]
     if task_rows is not None and model._learns_from_tasks:
         sides.append(side_size(task_rows, task_spec))
-    kind = model._pairing_type(len(sides) > 1)
-    instances = replace(instances, values=rows)
-    task_table = None if task_table is None else replace(task_table, values=task_rows)
-    if listed:
-        weights = listed_weights(sample_weight, grid)
-        weighted = weights is not None
-        if model._takes_pairs and prefers_pairs(kind, grid.values, sides, rows, weighted=weighted):
-            check_pairs_memory(grid.values, sides, rows)
-            grid = replace(grid, values=double(grid.values))
-            return Training(instances, task_table, *without_weightless(grid, weights), precision, are_kernels)
-        values, sample_weight = as_grids(grid.values, weights, rows)
-        grid = model._checked_grid(replace(grid, values=values), tasks)
-    check_fit_memory(kind, grid.values, sides, weighted=sample_weight is not None)
+    if labels.grid is None:
+        labels, sample_weight = with_weights(labels, sample_weight, form), None
+    labels = _in_cheaper_form(model, labels, sides, rows, weighted=sample_weight is not None)
+    check_labels(labels.values)
     # The labels are kept and solved for again: they must not change when the caller's array does.
-    labels = double(grid.values)
-    labels = copied(labels) if labels is grid.values else labels
-    check_labels(labels)
-    weights = cell_weights(sample_weight, replace(grid, values=labels))
-    if weights is not None:
-        xp = namespace(labels)
-        labels = xp.where(weights > 0, labels, xp.full_like(labels, float("nan")))
-        if bool(xp.all(xp.isnan(labels))):
-            raise ValueError("sample_weight is zero wherever Y is observed: give some cells a positive weight.")
-    return Training(instances, task_table, replace(grid, values=labels), weights, precision, are_kernels)
+    kept = labels.in_double()
+    labels = replace(kept, values=copied(kept.values)) if kept is labels and labels.grid is not None else kept
+    return Training(
+        replace(instances, values=rows),
+        None if task_table is None else replace(task_table, values=task_rows),
+        with_weights(labels, sample_weight, form),
+        form,
+        f"float{namespace(rows).finfo(dtype).bits}",
+        (spec.is_precomputed, task_spec.is_precomputed),
+    )
+
+
+def aligned(
+    instances: Table, tasks: Table | None, form: Table, specs: tuple[KernelSpec, KernelSpec]
+) -> tuple[Table, Table | None, Table]:
+    """Return the tables of both sides in the order of the labels, and the form of these with all ids.
+
+    Parameters
+    ----------
+    instances, tasks : Table, the latter or None
+    form : Table
+        The ids that the labels came with.
+    specs : (KernelSpec, KernelSpec)
+        The kernel of each side.
+    """
+    check_orientation(form, instances, tasks)
+    instances = align_side(instances, form.row_ids, specs[0], "X", "the rows of Y")
+    form = replace(form, row_ids=instances.row_ids)
+    if tasks is not None:
+        tasks = align_side(tasks, form.column_ids, specs[1], "tasks", "the columns of Y")
+        form = replace(form, column_ids=tasks.row_ids)
+    return instances, tasks, form
+
+
+def _in_cheaper_form(model: Any, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool) -> Labels:
+    """Return labels as a grid, or as the list that they are where that costs less; raise if neither fits."""
+    pairing, weighted = model._pairing_type(len(sides) > 1), weighted or labels.weights is not None
+    if labels.grid is None:
+        if model._takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
+            check_pairs_memory(labels, sides, like)
+            return labels
+        labels = labels.dense()
+    check_fit_memory(pairing, labels.values, sides, weighted=weighted)
+    return labels
