@@ -25,7 +25,6 @@ from dyadlearn.diagnostics import recommending as ranking
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.models import training as _training
 from dyadlearn.pairing.expansion import Expansion
-from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 
@@ -579,7 +578,7 @@ def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
     if holes:
         Y[np.random.default_rng(1).random(Y.shape) < 0.15] = np.nan
     model = clone(model).fit(X, Y, tasks=None if "IndependentTask" in str(model) else T)
-    F = model_holdout(model, Setting(setting), None).predictions
+    F = model.fitted_.hold_out(Setting(setting)).predictions
     if setting == "A":
         F = np.where(np.isnan(Y), model.completed_, F)
     expected = every_pair(Y, F, k, zeros=True)
@@ -634,7 +633,7 @@ def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks
         Y[hidden | hidden.T] = np.nan
     model = TwoStepRidge(0.5, 0.5, symmetry=symmetry).fit(X, Y)
     found = top_pairs(model, k=7, zeros=True)
-    F = model_holdout(model, Setting.A, None).predictions
+    F = model.fitted_.hold_out(Setting.A).predictions
     F = np.where(np.isnan(Y), model.completed_, F)
     cells = [
         (i, j) for i in range(12) for j in range(i, 12) if (Y[i, j] == 0 or np.isnan(Y[i, j])) and (selves or i != j)

@@ -182,10 +182,10 @@ def test_a_prediction_does_not_depend_on_the_label_that_it_judges(setting, model
     X, T, Y = make(5, 5, "signs")
     if missing:
         Y[1, 2] = Y[4, 0] = np.nan
-    predictions, _ = held_out(clone(model).fit(X, Y, tasks=T), Setting(setting))
+    predictions, _ = held_out(clone(model).fit(X, Y, tasks=T).fitted_, Setting(setting))
     wrong = Y.copy()
     wrong[2, 3] = 1.0 - Y[2, 3]  # -1 becomes 2 and 2 becomes -1
-    again, _ = held_out(clone(model).fit(X, wrong, tasks=T), Setting(setting))
+    again, _ = held_out(clone(model).fit(X, wrong, tasks=T).fitted_, Setting(setting))
     assert_allclose(again[2, 3], predictions[2, 3], atol=1e-6)
 
 

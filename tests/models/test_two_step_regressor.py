@@ -27,6 +27,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from dyadlearn import PairRegressor, SettingKFold, Tasks, TwoStepRegressor, TwoStepRidge, evaluate, save, screen
 from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
+from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 
 
@@ -536,10 +537,22 @@ def test_arrays_of_other_libraries_are_refused():
         model.predict(X, xp.asarray(T))
 
 
+def test_it_is_evaluated_by_what_it_predicts_without_each_fold():
+    model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
+    found = evaluate(model, cv=2)
+    for each in found.results:
+        held_out = model.holdout(each.setting, cv=2)
+        assert_allclose(each.predictions, held_out)
+        assert_allclose(each.score, -np.mean((held_out - Y) ** 2))
+        assert each.method == f"{4 if each.setting is Setting.D else 2} folds, fitted again"
+    without = TwoStepRegressor().fit(X, Y)
+    assert evaluate(without)["setting"] == ["A", "B"]
+    with pytest.raises(ValueError, match="Setting C predicts new tasks"):
+        evaluate(without, "C")
+
+
 def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
     model = TwoStepRegressor().fit(X, Y, tasks=T)
-    with pytest.raises(TypeError, match="TwoStepRegressor has no closed form"):
-        evaluate(model)
     with pytest.raises(TypeError, match="found TwoStepRegressor: fit TwoStepRidge on the labels"):
         screen(model)
     with pytest.raises(ModelFileError, match="no object of class TwoStepRegressor"):

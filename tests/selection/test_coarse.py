@@ -16,7 +16,6 @@ from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.metrics.cells import best_point
 from dyadlearn.report.page import render
-from dyadlearn.selection.evaluate import model_holdout
 from dyadlearn.selection.landscape import coarse_to_fine
 from dyadlearn.settings import Setting
 from dyadlearn.views.grid import holdout_of_model
@@ -287,7 +286,7 @@ def test_what_is_kept_is_what_would_be_solved_anew_and_nobody_does(monkeypatch, 
         with monkeypatch.context() as patch:
             patch.setattr(Folds, "held_out", lambda *given, **options: pytest.fail("solved again"))
             for model in (search, again):
-                assert_array_equal(model_holdout(model, Setting(setting)).predictions, search.holdout_)
+                assert_array_equal(model.fitted_.hold_out(Setting(setting)).predictions, search.holdout_)
                 (curve,) = holdout_of_model(model, setting, kind="scatter").curves.values()
                 observed = ~np.isnan(Y)
                 assert_allclose(np.sort(curve.y), np.sort(search.holdout_[observed]))

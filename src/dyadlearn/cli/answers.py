@@ -21,7 +21,6 @@ from dyadlearn.cli.entities import n_entities, take_rows
 from dyadlearn.cli.models import Loaded, ModelFile
 from dyadlearn.cli.options import check_beside, given_options
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table
-from dyadlearn.diagnostics.fitted import labelled_model
 from dyadlearn.exceptions import IdError
 
 _KINDS = ("pair", "instance", "task")
@@ -200,7 +199,7 @@ def recommend(
             found = recommended(loaded.model, **_subject(loaded, subject, role), k=k or 10, **how)
         else:
             _ = loaded.ids  # which a list in a file must be able to tell apart
-            found = top_pairs(labelled_model(loaded.model), k=k or 20, **how)
+            found = top_pairs(loaded.model, k=k or 20, **how)
     kinds = {"tasks": loaded.names.tasks, "instances": loaded.names.instances}
     of = "pairs" if pairs else kinds[found.of]
     if pairs:
@@ -234,7 +233,7 @@ def _subject(loaded: Loaded, subject: str, side: str | None) -> dict[str, Any]:
             f"{loaded.path} was fitted on observed pairs alone, and has not kept the features of those it knows: "
             f"give the features of {subject} by --new FILE."
         )
-    shape = labelled_model(model)._labels.shape
+    shape = model.fitted_.labels.shape
     places: dict[str, Any] = {}
     for word, ids, own, count in zip(("instance", "task"), loaded.ids, loaded.own_ids, shape, strict=True):
         if side not in (None, word):

@@ -22,7 +22,7 @@ from dyadlearn.cli.entities import Files
 from dyadlearn.cli.models import Loaded, ModelFile, check_model, fitted, load_model
 from dyadlearn.cli.options import Sides, check_beside, given_options, settings_of, sides_of
 from dyadlearn.cli.terminal import Terminal
-from dyadlearn.diagnostics.fitted import known_settings, labelled_model
+from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import Scores
 from dyadlearn.settings import Setting
@@ -85,7 +85,7 @@ def evaluate(
             raise ValueError(f"{option} goes with labels and --instances: a model in a file has its own.")
         loaded = load_model(source).named(sides)
         names, own_scoring = loaded.names, own_scoring or loaded.origin.get("scoring")
-        estimator = _with_alphas(labelled_model(loaded.model), alpha, task_alpha)
+        estimator = _with_alphas(fitted_of(loaded.model).estimator, alpha, task_alpha)
     else:
         if model == "online":
             raise ValueError("An online model keeps no labels to hold out: evaluate --model two-step, its equal.")
@@ -118,7 +118,7 @@ def evaluate(
 
 def _known(model: Any, settings: list[Setting], names: SideNames, terminal: Terminal) -> list[Setting]:
     """Return the settings that a model can be asked about; others are left out, and that is noted."""
-    known = known_settings(model, settings)
+    known = known_settings(model.fitted_, settings)
     refused = [setting for setting in settings if setting not in known]
     if refused and not model.fitted_.pairing.knows_tasks:
         terminal.note(

@@ -27,7 +27,6 @@ from dyadlearn.cli.dyads import Dyads
 from dyadlearn.cli.entities import Files, Recipe, Recipes, in_words, new_side, recipes_from_state, recipes_state
 from dyadlearn.cli.options import MODELS, ModelArgument, Sides, check_has_tasks, given_options, sides_of
 from dyadlearn.cli.terminal import Terminal
-from dyadlearn.diagnostics.fitted import is_network
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.metrics import scorer
@@ -287,7 +286,7 @@ def _origin(plain: Any) -> dict[str, Any]:
 
 
 def _is_network(model: Any) -> bool:
-    return not model.grows and is_network(model)
+    return not model.grows and model.fitted_.is_network
 
 
 def _sides(plain: Any, model: Any) -> tuple[str, str] | None:

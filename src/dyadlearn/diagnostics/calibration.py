@@ -22,13 +22,15 @@ import numpy as np
 from dyadlearn._array import as_array_of, to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
-from dyadlearn.diagnostics.fitted import Tabled, ids_of, is_network, known_settings, labelled_model
+from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.labels import distinct_labels
-from dyadlearn.models._base import PairwiseRidge, training_places
+from dyadlearn.labels import Labels, distinct_labels
+from dyadlearn.models._base import training_places
 from dyadlearn.models._inputs import among
-from dyadlearn.selection.evaluate import HeldOut, baseline_scores, model_holdout
+from dyadlearn.models.fitted import FittedRidge, HeldOut
+from dyadlearn.models.pairs import FittedPairs
+from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -385,21 +387,21 @@ class Calibration(Tabled):
         ValueError
             If there are pairs of a setting that is not calibrated.
         """
-        fitted = labelled_model(self.model)
-        if fitted is not self.model and X is not None:
+        fitted = fitted_of(self.model)
+        if isinstance(fitted, FittedPairs) and X is not None:
             if tasks is not None:
                 raise ValueError(f"{type(self.model).__name__} takes pairs of ids: leave tasks out.")
             return self._of_pairs(X)
-        found = fitted._predicted(X, tasks)
+        found = fitted.predicted(X, tasks)
         places = _places(self.model, X, tasks)
         scores = _grid(found.values).astype(np.float64)
         rows, columns = (np.arange(size) if at is None else at for size, at in zip(scores.shape, places, strict=True))
         known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
         # Those of training may be more than their features: kernels of pairs know them by themselves.
         if X is not None and known_rows.size:
-            scores[known_rows] = _grid(fitted._predicted(None, tasks).values)[rows[known_rows]]
+            scores[known_rows] = _grid(fitted.predicted(None, tasks).values)[rows[known_rows]]
         if tasks is not None and known_columns.size:
-            scores[:, known_columns] = _grid(fitted._predicted(X, None).values)[:, columns[known_columns]]
+            scores[:, known_columns] = _grid(fitted.predicted(X, None).values)[:, columns[known_columns]]
         if known_rows.size and known_columns.size:
             both = np.ix_(known_rows, known_columns)
             scores[both] = self["A"].scores[np.ix_(rows[known_rows], columns[known_columns])]
@@ -489,7 +491,7 @@ def calibrate(
     True
     """
     check_choice(method, "method", tuple(MAPS))
-    fitted = labelled_model(model)
+    fitted = fitted_of(model)
     values = distinct_labels(_labels(fitted))
     if len(values) != 2:
         shown = ", ".join(f"{value:g}" for value in values[:3]) + (", …" if len(values) > 3 else "")
@@ -531,9 +533,9 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
 
 def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
     """Return where instances and tasks stand in training, -1 where they are new; None where they are all of it."""
-    (instance_ids, task_ids), fitted = ids_of(model), labelled_model(model)
+    fitted = fitted_of(model)
     found: list[np.ndarray | None] = []
-    for given, read, ids in ((X, fitted._instance_rows, instance_ids), (tasks, fitted._task_rows, task_ids)):
+    for given, read, ids in ((X, fitted.rows, fitted.instance_ids), (tasks, fitted.columns, fitted.task_ids)):
         table, rows = (None, None) if given is None else read(given)
         if table is None or rows is None:
             found.append(None)
@@ -548,9 +550,9 @@ def _grid(values: Any) -> np.ndarray:
     return np.array(found.reshape(found.shape[0], -1))
 
 
-def _labels(fitted: PairwiseRidge) -> np.ndarray:
+def _labels(fitted: FittedRidge) -> np.ndarray:
     """Return the labels (m, q); which of two nodes wins is no question of a node with itself, whose label is 0."""
-    problem = fitted.fitted_.problem
+    problem = fitted.problem
     labels = to_numpy(problem.Y)
     return labels if problem.pairing.symmetry >= 0 else np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
 
@@ -559,16 +561,16 @@ def _labels(fitted: PairwiseRidge) -> np.ndarray:
 
 
 def _calibrated(
-    fitted: PairwiseRidge, setting: Setting, values: np.ndarray, method: str, cv: int | None
+    fitted: FittedRidge, setting: Setting, values: np.ndarray, method: str, cv: int | None
 ) -> SettingCalibration:
     """Fit the map of a setting, and judge it on cells that it was not fitted on."""
     from sklearn.metrics import log_loss
 
-    problem = fitted.fitted_.problem
+    problem = fitted.problem
     problem.pairing.check_request(setting, None, None, None)
-    found = model_holdout(fitted, setting, cv, exact=True)
+    found = fitted.hold_out(setting, cv=cv, exact=True)
     scores = to_numpy(found.predictions).astype(np.float64)
-    scored_labels(problem, found.predictions, setting, stacklevel=3)  # which says what is not predicted
+    scored_labels(problem.labels, found.predictions, setting, stacklevel=3)  # which says what is not predicted
     labels = _labels(fitted)
     positive = labels == values[1]
     used = ~(np.isnan(labels) | np.isnan(scores))
@@ -583,7 +585,7 @@ def _calibrated(
     fit = MAPS[method]
     mapping = fit(scores[used], positive[used])
     probabilities = np.full(scores.shape, np.nan)
-    for inside, outside in _parts(found, setting, scores.shape, is_network(fitted)):
+    for inside, outside in _parts(found, setting, scores.shape, fitted.is_network):
         here = used & inside
         if here.any() and (learnt := used & outside).any():
             probabilities[here] = fit(scores[learnt], positive[learnt])(scores[here])
@@ -592,7 +594,7 @@ def _calibrated(
         raise ValueError(f"In setting {setting.value} all labels leave together, and none is left to judge a map by.")
     p, y = probabilities[judged], positive[judged]
     rows, columns = np.nonzero(judged)
-    bins = reliability(p, y, rows, columns if is_network(fitted) else columns + scores.shape[0])
+    bins = reliability(p, y, rows, columns if fitted.is_network else columns + scores.shape[0])
     low, high = values
 
     def minus_brier(F: Any) -> float:
@@ -600,11 +602,11 @@ def _calibrated(
         return -float(np.mean((share - y) ** 2))
 
     # Labels count the same, so means that are weighted as the loss is would be other base rates.
-    means = baseline_scores(problem.with_grid(problem.Y), setting, found.units, minus_brier)
+    means = baseline_scores(Labels.of_grid(problem.Y), setting, found.units, minus_brier, symmetry=fitted.symmetry)
     if setting is Setting.A:
         # What is not observed was never seen: the model itself predicts it.
         missing = np.isnan(to_numpy(problem.Y))
-        scores[missing] = to_numpy(fitted.fitted_.completed)[missing]
+        scores[missing] = to_numpy(fitted.completed)[missing]
     return SettingCalibration(
         setting=setting.value,
         mapping=mapping,

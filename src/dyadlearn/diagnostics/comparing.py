@@ -22,12 +22,12 @@ import numpy as np
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
 from dyadlearn._tables import Ids, Table, read_table
-from dyadlearn.diagnostics.fitted import Tabled, is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import Tabled, fitted_of, labels_of
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.bootstrap import resampled_scores
-from dyadlearn.selection.evaluate import model_holdout, scoring_of
+from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.nested import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
@@ -221,10 +221,10 @@ def compare(
     check_whole(n_resamples, "n_resamples", _FEWEST)
     _check_names(models)
     owners = {name: model for name, model in models.items() if not isinstance(model, NestedScore)}
-    fitted = {name: _of(name, labelled_model, model) for name, model in owners.items()}
+    fitted = {name: _of(name, fitted_of, model) for name, model in owners.items()}
     if not fitted:
         raise ValueError("Nested scores keep no labels: compare them with at least one fitted model.")
-    networks = {name: is_network(model) for name, model in fitted.items()}
+    networks = {name: model.is_network for name, model in fitted.items()}
     network = any(networks.values())
     if len(set(networks.values())) > 1:
         one, other = (next(name for name, is_one in networks.items() if is_one is kind) for kind in (True, False))
@@ -233,15 +233,15 @@ def compare(
             "networks with networks."
         )
     names, first = side_names(sides, network=network), next(iter(fitted))
-    labels = labels_of(owners[first])
+    labels = labels_of(fitted[first])
     predictions: dict[str, np.ndarray] = {}
     methods: dict[str, str] = {}
     for name, model in models.items():
-        table = labels_of(model) if name in fitted else _nested(name, model, chosen)
+        table = labels_of(fitted[name]) if name in fitted else _nested(name, model, chosen)
         order = np.ix_(*_order(table, name, labels, first, names))
         if name in fitted:
             _check_same(table.values[order], name, labels, first, names)
-            made = _of(name, model_holdout, fitted[name], chosen)
+            made = _of(name, fitted[name].hold_out, chosen)
             predictions[name], methods[name] = to_numpy(made.predictions)[order], made.method
         else:
             predictions[name], methods[name] = table.values[order], "nested folds"
@@ -402,7 +402,7 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
 def _scoring(models: list[Any], scoring: Any) -> Any:
     """Return what models are compared by: what is given, what all were chosen by, or what suits the labels."""
     own = [scoring_of(model, scoring) for model in models]
-    return own[0] if all(each == own[0] for each in own) else usual_scoring(models[0].fitted_.problem.Y)
+    return own[0] if all(each == own[0] for each in own) else usual_scoring(models[0].labels.values)
 
 
 def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str, str]:
@@ -425,8 +425,8 @@ def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:
             f"The models were held out in different ways ({how}): part of a difference may come from how much was left "
             "to learn from."
         )
-    chosen = [name for name, model in fitted.items() if model.searches and not model.learns_kernels]
-    learned = [name for name, model in fitted.items() if model.learns_kernels]
+    chosen = [name for name, model in fitted.items() if model.estimator.searches and not model.estimator.learns_kernels]
+    learned = [name for name, model in fitted.items() if model.estimator.learns_kernels]
     for names, what, how in ((chosen, "chose the regularisation", " a little"), (learned, "learned the kernels", "")):
         if names:
             notes.append(

@@ -12,10 +12,11 @@ from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._tables import Ids, Table, free_name, write_rows
-from dyadlearn.diagnostics.fitted import Tabled, ids_at, is_network, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
 from dyadlearn.kernels.descriptions import read_descriptions
-from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import Tasks
+from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.pairing.expansion import Asked
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
@@ -232,12 +233,13 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     True
     """
     check_count(top, "top")
-    fitted, labels = labelled_model(model, _REMEDY), labels_of(model, _REMEDY)
-    names = side_names(sides, network=is_network(fitted))
-    row, instance_id = _asked(model, fitted, labels, instance, 0)
-    column, task_id = _asked(model, fitted, labels, task, 1)
+    fitted = fitted_of(model, _REMEDY)
+    labels = labels_of(fitted)
+    names = side_names(sides, network=fitted.is_network)
+    row, instance_id = _asked(fitted, labels, instance, 0)
+    column, task_id = _asked(fitted, labels, task, 1)
     asked, ids = (row, column), (instance_id, task_id)
-    problem, Y = fitted.fitted_.problem, labels.values
+    problem, Y = fitted.problem, labels.values
     pairing, observed, known = problem.pairing, ~np.isnan(Y), [isinstance(place, int) for place in asked]
     if pairing.has_task_constants and isinstance(asked[1], int) and not observed[:, asked[1]].any():
         raise ValueError(
@@ -251,8 +253,7 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
     tol, max_iter = problem.tol, problem.max_iter
     # Tasks may have regularisations of their own.
-    parts_of_tasks = fitted._task_parts(problem)
-    pairing = next(part.pairing for tasks, part in parts_of_tasks if tasks is None or asked[1] in tasks)
+    pairing = next(part.pairing for tasks, part in fitted.parts if tasks is None or asked[1] in tasks)
     weights = to_numpy(pairing.label_weights(*asked, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
     parts = np.where(observed, Y, 0.0) * weights
     prediction = float(parts.sum(dtype=np.float64))
@@ -260,10 +261,10 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
         raise ValueError(f"The prediction for {ids[0]!r} and {ids[1]!r} is {prediction}: there is nothing to explain.")
     rows = _gathered(labels.row_ids, 1, weights, Y, parts, observed, top)
     columns = _gathered(labels.column_ids, 0, weights, Y, parts, observed, top)
-    of_pairs = _of_pairs(labels, weights, parts, observed, top, once=is_network(fitted))
+    of_pairs = _of_pairs(labels, weights, parts, observed, top, once=fitted.is_network)
     setting = {(True, True): "A", (False, True): "B", (True, False): "C", (False, False): "D"}[known[0], known[1]]
     label = float(Y[asked]) if setting == "A" else float("nan")
-    note = _LEARNED if fitted.learns_kernels else _CHOSEN if fitted.searches else ""
+    note = _LEARNED if fitted.estimator.learns_kernels else _CHOSEN if fitted.estimator.searches else ""
     return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, note)
 
 
@@ -309,17 +310,18 @@ def _largest(
     return places, figures
 
 
-def _asked(model: Any, fitted: PairwiseRidge, labels: Table, given: Any, axis: int) -> tuple[Asked, Hashable]:
+def _asked(fitted: FittedRidge, labels: Table, given: Any, axis: int) -> tuple[Asked, Hashable]:
     """Return an instance (axis 0) or a task as the model of pairs knows it, and its id."""
     name, ids = ("instance", "task")[axis], (labels.row_ids, labels.column_ids)[axis]
     label: Hashable = None
     if not _is_described(given):
         # A model of long tables knows the features of more than it was fitted on.
-        if fitted is model or ids is None or not ids.lacking([given]):
+        is_new = isinstance(fitted, FittedPairs) and ids is not None and bool(ids.lacking([given]))
+        if not is_new:
             place = _place(given, ids, labels.values.shape[axis], name)
             return place, _id_at(ids, place)
-        label, given = given, model._looked_up([given], axis)
-    read = (fitted._instance_rows, fitted._task_rows)[axis]
+        label, given = given, fitted.describe([given], axis)
+    read = (fitted.rows, fitted.columns)[axis]
     table, rows = read(_one_row(given))
     assert table is not None
     assert rows is not None

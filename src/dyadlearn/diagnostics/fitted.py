@@ -18,8 +18,7 @@ from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn._text import html_table, number, printable
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.selection.evaluate import model_holdout
+from dyadlearn.models.fitted import Fitted, FittedRidge
 from dyadlearn.settings import Setting, as_setting
 
 # Rows that a notebook shows of a long result.
@@ -51,8 +50,8 @@ class Tabled:
 REMEDY = "fit TwoStepRidge on the labels"
 
 
-def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
-    """Return the fitted model of a grid, out of its wrapper if it has one; those that keep no labels are refused.
+def fitted_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
+    """Return what a model has learned from; those that keep no labels are refused.
 
     Parameters
     ----------
@@ -67,60 +66,46 @@ def labelled_model(model: Any, remedy: str = REMEDY) -> PairwiseRidge:
     ValueError
         If it is one that keeps statistics only.
     """
+    if isinstance(model, FittedRidge):
+        return model
     if hasattr(model, "fit"):
         check_is_fitted(model)
-    # A model of long tables wraps one of grids.
-    found = getattr(model, "model_", model)
-    name, grows = type(model).__name__, getattr(found, "grows", None)
-    if grows is False:
-        return found  # type: ignore[no-any-return]
+    name, grows = type(model).__name__, getattr(model, "grows", None)
     if grows:
         raise ValueError(f"{name} keeps statistics only, not the labels: {remedy}.")
+    found = getattr(model, "fitted_", None)
+    if isinstance(found, FittedRidge):
+        return found
     raise TypeError(
         "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, one that chooses its regularisation, or "
         f"a PairRegressor of one, found {name}: {remedy}."
     )
 
 
-def ids_of(model: Any, remedy: str = REMEDY) -> tuple[Ids | None, Ids | None]:
-    """Return the ids of the instances and the tasks that a model was fitted on, as its user knows them."""
-    found = labelled_model(model, remedy)
-    rows, columns = found._ids
-    if found is not model:  # the wrapped one has never seen them
-        rows, columns = Ids(model.instance_ids_), Ids(model.task_ids_)
-    return rows, columns or rows if is_network(found) else columns
+def labels_of(fitted: Fitted) -> Table:
+    """Return the labels (m, q) that a model was fitted on as an array of numpy, with the ids that its user knows."""
+    # A list of labels has no grid, and the problem says so.
+    values = to_numpy(fitted.problem.Y)
+    return replace(fitted.form, values=values, column_ids=fitted.task_ids)
 
 
-def labels_of(model: Any, remedy: str = REMEDY) -> Table:
-    """Return the labels that a model was fitted on as an array of numpy, with the ids that its user knows."""
-    found, (rows, columns) = labelled_model(model, remedy), ids_of(model, remedy)
-    # Of observed pairs alone there is no grid, and the problem says so.
-    values = found.fitted_.problem.Y
-    return replace(found._form, values=to_numpy(values), row_ids=rows, column_ids=columns)
-
-
-def is_network(model: PairwiseRidge) -> bool:
-    """Return whether both sides are the same nodes, so that a pair stands in the grid twice."""
-    return model.fitted_.is_network
-
-
-def known_settings(model: PairwiseRidge, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
+def known_settings(fitted: Fitted, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
     """Return those of some settings that a model can be asked about, each once."""
-    known = model.fitted_.pairing.settings
-    return [setting for setting in dict.fromkeys(map(as_setting, settings)) if setting in known]
+    return [setting for setting in dict.fromkeys(map(as_setting, settings)) if setting in fitted.settings]
 
 
-def held_out(model: PairwiseRidge, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
+def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
     """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made, in words."""
-    found = model_holdout(model, setting, cv, exact=True)
+    found = fitted.hold_out(setting, cv=cv, exact=True)
     return to_numpy(found.predictions), found.method
 
 
-def asked_of(model: Any, setting: str | Setting, k: int | None) -> tuple[PairwiseRidge, Table, Setting]:
-    """Return the fitted model of a grid, its labels with their ids, and the setting; k is checked first."""
+def asked_of(model: Any, setting: str | Setting, k: int | None) -> tuple[FittedRidge, Table, Setting]:
+    """Return what a model has learned from, its labels with their ids, and the setting; k is checked first."""
     if k is not None:
         check_count(k, "k")
-    return labelled_model(model), labels_of(model), as_setting(setting)
+    fitted = fitted_of(model)
+    return fitted, labels_of(fitted), as_setting(setting)
 
 
 def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:

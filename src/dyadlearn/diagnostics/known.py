@@ -15,7 +15,7 @@ from scipy import sparse
 from dyadlearn._array import is_foreign, is_sparse, to_numpy
 from dyadlearn._codes import Column, distinct, lacks_id, table_columns
 from dyadlearn._tables import Ids, Table, near_miss
-from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at, is_network
+from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at
 from dyadlearn.exceptions import IdError
 from dyadlearn.labels import Labels, distinct_labels, read_labels, read_numbers
 from dyadlearn.models._inputs import among, positions
@@ -288,7 +288,7 @@ def screen(
     """
     fitted, labels, chosen = asked_of(model, setting, k)
     predictions, method = held_out(fitted, chosen, cv)
-    once = is_network(fitted)
+    once = fitted.is_network
     found = screened(labels, predictions, method, chosen, label=label, once=once, names=side_names(sides, network=once))
     if not len(found):
         some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])

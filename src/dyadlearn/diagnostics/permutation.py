@@ -14,16 +14,15 @@ from sklearn.utils import check_random_state
 from dyadlearn._array import Array, epsilon
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._progress import Progress
-from dyadlearn.diagnostics.fitted import Tabled, labelled_model
+from dyadlearn.diagnostics.fitted import Tabled, fitted_of
 from dyadlearn.holdout import Problem, plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import Scorer
-from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.selection.evaluate import (
     Permutation,
     drawn,
-    model_holdout,
     per_stack,
     permuted_scores,
     scoring_of,
@@ -165,13 +164,13 @@ def permutation_test(
     True
     """
     check_count(n_permutations, "n_permutations")
-    fitted, chosen = labelled_model(model, _REMEDY), as_setting(setting)
-    problem = fitted.fitted_.problem
+    fitted, chosen = fitted_of(model, _REMEDY), as_setting(setting)
+    problem = fitted.problem
     problem.pairing.check_request(chosen, None, None, None)
     permuted = _permuted(problem, chosen, permute)
     judge = scorer(scoring_of(fitted, scoring))
     draws = drawn(permuted, tuple(problem.Y.shape), check_random_state(random_state))
-    found = _closed if problem.labels.full is not None and not fitted.searches else _repeated
+    found = _closed if problem.labels.full is not None and not fitted.estimator.searches else _repeated
     score, method, null = found(fitted, chosen, judge, draws, n_permutations)
     scores: list[float] = []
     with Progress(n_permutations, "Permutations", progress) as bar:
@@ -209,10 +208,10 @@ def _permuted(problem: Problem, setting: Setting, permute: str | None) -> str:
 
 
 def _closed(
-    model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+    fitted: FittedRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the score, how it was held out, and those of permutations, many at a time from closed formulas."""
-    problem, held_out = model.fitted_.problem, model_holdout(model, setting)
+    problem, held_out = fitted.problem, fitted.hold_out(setting)
     score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
     null = (
         permuted_scores(problem, setting, some, score, held_out.units).tolist()
@@ -222,16 +221,16 @@ def _closed(
 
 
 def _repeated(
-    model: PairwiseRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+    fitted: FittedRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the same where each permutation is solved for, searched for or learned from again."""
-    problem, held_out = model.fitted_.problem, model_holdout(model, setting)
+    problem, held_out = fitted.problem, fitted.hold_out(setting)
     method, is_own, fit = held_out.method, False, None
-    if model.searches:
-        search, fit = cast(Search, model), model.fitted_.refitter(setting)
+    if fitted.estimator.searches:
+        search, fit = cast(Search, fitted.estimator), fitted.refitter(setting)
         # A model that learned its kernels chose by no score of its own.
-        own = search._solved_with.get("scoring")
-        is_own = own is not None and setting is search._searched_setting and judge == scorer(own)
+        own = fitted.parameters.get("scoring")
+        is_own = own is not None and setting is fitted.searched_setting and judge == scorer(own)
         method += f", {'learned' if own is None else 'searched'} again"
     score = search.best_score_ if is_own else _score(problem, held_out.predictions, setting, judge)
 
@@ -241,7 +240,7 @@ def _repeated(
         found = fit(posed.labels)
         if is_own:
             return float(found.best_score_)
-        return _score(found.fitted_.problem, model_holdout(found, setting).predictions, setting, judge)
+        return _score(found.fitted_.problem, found.fitted_.hold_out(setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
         for permutation in islice(draws, n_permutations):
@@ -255,7 +254,7 @@ def _repeated(
 
 
 def _score(problem: Problem, held_out: Array, setting: Setting, judge: Scorer) -> float:
-    labels = scored_labels(problem, held_out, setting, quiet=True)
+    labels = scored_labels(problem.labels, held_out, setting, quiet=True)
     return float(judge.prepare(labels, setting=setting, tie_tolerance=None)(held_out))
 
 

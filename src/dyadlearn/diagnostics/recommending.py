@@ -42,12 +42,13 @@ from dyadlearn._array import (
 )
 from dyadlearn._checks import check_count
 from dyadlearn._tables import Ids, free_name, shown
-from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at, ids_of, is_network, labelled_model
+from dyadlearn.diagnostics.fitted import Tabled, asked_of, fitted_of, held_out, ids_at
 from dyadlearn.diagnostics.known import observed_rows, read_known, zeros_are_unobserved
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.knowledge import stacked
-from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import among, positions
+from dyadlearn.models.fitted import FittedRidge, predicting
+from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, plural, side_names
@@ -561,7 +562,7 @@ def top_pairs(
     [2, 1]
     """
     fitted, labels, chosen = asked_of(model, setting, k)
-    symmetry = fitted.fitted_.pairing.symmetry
+    symmetry = fitted.symmetry
     names = side_names(sides, network=symmetry != 0)
     Y = labels.values
     zeros = zeros_are_unobserved(Y, zeros)
@@ -600,13 +601,13 @@ def _has_selves(Y: np.ndarray, zeros: bool) -> bool:
 
 
 def _predictions(
-    model: PairwiseRidge, Y: np.ndarray, setting: Setting, cv: int | None, *, has_zeros: bool
+    fitted: FittedRidge, Y: np.ndarray, setting: Setting, cv: int | None, *, has_zeros: bool
 ) -> tuple[np.ndarray, str]:
     """Return predictions (m, q) that never saw their cells, and how they were made.
 
     Parameters
     ----------
-    model : PairwiseRidge
+    fitted : FittedRidge
     Y : array of shape (m, q)
         Labels, NaN where missing.
     setting : Setting
@@ -614,11 +615,11 @@ def _predictions(
     has_zeros : bool
         Whether zeros are among the cells that are not observed.
     """
-    completed = to_numpy(model.fitted_.completed)
+    completed = to_numpy(fitted.completed)
     if setting is Setting.A and not has_zeros:
         # What is missing was never seen: the model itself predicts it, from all that is known.
         return completed, _FROM_ALL
-    F, method = held_out(model, setting, cv)
+    F, method = held_out(fitted, setting, cv)
     return np.where(np.isnan(Y), completed, F) if setting is Setting.A else F, method
 
 
@@ -626,7 +627,7 @@ def _for_known(
     model: Any, asked: Any, axis: int, known: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
 ) -> Recommendations | RecommendationLists:
     fitted, labels, chosen = asked_of(model, setting, k)
-    network = is_network(fitted)
+    network = fitted.is_network
     names = side_names(sides, network=network)
     subjects, several = _subjects(asked, names.both[axis])
     ids = (labels.row_ids, labels.column_ids)
@@ -727,29 +728,30 @@ def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool 
     """Return what is asked of a model without a grid of labels, or of what is in its tables alone; else None."""
     if getattr(model, "grows", False):
         return None if axis else _kept(model, asked, known, sides)
-    fitted = labelled_model(model)
-    names = side_names(sides, network=is_network(fitted))
+    fitted = fitted_of(model)
+    names = side_names(sides, network=fitted.is_network)
     subjects, several = _subjects(asked, names.both[axis])
-    ids, labels = ids_of(model), fitted._labels
-    if fitted is model:
+    ids, labels = (fitted.instance_ids, fitted.task_ids), fitted.labels
+    trained = ids[axis]
+    if not isinstance(fitted, FittedPairs) or trained is None:
         if labels.grid is None:
             raise ValueError(
                 f"This {type(model).__name__} was fitted on observed pairs alone, and has not kept the features of its "
                 f"{names.both[axis]}: give those by X= or tasks=, and the pairs by known=, or fit a PairRegressor."
             )
         return None
-    places = among(subjects, model._training_ids[axis])
+    places = among(subjects, trained.labels)
     if labels.grid is not None and (places >= 0).any():
         # Where there is a grid, what is observed in it may need to be left out, and rows of training may know more.
-        values, pairing = to_numpy(labels.grid), fitted.fitted_.pairing
+        values, pairing = to_numpy(labels.grid), fitted.pairing
         if (places >= 0).all() or pairing.knows_rows or zeros_are_unobserved(values, zeros):
             return None
-    given = model._looked_up(subjects, axis)
-    rows: Any = (fitted._task_rows if axis else fitted._instance_rows)(given)[1]
+    given = fitted.describe(subjects, axis)
+    rows: Any = (fitted.columns if axis else fitted.rows)(given)[1]
     observed = observed_rows(labels, places, axis)
-    made = fitted._expansion().transposed if axis else fitted._expansion()
+    made = fitted.expansion.transposed if axis else fitted.expansion
     # All of training with those that are asked about, and what is recommended.
-    every = Ids(tuple(dict.fromkeys((*model._training_ids[axis], *subjects))))
+    every = Ids(tuple(dict.fromkeys((*trained.labels, *subjects))))
     told = read_known(known, (ids[0], every) if axis else (every, ids[1]), labels.shape, names, axis)
     told = observed if told is None else observed + told[among(subjects, every.labels)]
     setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
@@ -790,24 +792,18 @@ def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
 
 
 def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zeros: bool | None, sides: Any) -> _Asked:
-    fitted = getattr(model, "model_", model)
-    if getattr(fitted, "grows", False):  # no labels are needed
-        check_is_fitted(fitted)
-        trained, network = fitted._ids, False
-    else:
-        fitted, trained = labelled_model(model), ids_of(model)
-        network = is_network(fitted)
-    names = side_names(sides, network=network)
-    if X is None and fitted.grows:
+    grows = bool(getattr(model, "grows", False))
+    fitted = predicting(model) if grows else fitted_of(model)  # a growing model needs no labels here
+    names = side_names(sides, network=isinstance(fitted, FittedRidge) and fitted.is_network)
+    if X is None and grows:
         raise ValueError(
             f"{type(model).__name__} keeps no instances to recommend: give some by X=, beside tasks= or without, or "
             "fit TwoStepRidge on the labels."
         )
-    if fitted is not model:
-        X, tasks = (None if own is None else model._given(own, axis) for axis, own in enumerate((X, tasks)))
-    made: Expansion = fitted._expansion()
-    task_table, others = fitted._task_rows(tasks)
-    instances, rows = (None, others) if X is None else fitted._instance_rows(X)
+    X, tasks = fitted.given(X, 0), fitted.given(tasks, 1)
+    made, trained = fitted.expansion, (fitted.instance_ids, fitted.task_ids)
+    task_table, others = fitted.columns(tasks)
+    instances, rows = (None, others) if X is None else fitted.rows(X)
     axis = 1 if X is None else 0
     ids = [own if table is None else table.row_ids for own, table in zip(trained, (instances, task_table), strict=True)]
     sizes = [rows.size if X is not None else made.n_instances, made.n_tasks if others is None else others.size]

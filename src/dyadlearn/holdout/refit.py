@@ -177,17 +177,17 @@ def verify_holdout(
     True
     """
     check_whole(n_cells, "n_cells")
-    model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
-    problem: Problem = model.fitted_.problem
+    fitted = model.fitted_
+    problem: Problem = fitted.problem
     if problem.labels.full is None:
         raise ValueError(
             "verify_holdout compares the shortcuts of complete labels with refitting, but labels are missing or "
             "weighted here, and hold-out predictions are made by solving again anyway."
         )
     problem.pairing.check_leaving()
-    held_out = model.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
+    held_out = fitted.estimator.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
-    rows, columns = model._form.row_ids, model._form.column_ids
+    rows, columns = fitted.instance_ids, fitted.form.column_ids
     labels = {
         "groups": in_order(groups, rows, None, "groups"),
         "task_groups": in_order(task_groups, columns, None, "task_groups"),

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, to_numpy
+from dyadlearn._array import Array, namespace, to_numpy
 from dyadlearn._codes import group_codes
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import NoLabelWarning
@@ -198,14 +198,14 @@ _REMEDY = "use fit_intercept=False, or a model that knows tasks"
 
 
 def scored_labels(
-    problem: Problem, held_out: Array, setting: Setting, *, quiet: bool = False, stacklevel: int = 2
+    labels: Labels, held_out: Array, setting: Setting, *, quiet: bool = False, stacklevel: int = 2
 ) -> Array:
     """Return the labels that held-out predictions are compared with: those that there is a prediction for.
 
     Parameters
     ----------
-    problem : Problem
-    held_out : array of shape (m, q), or (n,) of a list
+    labels : Labels
+    held_out : array of the shape of the labels' values
     setting : Setting
         For messages.
     quiet : bool, default=False
@@ -223,22 +223,22 @@ def scored_labels(
     ValueError
         If no label has a prediction.
     """
-    lone = _lone(problem, held_out)
+    lone = _lone(labels, held_out)
     if not lone.any():
-        return problem.labels.values
-    if np.array_equal(lone, problem.labels.observed):
+        return labels.values
+    if np.array_equal(lone, labels.observed):
         raise ValueError(
             f"Setting {setting.value} leaves out all labels of every task, of which none is left to take its constant "
             f"from: give more labels of a task, {_REMEDY}."
         )
     if not quiet:
-        warn_of_lone(lone, problem.labels, setting, "they are not scored", stacklevel + 1)
-    return problem.labels.hide(lone).values
+        warn_of_lone(lone, labels, setting, "they are not scored", stacklevel + 1)
+    return labels.hide(lone).values
 
 
-def warn_of_lone_labels(problem: Problem, held_out: Array, setting: Setting, stacklevel: int = 2) -> None:
+def warn_of_lone_labels(labels: Labels, held_out: Array, setting: Setting, stacklevel: int = 2) -> None:
     """Warn of labels without a held-out prediction (m, q)."""
-    warn_of_lone(_lone(problem, held_out), problem.labels, setting, "their predictions are NaN", stacklevel + 1)
+    warn_of_lone(_lone(labels, held_out), labels, setting, "their predictions are NaN", stacklevel + 1)
 
 
 def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
@@ -259,11 +259,12 @@ def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
         )
 
 
-def _lone(problem: Problem, held_out: Array) -> np.ndarray:
+def _lone(labels: Labels, held_out: Array) -> np.ndarray:
     """Return a mask of the observed labels without a prediction, for want of another label of their task."""
-    if not problem.pairing.has_task_constants:
-        return np.zeros(tuple(problem.labels.values.shape), dtype=bool)
-    return np.asarray(np.isnan(to_numpy(held_out)) & problem.labels.observed)
+    missing = namespace(held_out).isnan(held_out)
+    if not bool(namespace(held_out).any(missing)):
+        return np.zeros(tuple(labels.values.shape), dtype=bool)
+    return np.asarray(to_numpy(missing) & labels.observed)
 
 
 def warn_of_lone(lone: np.ndarray, labels: Labels, setting: Setting, so: str, stacklevel: int = 2) -> None:

@@ -5,6 +5,7 @@ Intervals that a fitted model gives: which pairs are new, and how, and what held
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +21,7 @@ from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.holdout import Problem, Units, leave_out
+from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
 from dyadlearn.holdout.intervals import Bounds, FoldIntervals, Intervals, TaskIntervals
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.kernels.descriptions import own_ids
@@ -36,7 +37,7 @@ from dyadlearn.models._inputs import (
 )
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, Side, fit_side
-from dyadlearn.models.fitted import Fitted
+from dyadlearn.models.fitted import FittedRidge, HeldOut
 from dyadlearn.models.training import Training, cells_of, read_training
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -233,9 +234,9 @@ class PairwiseRidge(PairModel, stored=False):
     # What the model was fitted on, and the ids and the form of it.
     _labels: Labels
     _form: Table
-    _coefficients: Array
     # What the user receives: "float32" or "float64".
     _precision: str
+    _coefficients: Array
     _completion: Completion | None
     # What was found of a list of labels.
     _observed: ObservedSolution | None
@@ -487,7 +488,7 @@ class PairwiseRidge(PairModel, stored=False):
         cells = cells_of(problem.labels, self._form, cells)
         problem.pairing.check_request(setting, groups, task_groups, cells)
         held_out = self._held_out(setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells))
-        warn_of_lone_labels(problem, held_out, setting)
+        warn_of_lone_labels(problem.labels, held_out, setting)
         return self._as_labels(held_out)
 
     def _as_labels(self, values: Array) -> Any:
@@ -605,6 +606,34 @@ class PairwiseRidge(PairModel, stored=False):
         """Return predictions as `_kept_holdout` does, of a model that no formula holds for; None of all others."""
         return None
 
+    def _hold_out(
+        self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
+    ) -> HeldOut:
+        """Return held-out predictions and how they were made; arguments as in `Fitted.hold_out`."""
+        given: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
+        found: tuple[Array, str, Units] | None = self._relearned_holdout(setting, **given) if nested else None
+        if found is not None:
+            return HeldOut(*found, is_fixed=False)
+        # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
+        if all(each is None for each in given.values()):
+            found = self._kept_holdout(setting)
+        problem = self._problem()
+        if found is None:
+            found = self._own_holdout(setting, Units.of_groups(problem.labels, setting, groups, task_groups), cv)
+        if found is not None:
+            return HeldOut(*found)
+        how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
+        is_formula = isinstance(how, Formula)
+        left_out = (how.units.instances, how.units.tasks) if is_formula else (None, None)
+        problem.pairing.check_request(setting, *left_out, None)
+        if is_formula:
+            predictions = self._held_out(setting, how.units)
+        elif math.isnan(problem.pairing.alphas["alpha"]):
+            raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
+        else:
+            predictions = how.held_out()
+        return HeldOut(predictions, how.words, how.units)
+
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return held-out predictions of the shape of the labels' values."""
         own = self._own_holdout(setting, units)
@@ -714,12 +743,21 @@ class PairwiseRidge(PairModel, stored=False):
         """Return the model of pairs that parameters, fitted sides and regularisations make."""
 
     @property
-    def fitted_(self) -> Fitted:
-        """What the model has learned from: labels, decomposed sides, the model of pairs; see `Fitted`."""
+    def fitted_(self) -> FittedRidge:
+        """What the model has learned from: labels, decomposed sides, the model of pairs; see `FittedRidge`."""
         check_is_fitted(self)
         now = self._snapshot()
-        sides = tuple(now._sides())
-        return Fitted(now._fitted_problem, now._closed_problem, sides, now._coefficients, now._form, now)
+        posed: Problem = now._fitted_problem
+        return FittedRidge(
+            labels=now._labels,
+            form=now._form,
+            estimator=now,
+            settings=posed.pairing.settings,
+            posed=posed,
+            closed=now._closed_problem,
+            sides=tuple(now._sides()),
+            coefficients=now._coefficients,
+        )
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""

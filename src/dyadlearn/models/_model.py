@@ -1,4 +1,4 @@
-"""The face that all models have: predicting, scoring, another regularisation."""
+"""Base classes of all models: predicting, scoring, another regularisation."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from dyadlearn.settings import Setting
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
 
 
-class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
-    """The face that all models have: labels of pairs, whatever they were learnt from.
+class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
+    """Base class of all models of a grid: predictions, and their score.
 
-    A subclass says how it reads rows to predict for (`_instance_rows`, `_task_rows`), what it multiplies them by
-    (`_expansion`), what its rows and columns are called (`_ids`) and how it follows new parameters (`_solve`).
+    A subclass reads rows to predict for (`_instance_rows`, `_task_rows`), returns what it multiplies them by
+    (`_expansion`) and what its rows and columns are called (`_ids`).
     """
+
+    #: Where arrays of numpy are computed, for models that can be told: None is here.
+    device: str | None = None
 
     #: Whether the model learns and forgets batch by batch: then it keeps statistics of the data, and no labels.
     grows = False
@@ -44,9 +47,6 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     #: Whether it learns its kernels from the labels as well.
     learns_kernels = False
 
-    #: Where arrays of numpy are computed, for models that can be told: None is here.
-    device: str | None = None
-
     # Where tasks of its own can come from, for a model that knows of none.
     _tasks_remedy = WITH_TASKS
 
@@ -54,22 +54,6 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     @abstractmethod
     def _ids(self) -> tuple[Ids | None, Ids | None]:
         """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
-
-    @property
-    def _alphas(self) -> dict[str, Any]:
-        """The regularisation that the model uses, chosen or given: one or two numbers by their names."""
-        given = self.get_params(deep=False)
-        return {name: given[name] for name in ("alpha", "task_alpha") if name in given}
-
-    @property
-    @abstractmethod
-    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
-        """What the columns of each side are that the model knows of: its kernel, and what they are called."""
-
-    @property
-    def _descriptions(self) -> list[dict[str, Any]]:
-        """What each side was described by, with its kernel, by names; a single table has the name ""."""
-        return [{"": spec} for spec, _ in self._columns]
 
     @property
     @abstractmethod
@@ -87,14 +71,6 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     @abstractmethod
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         """Read the tasks to predict for; None stands for those that were learnt."""
-
-    @abstractmethod
-    def _check_params(self) -> None:
-        """Refuse parameters that no model can have."""
-
-    @abstractmethod
-    def _solve(self) -> Self:
-        """Follow the regularisation that is set."""
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:
         """Predict the labels of every given instance with every given task.
@@ -128,12 +104,6 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         kind = instances.kind or (task_table.kind if task_table else None)
         column_ids = self._ids[1] if task_table is None else task_table.row_ids
         return Table(values, instances.row_ids, column_ids, kind)
-
-    @abstractmethod
-    def predict_interval(
-        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
-    ) -> tuple[Any, Any]:
-        """Tell how far labels may be off."""
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
         """Predict the labels of some pairs only.
@@ -197,38 +167,6 @@ class PairModel(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             return listed_determination(labels, to_numpy(self.predict_pairs(X, tasks, at)))
         return determination(self._predicted(X, tasks), y, sample_weight)
 
-    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
-        """Change the regularisation of a fitted model without a new decomposition.
-
-        Other threads may go on reading the model meanwhile: each method and attribute answers from the old state or
-        from the new one, never from a mixture. Two threads that change a model must take turns.
-
-        Parameters
-        ----------
-        alpha, task_alpha : float, default=None
-            New values; None leaves one as it is. A model with one regularisation has no `task_alpha`.
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        given = {"alpha": alpha, "task_alpha": task_alpha}
-        given = {name: check_alpha(value, name) for name, value in given.items() if value is not None}
-        changed = self._snapshot()
-        changed.set_params(**given)
-        changed._solve()
-        self.__dict__ = changed.__dict__  # in one step
-        return self
-
-    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Check X as scikit-learn does, in whatever library it came."""
-        return check_instances(self, table, is_kernel=spec.is_precomputed, reset=reset)
-
-    def _check_alphas(self) -> None:
-        for name, value in self._alphas.items():
-            check_alpha(value, name)
-
     def _in_form(self, values: Array) -> Array:
         """Return an array with one column for each task as one-dimensional labels came, where they did."""
         return namespace(values).reshape(values, (-1,)) if self._is_vector else values
@@ -272,3 +210,69 @@ def determination(predicted: Table, y: Any, sample_weight: Any = None) -> float:
     if sample_weight is not None:
         raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
     return float(R2(values, average="task")(F))
+
+
+class PairModel(Predictor, stored=False):
+    """Base class of the ridge models: regularisation, intervals, and how they follow new parameters (`_solve`)."""
+
+    @property
+    def _alphas(self) -> dict[str, Any]:
+        """The regularisation that the model uses, chosen or given: one or two numbers by their names."""
+        given = self.get_params(deep=False)
+        return {name: given[name] for name in ("alpha", "task_alpha") if name in given}
+
+    @property
+    @abstractmethod
+    def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
+        """What the columns of each side are that the model knows of: its kernel, and what they are called."""
+
+    @property
+    def _descriptions(self) -> list[dict[str, Any]]:
+        """What each side was described by, with its kernel, by names; a single table has the name ""."""
+        return [{"": spec} for spec, _ in self._columns]
+
+    @abstractmethod
+    def _check_params(self) -> None:
+        """Refuse parameters that no model can have."""
+
+    @abstractmethod
+    def _solve(self) -> Self:
+        """Follow the regularisation that is set."""
+
+    @abstractmethod
+    def predict_interval(
+        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
+    ) -> tuple[Any, Any]:
+        """Tell how far labels may be off."""
+
+    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
+        """Change the regularisation of a fitted model without a new decomposition.
+
+        Other threads may go on reading the model meanwhile: each method and attribute answers from the old state or
+        from the new one, never from a mixture. Two threads that change a model must take turns.
+
+        Parameters
+        ----------
+        alpha, task_alpha : float, default=None
+            New values; None leaves one as it is. A model with one regularisation has no `task_alpha`.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        given = {"alpha": alpha, "task_alpha": task_alpha}
+        given = {name: check_alpha(value, name) for name, value in given.items() if value is not None}
+        changed = self._snapshot()
+        changed.set_params(**given)
+        changed._solve()
+        self.__dict__ = changed.__dict__  # in one step
+        return self
+
+    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
+        """Check X as scikit-learn does, in whatever library it came."""
+        return check_instances(self, table, is_kernel=spec.is_precomputed, reset=reset)
+
+    def _check_alphas(self) -> None:
+        for name, value in self._alphas.items():
+            check_alpha(value, name)

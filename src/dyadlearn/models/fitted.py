@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array
 from dyadlearn._tables import Ids, Table
@@ -15,15 +18,190 @@ from dyadlearn.models._side import Side
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solve.conjugate_gradients import Solution
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """The labels, the decomposed sides and the model of pairs of a fitted estimator; its attribute `fitted_`.
+class HeldOut(NamedTuple):
+    """Predictions of a model for labels that it has not seen.
 
     Attributes
     ----------
-    problem : Problem
+    predictions : array of the shape of the labels' values
+    method : str
+        How they were made, in words.
+    units : Units
+        What left together.
+    is_fixed : bool
+        Whether they are those of the model as it is: another one that was fitted again has no kernels in common.
+    """
+
+    predictions: Array
+    method: str
+    units: Units
+    is_fixed: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Predicting:
+    """How rows of a user are read, and predicted for, by a fitted estimator; labels it may have none.
+
+    Attributes
+    ----------
+    form : Table
+        Without values: the ids of instances and tasks as the user knows them, and the form that the labels came in.
+    estimator : estimator
+        The fitted model of a grid; of a `PairRegressor` the one that it wraps.
+    """
+
+    form: Table
+    estimator: Any
+
+    @property
+    def instance_ids(self) -> Ids | None:
+        """The ids of the instances as the user knows them."""
+        return self.form.row_ids
+
+    @property
+    def task_ids(self) -> Ids | None:
+        """The ids of the tasks as the user knows them."""
+        return self.form.column_ids
+
+    def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
+        """Return what tables of the user say of instances (axis 0) or tasks; None without tables."""
+        return None
+
+    def given(self, values: Any, axis: int) -> Any:
+        """Return instances (axis 0) or tasks of the user as the estimator takes them."""
+        return values
+
+    def rows(self, X: Any) -> tuple[Table, Any]:
+        """Return instances to predict for, read and checked: their ids, and their rows; None is those of training."""
+        found: tuple[Table, Any] = self.estimator._instance_rows(X)
+        return found
+
+    def columns(self, tasks: Any) -> tuple[Table | None, Any]:
+        """Return tasks to predict for, as `rows` returns instances."""
+        found: tuple[Table | None, Any] = self.estimator._task_rows(tasks)
+        return found
+
+    @cached_property
+    def expansion(self) -> Any:
+        """What rows of each side are multiplied by: `grid` and `at` return predictions."""
+        return self.estimator._expansion()
+
+    def predict(self, rows: Any = None, columns: Any = None) -> Array:
+        """Return predictions (a, b) for rows of each side; None stands for those of training."""
+        return self.expansion.grid(rows, columns)
+
+    def predicted(self, X: Any, tasks: Any) -> Table:
+        """Return predictions for instances and tasks as the user has them, with their ids."""
+        found: Table = self.estimator._predicted(X, tasks)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Predicting):
+    """The labels of a fitted estimator and what can be asked of it; its attribute `fitted_`.
+
+    Attributes
+    ----------
+    form, estimator : as in `Predicting`
+    labels : Labels
+        Those that the model was fitted on.
+    settings : tuple of Setting
+        Those that the model can be asked about.
+    """
+
+    labels: Labels
+    settings: tuple[Setting, ...]
+
+    @property
+    def is_network(self) -> bool:
+        """Whether both sides are the same nodes, so that a pair stands in the grid twice."""
+        return False
+
+    @property
+    def symmetry(self) -> int:
+        """0, or in a network what the labels equal their transpose times."""
+        return 0
+
+    @property
+    def task_ids(self) -> Ids | None:
+        """The ids of the tasks as the user knows them; those of the nodes of a network."""
+        return self.form.column_ids or (self.form.row_ids if self.is_network else None)
+
+    @property
+    def problem(self) -> Problem:
+        """The model of pairs with its labels; TypeError if the estimator has no closed form."""
+        raise TypeError(
+            f"{type(self.estimator).__name__} has no closed form, which this needs: fit TwoStepRidge on the labels."
+        )
+
+    @property
+    def searched_setting(self) -> Setting | None:
+        """The setting that a search has chosen for; None for a model that has chosen nothing."""
+        own = getattr(self.estimator, "holdout_setting_", None)
+        return None if own is None else as_setting(own)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters that the estimator was fitted with, whatever was set since."""
+        found: dict[str, Any] = self.estimator._solved_with
+        return found
+
+    def hold_out(
+        self,
+        setting: Setting,
+        *,
+        cv: Any = None,
+        groups: Any = None,
+        task_groups: Any = None,
+        nested: bool = False,
+        exact: bool = False,
+    ) -> HeldOut:
+        """Predict every label as if the estimator had never seen what the setting leaves out.
+
+        Parameters
+        ----------
+        setting : Setting
+        cv : int, SettingKFold or list of folds, default=None
+            Folds to leave out. Without folds and groups a search returns the predictions it keeps of its own setting,
+            and for the others `dyadlearn.holdout.plan` decides.
+        groups, task_groups : array-like of shape (m,) and (q,), default=None
+            What is left out together, in the order of the training data; ignored in settings that leave none out.
+        nested : bool, default=False
+            Whether a model that learned its kernels learns them again without each fold.
+        exact : bool, default=False
+            Whether complete labels are left out one at a time, by formulas, whatever `cv` is.
+        """
+        how = {
+            "cv": cv,
+            "groups": groups if setting.new_instance else None,
+            "task_groups": task_groups if setting.new_task else None,
+        }
+        found: HeldOut = self.estimator._hold_out(setting, **how, nested=nested, exact=exact)
+        return found
+
+    def refitter(self, setting: Setting) -> Callable[[Labels], Any]:
+        """Return a function that fits the estimator, its search included, to other labels of the same rows.
+
+        Parameters
+        ----------
+        setting : Setting
+            What the estimator that the function returns will be asked for.
+        """
+        refitter: Callable[[Labels], Any] = self.estimator._refitter(setting)
+        return refitter
+
+
+@dataclass(frozen=True, eq=False)
+class FittedRidge(Fitted):
+    """The labels, the decomposed sides and the model of pairs of a fitted estimator.
+
+    Attributes
+    ----------
+    labels, form, estimator, settings : as in `Fitted`
+    posed : Problem
         The model of pairs with its labels, as they were fitted.
     closed : Problem
         The same model with completed labels, to which closed forms apply.
@@ -31,10 +209,6 @@ class Fitted:
         The decomposed instances and, where the model has them, tasks.
     coefficients : array
         As the model of pairs has them.
-    form : Table
-        Without values: the ids of instances and tasks as the user knows them, and the form that the labels came in.
-    estimator : PairwiseRidge
-        The fitted model of a grid; of a `PairRegressor` the one that it wraps.
 
     Examples
     --------
@@ -47,37 +221,42 @@ class Fitted:
     (Labels(24 of 6 × 4), (6, 4), (6, 4))
     """
 
-    problem: Problem
+    posed: Problem
     closed: Problem
     sides: tuple[Side, ...]
     coefficients: Array
-    form: Table
-    estimator: Any
+
+    @property
+    def problem(self) -> Problem:
+        """The model of pairs with its labels, as they were fitted."""
+        return self.posed
 
     @property
     def pairing(self) -> Pairing:
         """The model of pairs."""
-        return self.problem.pairing
+        return self.posed.pairing
 
     @property
-    def labels(self) -> Labels:
-        """The labels that the model was fitted on."""
-        return self.problem.labels
+    def parts(self) -> list[tuple[np.ndarray | None, Problem]]:
+        """A problem for each regularisation, with the tasks that have it; None stands for all of them."""
+        found: list[tuple[np.ndarray | None, Problem]] = self.estimator._task_parts(self.posed)
+        return found
 
     @property
-    def instance_ids(self) -> Ids | None:
-        """The ids of the instances as the user knows them."""
-        return self.form.row_ids
-
-    @property
-    def task_ids(self) -> Ids | None:
-        """The ids of the tasks as the user knows them; those of the nodes of a network."""
-        return self.form.column_ids or (self.form.row_ids if self.is_network else None)
+    def solution(self) -> Solution:
+        """What an iterative solver found; no iterations for a closed form."""
+        found: Solution = self.estimator._iterated
+        return found
 
     @property
     def completed(self) -> Array:
         """The labels (m, q) of a grid, the model's own predictions where they are missing."""
         return self.closed.Y
+
+    @property
+    def symmetry(self) -> int:
+        """0, or in a network what the labels equal their transpose times."""
+        return self.pairing.symmetry
 
     @property
     def is_network(self) -> bool:
@@ -93,17 +272,6 @@ class Fitted:
         """Return predictions (a, b) for rows of each side; None stands for those of training."""
         return self.expansion.grid(rows, columns)
 
-    def refitter(self, setting: Setting) -> Callable[[Labels], Any]:
-        """Return a function that repeats a search, or learns kernels again, on other labels of the same rows.
-
-        Parameters
-        ----------
-        setting : Setting
-            What the estimator that the function returns will be asked for.
-        """
-        refitter: Callable[[Labels], Any] = self.estimator._refitter(setting)
-        return refitter
-
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
         """Return the prediction of each label by a model without its unit; None leaves out one at a time.
 
@@ -112,4 +280,21 @@ class Fitted:
         setting, units = as_setting(setting), Units() if units is None else units
         self.pairing.check_request(setting, units.instances, units.tasks, units.cells)
         self.pairing.check_leaving()
-        return leave_out(self.problem, setting, units)
+        return leave_out(self.posed, setting, units)
+
+
+def as_fitted(model: Any) -> Any:
+    """Return what a fitted estimator has learned from, or what is that already."""
+    if isinstance(model, Fitted):
+        return model
+    check_is_fitted(model)
+    return model.fitted_
+
+
+def predicting(model: Any) -> Predicting:
+    """Return how a fitted model predicts, labels or not: a growing one keeps statistics only."""
+    if isinstance(model, Predicting) or not getattr(model, "grows", False):
+        found: Predicting = as_fitted(model)
+        return found
+    check_is_fitted(model)
+    return Predicting(Table(None, *model._ids), model)

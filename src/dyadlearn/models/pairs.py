@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any, ClassVar, Self
 
@@ -36,7 +36,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
 )
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.models.fitted import Fitted
+from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.settings import Setting
 
 
@@ -189,6 +189,26 @@ def _bare(table: Table, ids: Ids) -> Table:
 _SIDES = ("X", "tasks")
 
 
+@dataclass(frozen=True, eq=False)
+class FittedPairs(FittedRidge):
+    """What a `PairRegressor` has learned from; its tables describe more than it was fitted on.
+
+    Attributes
+    ----------
+    owner : PairRegressor
+    """
+
+    owner: PairRegressor
+
+    def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
+        """Return what a table says of some instances (axis 0) or tasks."""
+        return self.owner._looked_up(wanted, axis)
+
+    def given(self, values: Any, axis: int) -> Any:
+        """Return instances (axis 0) or tasks that are in no table as the wrapped model takes them, with their ids."""
+        return None if values is None else self.owner._given(values, axis)
+
+
 class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     r"""A model of pairs that is fitted on a long table: ids of an instance and a task, and a value, in each row.
 
@@ -317,12 +337,13 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return self
 
     @property
-    def fitted_(self) -> Fitted:
+    def fitted_(self) -> FittedPairs:
         """What the wrapped model has learned from, with the ids of the pairs."""
         check_is_fitted(self)
         found = self.model_.fitted_
         form = replace(found.form, row_ids=Ids(self.instance_ids_), column_ids=Ids(self.task_ids_))
-        return replace(found, form=form)
+        parts = {field.name: getattr(found, field.name) for field in fields(found)}
+        return FittedPairs(**{**parts, "form": form}, owner=self._snapshot())
 
     def predict(self, pairs: Any) -> Array:
         """Predict the values of some pairs.

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, copied, is_sparse, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, copied, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._checks import check_labels, check_same_library
 from dyadlearn._codes import pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory
 from dyadlearn._tables import Table, in_order, read_table
+from dyadlearn.holdout.folds import Fold
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
 from dyadlearn.models._inputs import (
     align_side,
@@ -32,6 +33,7 @@ from dyadlearn.models._inputs import (
 from dyadlearn.models._side import KernelSpec, check_rows, side_size
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
+from dyadlearn.settings import Setting
 from dyadlearn.solve.observed import product_cost
 from dyadlearn.vectrick import gather_cost
 
@@ -317,3 +319,35 @@ def _in_cheaper_form(model: Any, labels: Labels, sides: Sequence[SideSize], like
         labels = labels.dense()
     check_fit_memory(pairing, labels.values, sides, weighted=weighted)
     return labels
+
+
+def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training, list[Any]]:
+    """Return the data that are left without a fold, and the rows of each side that a model of these is asked for.
+
+    Parameters
+    ----------
+    data : Training
+    setting : Setting
+        In A labels are hidden, and all rows stay; in the others rows of a side leave.
+    fold : Fold
+
+    Returns
+    -------
+    data : Training
+    asked : list of two arrays or None
+        Features, or kernel values with the rows that are left; None stands for those that the model is fitted on.
+    """
+    if setting is Setting.A:  # an instance or task that loses all its labels is still there by its features
+        return data.hide(fold.left), [None, None]
+    asked = [
+        data.rows(axis, fold.leaving[axis], fold.staying[axis]).values if leaves else None
+        for axis, leaves in enumerate((setting.new_instance, setting.new_task))
+    ]
+    return data.part(*fold.staying), asked
+
+
+def fold_predictions(predicted: Array, fold: Fold) -> Array:
+    """Return the predictions of the labels of a fold, from those of its block or of the whole grid."""
+    flat = namespace(predicted).reshape(predicted, (-1,))
+    # The labels to test are a block in all settings but A.
+    return flat if flat.shape[0] == fold.test.size else take_rows(flat, fold.test)

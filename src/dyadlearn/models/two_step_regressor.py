@@ -6,38 +6,35 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import check_alpha, check_choice, check_instances, check_labels, check_whole
-from dyadlearn._codes import id_columns
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
-from dyadlearn.labels import Labels, read_labels
+from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import (
-    align_side,
     check_labels_given,
     check_names,
-    check_orientation,
     check_sizes,
     checked_tasks,
     groups_in_order,
     in_training_order,
-    knows_no_tasks,
-    positions,
     unwrap_tasks,
 )
-from dyadlearn.models._model import WITH_TASKS, determination
+from dyadlearn.models._model import Predictor
 from dyadlearn.models._side import KernelSpec, check_rows
+from dyadlearn.models.fitted import Fitted, HeldOut
+from dyadlearn.models.training import Training, aligned, fold_predictions, read_given_labels, without_fold
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
 
@@ -46,7 +43,7 @@ _MEMORY = 20
 
 
 @dataclass(eq=False, repr=False)
-class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class TwoStepRegressor(Predictor, stored=False):
     r"""Any two regressors in a row, one across instances and one across tasks.
 
     With a regressor :math:`f` of instances and one, :math:`g`, of tasks, each a map from training rows and their
@@ -131,11 +128,12 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
 
     n_iter_: int = field(init=False)
     _learnt: _TwoSteps = field(init=False)
-    _grid: Table = field(init=False)
-    # The order of the steps and when imputing stops, as they were when it was fitted: others may be set after that.
+    _data: Training = field(init=False)
+    _precision: str = field(init=False)
+    # The estimators of both steps as they were when it was fitted: others may be set after that.
+    _used: tuple[Any, Any] = field(init=False)
+    # The order of the steps and when imputing stops, as they were then.
     _how: tuple[int, float, int] = field(init=False)
-    # What the columns of each side were called, for those that have one.
-    _names: tuple[Ids | None, Ids | None] = field(init=False)
 
     instance_estimator: Any = None
     task_estimator: Any = None
@@ -165,94 +163,60 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
             self._check_params()
             check_labels_given(y, self)
             # Parameters of theirs that are set later are for the next fit.
-            estimators = [clone(estimator) for estimator in self._estimators()]
-            specs = [_spec(estimator) for estimator in estimators]
-            grid, instances = read_labels(y), read_table(X, "X")
-            task_table = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
-            _refuse_foreign(X=instances, Y=grid, tasks=task_table)
-            check_orientation(grid, instances, task_table)
-            instances = align_side(instances, grid.row_ids, specs[0], "X", "the rows of Y")
-            rows, task_rows, names = self._validated(instances, specs[0], reset=True), None, None
-            grid = replace(grid, row_ids=instances.row_ids, values=grid.values.copy())
-            if task_table is not None:
-                task_table = align_side(task_table, grid.column_ids, specs[1], "tasks", "the columns of Y")
-                task_rows = check_rows(task_table.values, specs[1], "tasks", allow_nan=True)
-                names = task_table.column_ids
-                grid = replace(grid, column_ids=task_table.row_ids)
-            check_sizes(rows, grid.values, task_rows)
-            check_labels(grid.values)
-            steps = (
-                _Step(estimators[0], "instance_estimator", specs[0], copied(rows)),
-                None if task_rows is None else _Step(estimators[1], "task_estimator", specs[1], copied(task_rows)),
-            )
-            self._grid, self._names = grid, (instances.column_ids, names)
-            first = int(self.first_step == "tasks" and task_rows is not None)
-            self._how = first, float(self.tol), int(self.max_iter)
-            self._learnt = self._learn(steps, grid.values)
-            self.n_iter_ = self._learnt.n_iter
-            _warn_of_lone_tasks(np.isnan(grid.values).all(axis=0) & (task_rows is None), "have no label")
+            self._used = tuple(clone(estimator) for estimator in self._estimators())
+            data = self._read(X, y, tasks)
+            self._how = int(self.first_step == "tasks" and tasks is not None), float(self.tol), int(self.max_iter)
+            self._fit_on(data)
+            _warn_of_lone_tasks(np.isnan(data.labels.values).all(axis=0) & (tasks is None), "have no label")
         return self
 
-    def predict(self, X: Any = None, tasks: Any = None) -> Any:
-        """Predict the labels of every given instance with every given task.
+    def _read(self, X: Any, y: Any, tasks: Any) -> Training:
+        """Check the data, and bring them into one order."""
+        specs = self._specs()
+        labels, form = read_given_labels(y)
+        labels = labels.dense()
+        instances, task_table = read_table(X, "X"), None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+        _refuse_foreign(X=instances, Y=Table(labels.values), tasks=task_table)
+        instances, task_table, form = aligned(instances, task_table, form, specs)
+        rows = self._validated(instances, specs[0], reset=True)
+        task_rows = None
+        if task_table is not None:
+            task_rows = check_rows(task_table.values, specs[1], "tasks", allow_nan=True)
+            task_table = replace(task_table, values=copied(task_rows))
+        check_sizes(rows, labels, task_rows)
+        check_labels(labels.values)
+        return Training(
+            replace(instances, values=copied(rows)),
+            task_table,
+            replace(labels, values=labels.values.copy()),
+            form,
+            str(labels.values.dtype),
+            (specs[0].is_precomputed, specs[1].is_precomputed),
+        )
 
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
-            Instances, new or not: features, or their kernel with the training instances. None stands for the training
-            instances.
-        tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks, new or not: features, or their kernel with the training tasks. None stands for the training tasks,
-            whose labels both steps have smoothed.
+    def _fit_on(self, data: Training) -> Self:
+        """Fit both steps on data that were read."""
+        self._data, self._precision = data, data.precision
+        self._learnt = self._learn(data)
+        self.n_iter_ = self._learnt.n_iter
+        return self
 
-        Returns
-        -------
-        array or frame of shape (a, b)
-            A frame if `X` or `tasks` is one, and with ``X=None`` if the training labels were. With one-dimensional
-            training labels and no `tasks`, shape (a,).
-        """
-        table = self._predicted(X, tasks)
-        return table.restore(table.values)
+    def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
+        """Return a function that fits the steps to other labels of the same instances and tasks."""
+        return lambda labels: self._snapshot()._fit_on(replace(self._data, labels=labels))
 
-    def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> np.ndarray:
-        """Predict the labels of some pairs only; the whole grid of `X` and `tasks` is computed for them.
+    @property
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        return self._data.form.row_ids, self._data.form.column_ids
 
-        Parameters
-        ----------
-        X, tasks : as in `predict`
-        pairs : array-like or frame of shape (n, 2)
-            An instance and a task each: ids where `X` or `tasks` is a frame that has them (with
-            None, where the training labels had them), else row positions.
+    @property
+    def _is_vector(self) -> bool:
+        return self._data.form.is_vector
 
-        Returns
-        -------
-        array of shape (n,)
-        """
-        table = self._predicted(X, tasks)
-        values = table.values.reshape(len(table.values), -1)
-        first, second = ([], []) if len(pairs) == 0 else id_columns(pairs, "pairs")
-        rows = positions(first, table.row_ids, values.shape[0], "the training instances" if X is None else "X")
-        name = "the training tasks" if tasks is None else "tasks"
-        found: np.ndarray = values[rows, positions(second, table.column_ids, values.shape[1], name)]
-        return found
-
-    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R², averaged over tasks.
-
-        Parameters
-        ----------
-        X, tasks : as in `predict`
-        y : array, frame or series of shape (a, b)
-            True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
-            NaN do not count, and neither do tasks of fewer than two labels, nor those that have no predictions.
-        sample_weight : array of shape (a,), default=None
-            Weights of the instances.
-
-        Returns
-        -------
-        float
-        """
-        return determination(self._predicted(X, tasks), y, sample_weight)
+    def _specs(self) -> tuple[KernelSpec, KernelSpec]:
+        """Return what each step wants of its side: a kernel, or features."""
+        specs = [_spec(estimator) for estimator in self._used]
+        return specs[0], specs[1]
 
     def holdout(
         self,
@@ -288,76 +252,83 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
             where no task step can help a task of which no label is left.
         """
         check_is_fitted(self)
-        setting = as_setting(setting)
-        if setting.new_task and self._learnt.steps[1] is None:
+        setting, form = as_setting(setting), self._data.form
+        check_groups(setting, groups, task_groups, cells)
+        groups, task_groups = groups_in_order(form, groups, task_groups)
+        units = self._units(setting, groups, task_groups, in_order(cells, *self._ids, "cells"), cv)
+        held_out, observed = self._without(setting, units), self._data.labels.observed
+        _warn_of_lone_tasks((np.isnan(held_out) & observed).any(axis=0), "are left without a label")
+        return form.restore(held_out)
+
+    def _hold_out(
+        self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
+    ) -> HeldOut:
+        """Return held-out predictions and how they were made; arguments as in `Fitted.hold_out`."""
+        units = self._units(setting, groups, task_groups, None, cv)
+        count = len(folds_of(self._data.labels, setting, units))
+        return HeldOut(self._without(setting, units), f"{count} folds, fitted again", units, is_fixed=False)
+
+    def _units(self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> Units:
+        """Return what is left out together: groups as they are given, five folds of what has none, or folds by `cv`."""
+        if setting.new_task and self._data.tasks is None:
             raise ValueError(
                 f"Setting {setting.value} predicts new tasks, of which this TwoStepRegressor knows nothing: fit it "
                 "with tasks=, the features or kernel of the training tasks."
             )
-        check_groups(setting, groups, task_groups, cells)
-        grid = self._grid
-        groups, task_groups = groups_in_order(grid, groups, task_groups)
-        cells = in_order(cells, grid.row_ids, grid.column_ids, "cells")
-        labels = Labels.of_grid(grid.values)
-        held_out = self._without(labels, setting, _units(labels, setting, groups, task_groups, cells, cv))
-        _warn_of_lone_tasks((np.isnan(held_out) & labels.observed).any(axis=0), "are left without a label")
-        return grid.restore(held_out)
+        if cells is not None and cv is not None:
+            raise ValueError("cells are the folds of setting A: leave cv out, or make the folds by cv alone.")
+        labels = self._data.labels
+        if cv is not None or (groups is None and task_groups is None and cells is None):
+            return as_splitter(cv, setting).units(labels, groups=groups, task_groups=task_groups)
+        units = Units.of_groups(labels, setting, groups, task_groups, cells)
+        if setting.new_instance and units.instances is None:
+            units = replace(units, instances=as_splitter(None, Setting.B).units(labels).instances)
+        if setting.new_task and units.tasks is None:
+            units = replace(units, tasks=as_splitter(None, Setting.C).units(labels).tasks)
+        return units
 
-    def _without(self, labels: Labels, setting: Setting, units: Units) -> np.ndarray:
+    def _without(self, setting: Setting, units: Units) -> np.ndarray:
         """Return the predictions (m, q) of models that were fitted without the unit of each cell."""
-        instances, tasks = self._learnt.steps
-        held_out = np.full(labels.shape, np.nan)
-        for fold in folds_of(labels, setting, units):
-            if setting is Setting.A:
-                learnt = self._learn(self._learnt.steps, labels.hide(fold.left).values)
-                held_out.flat[fold.test] = learnt.grid(None, None).flat[fold.test]
-                continue
-            (kept, task_kept), (left, task_left) = fold.staying, fold.leaving
-            steps = (instances.part(kept), None if tasks is None else tasks.part(task_kept))
-            learnt = self._learn(steps, labels.part(*fold.staying).values)
-            rows = instances.new(left, kept) if setting.new_instance else None
-            task_rows = tasks.new(task_left, task_kept) if setting.new_task and tasks is not None else None
-            held_out[np.ix_(left, task_left)] = learnt.grid(rows, task_rows)
+        held_out = np.full(self._data.labels.shape, np.nan)
+        for fold in folds_of(self._data.labels, setting, units):
+            left, asked = without_fold(self._data, setting, fold)
+            held_out.flat[fold.test] = fold_predictions(self._learn(left).grid(*asked), fold)
         return held_out
 
-    def _learn(self, steps: tuple[_Step, _Step | None], Y: np.ndarray) -> _TwoSteps:
+    def _learn(self, data: Training) -> _TwoSteps:
+        Y, (instance, task), specs = data.labels.values, self._used, self._specs()
         if np.isnan(Y).all():
             raise nothing_left()
+        second = None
+        if data.tasks is not None:
+            second = _Step(task, "task_estimator", specs[1], data.tasks.values)
+        steps = (_Step(instance, "instance_estimator", specs[0], data.instances.values), second)
         return _TwoSteps.completing(steps, Y, *self._how)
 
-    def _predicted(self, X: Any, tasks: Any) -> Table:
-        """Return predictions with the ids that instances and tasks have."""
-        check_is_fitted(self)
-        instances, rows = self._instance_rows(X)
-        task_table, task_rows = self._task_rows(tasks)
-        values = self._learnt.grid(rows, task_rows)
-        if tasks is None and self._grid.is_vector:
-            values = values.reshape(-1)
-        kind = instances.kind or (task_table.kind if task_table else None)
-        column_ids = self._grid.column_ids if task_table is None else task_table.row_ids
-        return Table(values, instances.row_ids, column_ids, kind)
+    def _expansion(self) -> Any:
+        return self._learnt
 
-    def _instance_rows(self, X: Any) -> tuple[Table, Array | None]:
+    def _instance_rows(self, X: Any) -> tuple[Table, Any]:
         """Read the instances to predict for; None stands for the training instances."""
         if X is None:
-            return self._grid, None
-        spec = self._learnt.steps[0].spec
-        table = in_training_order(read_table(X, "X"), spec, self._grid.row_ids, "X")
+            return self._data.form, None
+        spec = self._specs()[0]
+        table = in_training_order(read_table(X, "X"), spec, self._ids[0], "X")
         _refuse_foreign(X=table)
         if not table.is_native and not spec.is_precomputed:
-            check_names(self._names[0], table.column_ids, "X")  # as scikit-learn does with those of frames
+            check_names(self._data.instances.column_ids, table.column_ids, "X")  # as scikit-learn does with frames
         return table, self._validated(table, spec, reset=False)
 
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, Array | None]:
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, Any]:
         """Read the tasks to predict for; None stands for the training tasks."""
         if tasks is None:
             return None, None
-        step = self._learnt.steps[1]
-        if step is None:
-            raise knows_no_tasks(self, WITH_TASKS)
-        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), step.spec, self._grid.column_ids, "tasks")
+        known, spec = self._data.tasks, self._specs()[1]
+        if known is None:
+            self._refuse_tasks()
+        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), spec, self._ids[1], "tasks")
         _refuse_foreign(tasks=table)
-        return table, checked_tasks(table, step.spec, self._names[1], step.rows.shape[1], allow_nan=True)
+        return table, checked_tasks(table, spec, known.column_ids, known.values.shape[1], allow_nan=True)
 
     def _validated(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
         """Return the rows of X, checked; whether features may be missing is up to the estimator."""
@@ -380,12 +351,11 @@ class TwoStepRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type
         return instance, task
 
     @property
-    def fitted_(self) -> NoReturn:
-        """Refuse what works on closed forms, which this model has none of."""
-        raise TypeError(
-            "TwoStepRegressor has no closed form, which this needs: score what its holdout() returns by "
-            "dyadlearn.metrics, or fit TwoStepRidge on the labels."
-        )
+    def fitted_(self) -> Fitted:
+        """The labels and what can be asked of the model; closed forms it has none."""
+        check_is_fitted(self)
+        settings = tuple(setting for setting in Setting if self._data.tasks is not None or not setting.new_task)
+        return Fitted(self._data.form, self, self._data.labels, settings)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learnt")
@@ -427,10 +397,6 @@ class _Step:
     def part(self, kept: np.ndarray) -> _Step:
         """Return the step with some of its rows only."""
         return replace(self, rows=self.spec.take(self.rows, kept, kept))
-
-    def new(self, wanted: np.ndarray, kept: np.ndarray) -> Array:
-        """Return some of its rows as new ones for the part that has kept others."""
-        return self.spec.take(self.rows, wanted, kept)
 
     def learn(self, targets: np.ndarray) -> _Learnt:
         """Learn targets (n, p), each from the rows in which it is not NaN; those alike in this together."""
@@ -543,6 +509,20 @@ class _TwoSteps:
         found = two.predict(new[other])
         return found if self.first else found.T
 
+    def at(self, rows: Array | None, task_rows: Array | None, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Return the predictions of some pairs (n,); the whole grid of the rows is computed for them."""
+        return np.asarray(self.grid(rows, task_rows)[places])
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances of training."""
+        return self.one.n_targets if self.first else int(self.one.step.rows.shape[0])
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks of training."""
+        return int(self.one.step.rows.shape[0]) if self.first else self.one.n_targets
+
 
 def _fixed_point(
     image: Callable[[np.ndarray], np.ndarray], start: np.ndarray, tol: float, max_iter: int
@@ -571,21 +551,7 @@ def _fixed_point(
     return found, max_iter
 
 
-# What is read, and what is left out ----------------------------------------------------------------------------------
-
-
-def _units(labels: Labels, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> Units:
-    """Return what is left out together: groups as they are given, five folds of what has none, or folds by `cv`."""
-    if cells is not None and cv is not None:
-        raise ValueError("cells are the folds of setting A: leave cv out, or make the folds by cv alone.")
-    if cv is not None or (groups is None and task_groups is None and cells is None):
-        return as_splitter(cv, setting).units(labels, groups=groups, task_groups=task_groups)
-    units = Units.of_groups(labels, setting, groups, task_groups, cells)
-    if setting.new_instance and units.instances is None:
-        units = replace(units, instances=as_splitter(None, Setting.B).units(labels).instances)
-    if setting.new_task and units.tasks is None:
-        units = replace(units, tasks=as_splitter(None, Setting.C).units(labels).tasks)
-    return units
+# What is read -------------------------------------------------------------------------------------------------------
 
 
 def _has_tags(estimator: Any) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from dyadlearn._tables import Ids
-from dyadlearn.diagnostics.fitted import is_network, labelled_model
+from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.filters import SpectralFilter
 from dyadlearn.labels import read_labels
 from dyadlearn.settings import Setting
@@ -82,7 +82,7 @@ def names_of(sides: Any, model: Any = None) -> SideNames | None:
     """Return what the sides are called, None where nobody has said so; those of a network may have one name."""
     if sides is None:
         return None
-    return side_names(sides, network=model is not None and is_network(labelled_model(model)))
+    return side_names(sides, network=model is not None and fitted_of(model).is_network)
 
 
 def matplotlib(module: str = "pyplot") -> Any:

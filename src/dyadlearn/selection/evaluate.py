@@ -20,24 +20,24 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, itemsize, namespace, take_block, to_numpy
 from dyadlearn._checks import check_flag, check_whole
 from dyadlearn._memory import holdout_numbers
-from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
 from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError
-from dyadlearn.holdout import Formula, Problem, Units, plan
+from dyadlearn.holdout import Problem, Units
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import scored_labels
+from dyadlearn.labels import Labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._inputs import groups_in_order
+from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.pairing.leaving import group_members, refuse
 from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
 from dyadlearn.settings import Setting, as_setting
@@ -75,19 +75,19 @@ def pair_score(scoring: Any, values: Array) -> PreparedScorer:
     return judge.prepare(values, average="micro", tie_tolerance=None)
 
 
-def prepared_score(problem: Any, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
+def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
     """Return a score of held-out predictions, averaged as the setting wants; of observed pairs over all of them.
 
     Parameters
     ----------
-    problem : Problem
+    labels : Labels
     scoring : str, callable or Scorer
     setting : Setting
     targets : array, default=None
         What predictions are compared with, as `dyadlearn.holdout.units.scored_labels` returns it; None is all labels.
     """
-    targets = problem.labels.values if targets is None else targets
-    if problem.labels.grid is None:
+    targets = labels.values if targets is None else targets
+    if labels.grid is None:
         return pair_score(scoring, targets)
     return scorer(scoring).prepare(targets, setting=setting, tie_tolerance=None)
 
@@ -316,18 +316,21 @@ def _beside(score: float, null: float, means: Mapping[str, float], sides: SideNa
     return [number(score), number(null), "–" if best is None else f"{number(best[1])} {word}"]
 
 
-def baseline_scores(problem: Any, setting: Setting, units: Units, score: Callable[[Any], Any]) -> dict[str, float]:
-    """Score what simple means predict for the labels of a problem, held out as its model is.
+def baseline_scores(
+    labels: Labels, setting: Setting, units: Units, score: Callable[[Any], Any], *, symmetry: int = 0
+) -> dict[str, float]:
+    """Score baselines of labels, held out as a model is.
 
     Parameters
     ----------
-    problem : Problem
-        Of which the labels, their weights and whether they are those of a network are looked at.
+    labels : Labels
     setting : Setting
     units : Units
         What leaves together.
     score : callable
-        Of predictions (m, q), greater being better.
+        Of predictions of the shape of the labels' values, greater being better.
+    symmetry : {0, 1, -1}, default=0
+        Not 0 for a network, as in `dyadlearn.holdout.baselines.baselines`.
 
     Returns
     -------
@@ -336,7 +339,7 @@ def baseline_scores(problem: Any, setting: Setting, units: Units, score: Callabl
         a constant may be, or memory does not suffice.
     """
     try:
-        predictions = baselines(problem.labels, setting, units, symmetry=problem.pairing.symmetry)
+        predictions = baselines(labels, setting, units, symmetry=symmetry)
     except NotEnoughMemoryError:  # the score of the model is there all the same
         return dict.fromkeys(BASELINES, float("nan"))
     return scored_means(predictions, score)
@@ -547,7 +550,7 @@ def null_mean(problem: Problem, setting: Setting, units: Units, score: PreparedS
         problem.labels.full is not None and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
     )
     is_closed = is_closed and not problem.pairing.uses_labels
-    if not n_permutations or not is_closed or problem.pairing.decomposes(setting):
+    if not is_closed or problem.pairing.decomposes(setting):
         return math.nan
     permuted = what_is_new(problem, setting)
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
@@ -569,26 +572,6 @@ def stacks(draws: Iterator[Permutation], n_permutations: int, size: int) -> Iter
     """Yield so many permutations, some together."""
     for start in range(0, n_permutations, size):
         yield [next(draws) for _ in range(start, min(start + size, n_permutations))]
-
-
-class HeldOut(NamedTuple):
-    """Predictions of a model for labels that it has not seen.
-
-    Attributes
-    ----------
-    predictions : array of shape (m, q)
-    method : str
-        How they were made, in words.
-    units : Units
-        What left together.
-    is_fixed : bool
-        Whether they are those of the model as it is: another one that was learned again has no kernels in common.
-    """
-
-    predictions: Array
-    method: str
-    units: Units
-    is_fixed: bool = True
 
 
 def evaluate(
@@ -681,38 +664,39 @@ def evaluate(
     >>> list(scores)[1], list(scores)[5:]
     ('neg_mean_squared_error', ['null', 'grand_mean', 'instance_means', 'task_means', 'additive'])
     """
-    check_is_fitted(model)
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
-    model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
-    if isinstance(model, StoredEstimator):
-        model = model._snapshot()
-    problem = model.fitted_.problem
+    fitted: Fitted = as_fitted(model)
     asked = [as_setting(setting) for setting in settings]
-    wanted = [setting for setting in asked if setting in problem.pairing.settings]
+    wanted = [setting for setting in asked if setting in fitted.settings]
     if asked and not wanted:
-        problem.pairing.check_request(asked[0], None, None, None)  # which says why not
-    names = side_names(sides, network=problem.pairing.symmetry != 0)
+        fitted.hold_out(asked[0])  # which says why not
+    names = side_names(sides, network=fitted.is_network)
     several = isinstance(scoring, list | tuple)
     given: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
-    judges = [scorer(scoring_of(model, each)) for each in given]
-    groups, task_groups = groups_in_order(model._form, groups, task_groups)
+    judges = [scorer(scoring_of(fitted, each)) for each in given]
+    groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     how: dict[str, Any] = {"cv": cv, "groups": groups, "task_groups": task_groups, "nested": nested}
     error_score = error_score if error_score == "raise" else float(error_score)
     results: list[SettingScore] = []
     for setting in wanted:
-        results += _setting_scores(model, setting, judges, n_permutations, error_score, **how)
+        results += _setting_scores(fitted, setting, judges, n_permutations, error_score, **how)
     name = None if several else "score" if judges[0].name in _OTHERS else judges[0].name
-    return Scores(results, name, names, model._form.kind)
+    return Scores(results, name, names, fitted.form.kind)
 
 
 def _setting_scores(
-    model: Any, setting: Setting, judges: Sequence[Scorer], n_permutations: int, error_score: str | float, **how: Any
+    fitted: Fitted,
+    setting: Setting,
+    judges: Sequence[Scorer],
+    n_permutations: int,
+    error_score: str | float,
+    **how: Any,
 ) -> list[SettingScore]:
-    """Return some scores of the same held-out predictions; `how` are arguments of `model_holdout`."""
-    problem, found, results = model.fitted_.problem, None, []
-    same: dict[str, Any] = {"is_network": problem.pairing.symmetry != 0}
-    m, q = problem.labels.shape
+    """Return some scores of the same held-out predictions; `how` are arguments of `Fitted.hold_out`."""
+    found, results = None, []
+    same: dict[str, Any] = {"is_network": fitted.is_network}
+    m, q = fitted.labels.shape
     is_alone = (setting.new_instance and m < 2) or (setting.new_task and q < 2)
 
     def failed(judge: Scorer, error: ValueError) -> SettingScore:
@@ -723,9 +707,9 @@ def _setting_scores(
     try:
         if is_alone:
             raise ValueError("A side has one member only, and without it nothing is left to learn from.")
-        found = model_holdout(model, setting, **how)
+        found = fitted.hold_out(setting, **how)
         same["method"] = found.method
-        labels = scored_labels(problem, found.predictions, setting, stacklevel=3)
+        labels = scored_labels(fitted.labels, found.predictions, setting, stacklevel=3)
     except ValueError as error:
         if found is None and not is_alone and not isinstance(error, LeverageError):  # the arguments are wrong
             raise
@@ -735,77 +719,20 @@ def _setting_scores(
         same[name].flags.writeable = False  # they may be those of the model
     for judge in judges:
         try:
-            prepared = prepared_score(problem, judge, setting, labels)
+            prepared = prepared_score(fitted.labels, judge, setting, labels)
             score = float(prepared(found.predictions))
         except ValueError as error:
             results.append(failed(judge, error))
             continue
-        # A model whose kernels were learned again has no spectra to permute labels under.
-        repeated = n_permutations if found.is_fixed else 0
-        null = null_mean(problem, setting, found.units, prepared, repeated)
-        means = baseline_scores(problem, setting, found.units, prepared)
+        null = math.nan  # of a model that was fitted again, which has no spectra to permute labels under
+        if n_permutations and found.is_fixed:
+            null = null_mean(fitted.problem, setting, found.units, prepared, n_permutations)
+        means = baseline_scores(fitted.labels, setting, found.units, prepared, symmetry=fitted.symmetry)
         results.append(SettingScore(setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same))
     return results
 
 
-def model_holdout(
-    model: Any,
-    setting: Setting,
-    cv: Any = None,
-    *,
-    groups: Any = None,
-    task_groups: Any = None,
-    nested: bool = False,
-    exact: bool = False,
-) -> HeldOut:
-    """Predict every label as if a fitted model had never seen what the setting leaves out.
-
-    Parameters
-    ----------
-    model : fitted model of a grid
-    setting : Setting
-    cv : int, SettingKFold or list of folds, default=None
-        Folds to leave out. Without folds and groups a search returns the predictions it keeps of its own setting, and
-        for the others `dyadlearn.holdout.plan` decides.
-    groups, task_groups : array-like of shape (m,) and (q,), default=None
-        What is left out together, in the order of the training data; ignored in settings that leave none out.
-    nested : bool, default=False
-        Whether a model that learned its kernels learns them again without each fold.
-    exact : bool, default=False
-        Whether complete labels are left out one at a time, by formulas, whatever `cv` is.
-
-    Returns
-    -------
-    HeldOut
-    """
-    groups = groups if setting.new_instance else None
-    task_groups = task_groups if setting.new_task else None
-    given: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
-    found: tuple[Array, str, Units] | None = model._relearned_holdout(setting, **given) if nested else None
-    if found is not None:
-        return HeldOut(*found, is_fixed=False)
-    # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
-    if all(each is None for each in given.values()):
-        found = model._kept_holdout(setting)
-    problem: Problem = model.fitted_.problem
-    if found is None:
-        found = model._own_holdout(setting, Units.of_groups(problem.labels, setting, groups, task_groups), cv)
-    if found is not None:
-        return HeldOut(*found)
-    how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
-    is_formula = isinstance(how, Formula)
-    left_out = (how.units.instances, how.units.tasks) if is_formula else (None, None)
-    problem.pairing.check_request(setting, *left_out, None)
-    if is_formula:
-        predictions = model._held_out(setting, how.units)
-    elif math.isnan(problem.pairing.alphas["alpha"]):
-        raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
-    else:
-        predictions = how.held_out()
-    return HeldOut(predictions, how.words, how.units)
-
-
-def scoring_of(model: Any, scoring: Any = None) -> Any:
-    """Return the score that a fitted model of a grid is judged by: the one given, its own, or what suits its labels."""
-    own = getattr(model, "scoring", None) if scoring is None else scoring
-    return usual_scoring(model.fitted_.labels.values) if own is None else own
+def scoring_of(fitted: Fitted, scoring: Any = None) -> Any:
+    """Return the score that a fitted model is judged by: the one given, its own, or what suits its labels."""
+    own = getattr(fitted.estimator, "scoring", None) if scoring is None else scoring
+    return usual_scoring(fitted.labels.values) if own is None else own

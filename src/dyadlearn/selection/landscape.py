@@ -38,6 +38,7 @@ from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models._inputs import groups_in_order
+from dyadlearn.models.fitted import as_fitted
 from dyadlearn.pairing.leaving import group_members
 from dyadlearn.selection.evaluate import prepared_score
 from dyadlearn.settings import Setting, as_setting
@@ -172,7 +173,7 @@ class _PointScore:
 
     def __init__(self, how: Plan, scoring: Any, quiet: bool, is_rough: bool) -> None:
         # Raises an error before folds are made if the score of the labels is undefined.
-        self._of_all = prepared_score(how.problem, scoring, how.setting)
+        self._of_all = prepared_score(how.problem.labels, scoring, how.setting)
         self.how, self._scoring, self._quiet = how, scoring, quiet
         self.tol, self.n_unconverged, self.refusal = max(how.problem.tol, _TOL), 0, LeverageError()
         self._options: dict[str, Any] = dict(_ROUGH) if is_rough else {"tol": self.tol}
@@ -203,12 +204,12 @@ class _PointScore:
             return float("nan")
         if self._prepared is None:  # the labels that have a prediction are the same for all regularisations
             if self.diagonal is None:
-                labels = scored_labels(how.problem, held_out, how.setting, quiet=self._quiet, stacklevel=6)
+                labels = scored_labels(how.problem.labels, held_out, how.setting, quiet=self._quiet, stacklevel=6)
             else:
                 labels = _where_predicted(how.problem.labels.values, held_out)
             is_whole = labels is how.problem.labels.values
             self._prepared = (
-                self._of_all if is_whole else prepared_score(how.problem, self._scoring, how.setting, labels)
+                self._of_all if is_whole else prepared_score(how.problem.labels, self._scoring, how.setting, labels)
             )
         return float(self._prepared(held_out))
 
@@ -364,15 +365,13 @@ def landscape(
     >>> {letter: scores.shape for letter, scores in landscape(model, [0.1, 1], [1], "BD").items()}
     {'B': (2, 1), 'D': (2, 1)}
     """
-    model = getattr(model, "model_", model)  # a model of long tables wraps one of grids
-    if scoring is None:
-        own = getattr(model, "scoring", None)
-        scoring = "neg_mean_squared_error" if own is None else own
     if isinstance(model, Problem):
-        problem = model
+        problem, own = model, None
     else:
-        problem = model.fitted_.problem
-        groups, task_groups = groups_in_order(model._form, groups, task_groups)
+        fitted = as_fitted(model)
+        problem, own = fitted.problem, getattr(fitted.estimator, "scoring", None)
+        groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
+    scoring = own or "neg_mean_squared_error" if scoring is None else scoring
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
     wanted = [setting for setting in wanted if setting in problem.pairing.settings] or wanted
     rows = check_alphas(alphas, "alphas")

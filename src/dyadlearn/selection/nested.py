@@ -157,7 +157,7 @@ def nested_score(
     found = predict_folds(reader, data, (groups, task_groups), setting, units)
     F = found.predictions
     judge = scorer(usual_scoring(Y) if search.scoring is None else search.scoring)
-    labels = scored_labels(found.problem.with_grid(Y), F, setting)
+    labels = scored_labels(whole, F, setting)
     prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
     score, means = float(prepared(F)), baselines(whole, setting, units)
     return NestedScore(

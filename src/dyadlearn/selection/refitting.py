@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, namespace, placed, take_rows
+from dyadlearn._array import Array, namespace, placed
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._state import is_shaped
@@ -25,7 +25,7 @@ from dyadlearn.exceptions import GridEdgeWarning, NoLabelWarning
 from dyadlearn.holdout import Problem, Units, plan
 from dyadlearn.holdout.folds import Fold, folds_of
 from dyadlearn.models._base import Groups, PairwiseRidge
-from dyadlearn.models.training import Training
+from dyadlearn.models.training import Training, fold_predictions, without_fold
 from dyadlearn.selection.evaluate import baseline_scores, prepared_score
 from dyadlearn.settings import Setting, as_setting
 
@@ -77,12 +77,13 @@ class KeptHoldout(PairwiseRidge, stored=False):
         setting = self._searched_setting
         kept = self._kept_holdout(setting)
         units = plan(self.fitted_.problem, setting).units if kept is None else kept[2]
-        return baseline_scores(self.fitted_.problem, setting, units, self._score(setting))
+        fitted = self.fitted_
+        return baseline_scores(fitted.labels, setting, units, self._score(setting), symmetry=fitted.symmetry)
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
         """Return what the model was chosen by: a score of predictions (m, q), squared error where it names none."""
         scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
-        return prepared_score(self.fitted_.problem, scoring, setting)
+        return prepared_score(self._labels, scoring, setting)
 
     def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
         if setting is not self._searched_setting:
@@ -137,9 +138,7 @@ def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, 
         for fold in folds:
             n_before = len(caught)
             inner, predicted = _fit_without(model, data, groups, setting, fold)
-            flat = namespace(predicted).reshape(predicted, (-1,))
-            # The labels to test are a block in all settings but A.
-            predictions.append(flat if flat.shape[0] == fold.test.size else take_rows(flat, fold.test))
+            predictions.append(predicted)
             chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
             n_at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[n_before:])
             bar.advance()
@@ -157,19 +156,17 @@ def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, 
 
 
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
-    """Return a model that is fitted without a fold, and its predictions for the block of the fold, in A (m, q)."""
-    if setting is Setting.A:  # an instance or task that loses all its labels is still there by its features
-        again = model._refitted(data.hide(fold.left), groups, setting)
-        return again, again._closed_problem.Y
-    staying = [None if codes is None else codes[kept] for codes, kept in zip(groups, fold.staying, strict=True)]
-    again = model._refitted(data.part(*fold.staying), (staying[0], staying[1]), setting)
-    asked = [
-        side.new_rows(data.rows(axis, fold.leaving[axis], fold.staying[axis]).values) if leaves else None
-        for axis, (side, leaves) in enumerate(
-            ((again._side, setting.new_instance), (again._task_side, setting.new_task))
-        )
-    ]
-    return again, again._expansion().grid(*asked)
+    """Return a model that is fitted without a fold, and its predictions for the labels of the fold."""
+    left, asked = without_fold(data, setting, fold)
+    if setting is not Setting.A:
+        staying = [None if codes is None else codes[kept] for codes, kept in zip(groups, fold.staying, strict=True)]
+        groups = (staying[0], staying[1])
+    again = model._refitted(left, groups, setting)
+    sides = (again._side, again._task_side)
+    rows = [None if new is None else side.new_rows(new) for side, new in zip(sides, asked, strict=True)]
+    # In A what is predicted for training includes the labels that were completed.
+    predicted = again._closed_problem.Y if setting is Setting.A else again._expansion().grid(*rows)
+    return again, fold_predictions(predicted, fold)
 
 
 def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:

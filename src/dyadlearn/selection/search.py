@@ -203,9 +203,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         # Folds that were solved in the search start from there, at the tolerance of the fit.
         how = best_plan[1] if best_plan[0] == place[0] else plan(self.fitted_.problem, setting, *left_out)
         held_out = how.held_out(self.fitted_.problem)
-        labels = scored_labels(how.problem, held_out, setting, stacklevel=5)  # warns of labels without a prediction
+        labels = scored_labels(self._labels, held_out, setting, stacklevel=5)  # warns of labels without a prediction
         if is_rough:
-            self.best_score_ = float(prepared_score(how.problem, self.scoring, setting, labels)(held_out))
+            self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(held_out))
         self._predictions, self.holdout_method_ = held_out, how.words
         self.holdout_setting_, self._units = setting.value, how.units
         return self
@@ -772,7 +772,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
 
         def scored_task(alpha: float) -> np.ndarray:
             found = leave_out(problem.at(alpha), Setting.B, units)
-            labels = scored_labels(problem, found, Setting.B, quiet=True)
+            labels = scored_labels(problem.labels, found, Setting.B, quiet=True)
             return (score if labels is problem.Y else each_column(self.scoring, labels))(found)
 
         def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
@@ -799,7 +799,7 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
         self._keep(problem)
         self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
         self._predictions, self._units = self._held_out(Setting.B, units), units
-        warn_of_lone_labels(problem, self._predictions, Setting.B, 5)
+        warn_of_lone_labels(problem.labels, self._predictions, Setting.B, 5)
         self.holdout_setting_ = setting.value
         return self
 

@@ -24,7 +24,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Ids, Table
-from dyadlearn.diagnostics.fitted import REMEDY, held_out, is_network, known_settings, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import REMEDY, fitted_of, held_out, known_settings, labels_of
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import distinct_labels, read_labels
 from dyadlearn.metrics import r2, scorer
@@ -226,10 +226,10 @@ def grid_of_labels(labels: Table, order: str = "given", *, network: bool = False
 def grid_of_model(model: Any, order: str = "given", remedy: str = REMEDY, *, sides: Any = None) -> GridView:
     """Return the view of the labels that a model was fitted on.
 
-    `remedy` is as in `labelled_model`, and `sides` as in `side_names`.
+    `remedy` is as in `fitted_of`, and `sides` as in `side_names`.
     """
-    labels = labels_of(model, remedy)
-    return grid_of_labels(labels, order, network=is_network(labelled_model(model)), sides=sides)
+    fitted = fitted_of(model, remedy)
+    return grid_of_labels(labels_of(fitted), order, network=fitted.is_network, sides=sides)
 
 
 def _by_cluster(values: np.ndarray, side: str) -> np.ndarray:
@@ -402,7 +402,7 @@ def holdout_of_model(
     remedy: str = REMEDY,
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
-    fitted, asked = labelled_model(model, remedy), [as_setting(setting) for setting in settings]
+    fitted, asked = fitted_of(model, remedy), [as_setting(setting) for setting in settings]
     wanted = known_settings(fitted, asked) or asked  # of which the model says why not
     if kind == "auto":
         own = scorer(scoring_of(fitted)).metric
@@ -413,10 +413,10 @@ def holdout_of_model(
         methods.setdefault(method, []).append(setting.value)
     methods.pop("exact leave-one-out", None)  # as the reader expects
     note = "\n".join(f"{method} in {', '.join(letters)}" for method, letters in methods.items())
-    problem = fitted.fitted_.problem
-    named = [(setting.in_words, scored_labels(problem, F, setting), F, setting) for setting, F, _ in found]
-    values = problem.labels.values
-    if problem.labels.grid is None:  # one column of all pairs, with one curve
+    whole = fitted.labels
+    named = [(setting.in_words, scored_labels(whole, F, setting), F, setting) for setting, F, _ in found]
+    values = whole.values
+    if whole.grid is None:  # one column of all pairs, with one curve
         columns = [(words, labels[:, None], F[:, None], None) for words, labels, F, _ in named]
         return _compared(values[:, None], columns, kind, note)
     return _compared(values, named, kind, note)

@@ -17,6 +17,8 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.cells import best_point
+from dyadlearn.models.fitted import Fitted, FittedRidge
+from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import best_kernel, grid_of
@@ -138,7 +140,9 @@ class LandscapeView:
 
 def landscape_of_search(model: Any) -> LandscapeView:
     """Return the landscape that a fitted model has searched, of several kernel parameters that of the best ones."""
-    search = getattr(model, "model_", model)
+    search = model.estimator if isinstance(model, Fitted) else model
+    if isinstance(model, PairRegressor):
+        search = model.fitted_.estimator
     if not getattr(search, "searches", False):
         raise TypeError(
             "model must be a TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV, found "
@@ -151,7 +155,7 @@ def landscape_of_search(model: Any) -> LandscapeView:
             f"{type(search).__name__} has learned its regularisation with its kernels, and has no landscape of it: use "
             "LandscapeDisplay.from_landscape with what dyadlearn.landscape gives for these kernels."
         )
-    alphas, task_alphas = search._grids()
+    alphas, task_alphas = (grid_of(getattr(search, name, None), name) for name in ("alphas", "task_alphas"))
     return LandscapeView(
         best_kernel(search),
         np.asarray(alphas),
@@ -159,7 +163,7 @@ def landscape_of_search(model: Any) -> LandscapeView:
         search.alpha_,
         search.task_alpha_,
         search.best_score_,
-        search._searched_setting,
+        as_setting(search.holdout_setting_),
         scorer(search.scoring).name,
     )
 
@@ -194,7 +198,7 @@ def landscape_of_scores(
 
 
 def landscapes_of_model(
-    model: Any,
+    fitted: FittedRidge,
     settings: Sequence[Setting],
     judge: Scorer,
     *,
@@ -206,7 +210,7 @@ def landscapes_of_model(
 
     Parameters
     ----------
-    model : fitted model of a grid
+    fitted : FittedRidge
     settings : sequence of Setting
     judge : Scorer
     alphas, task_alphas : iterables of float, default=None
@@ -215,11 +219,11 @@ def landscapes_of_model(
         ``groups``, ``task_groups`` and ``cv``, in the order of the training data, and ``progress``; as in
         `dyadlearn.landscape`.
     """
-    pairing = model.fitted_.pairing
+    pairing, estimator = fitted.pairing, fitted.estimator
     fixed = [each for each in pairing.filters if not each.uses_alpha()]
     if fixed:
         return [], [f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."]
-    if model.learns_kernels:
+    if estimator.learns_kernels:
         return [], [
             "There is no landscape of a model that learned its regularisation together with its kernels: "
             "dyadlearn.landscape gives the one of the kernels as they are."
@@ -228,13 +232,13 @@ def landscapes_of_model(
     said: list[str] = []
     together = {name: given for name, given in left_out.items() if name != "progress" and given is not None}
     wanted, is_usual = list(settings), alphas is None and task_alphas is None
-    # A model that was read from a file may have kept less.
-    is_kept = is_usual and not together and hasattr(model, "landscape_") and model._searched_setting in wanted
-    if is_kept and scorer(scoring_of(model)) == judge and not np.ndim(model.alpha_):
-        wanted.remove(model._searched_setting)
-        found[model._searched_setting] = landscape_of_search(model)
+    own = fitted.searched_setting
+    is_kept = is_usual and not together and hasattr(estimator, "landscape_") and own in wanted
+    if is_kept and own is not None and scorer(scoring_of(fitted)) == judge and not np.ndim(estimator.alpha_):
+        wanted.remove(own)
+        found[own] = landscape_of_search(fitted)
     if is_usual:
-        slow = [setting for setting in wanted if _is_slow(model, setting, together)]
+        slow = [setting for setting in wanted if _is_slow(fitted, setting, together)]
         wanted = [setting for setting in wanted if setting not in slow]
         if slow:
             said.append(
@@ -243,14 +247,14 @@ def landscapes_of_model(
                 "regularisation keeps that of its own setting."
             )
     rows, columns = (
-        grid_of(getattr(model, name, None), name) if given is None else check_alphas(given, name)
+        grid_of(getattr(estimator, name, None), name) if given is None else check_alphas(given, name)
         for name, given in (("alphas", alphas), ("task_alphas", task_alphas))
     )
-    alpha = getattr(model, "alpha_", pairing.alphas["alpha"])
+    alpha = getattr(estimator, "alpha_", pairing.alphas["alpha"])
 
     def scored(some: Sequence[Setting]) -> dict[str, np.ndarray]:
         try:
-            return landscape(model, rows, columns, some, judge, **left_out) if some else {}
+            return landscape(fitted, rows, columns, some, judge, **left_out) if some else {}
         except LeverageError as error:
             if len(some) > 1:
                 return {letter: scores for each in some for letter, scores in scored([each]).items()}
@@ -264,9 +268,9 @@ def landscapes_of_model(
     return [found[setting] for setting in settings if setting in found], said
 
 
-def _is_slow(model: Any, setting: Setting, together: dict[str, Any]) -> bool:
+def _is_slow(fitted: FittedRidge, setting: Setting, together: dict[str, Any]) -> bool:
     """Return whether every regularisation would be solved for again."""
-    how = plan(model.fitted_.problem, setting, **together)
+    how = plan(fitted.problem, setting, **together)
     return how.swept is None and (how.n_solves > 0 or how.problem.pairing.knows_tasks)
 
 

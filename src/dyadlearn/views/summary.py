@@ -24,7 +24,7 @@ from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
 from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
-from dyadlearn.diagnostics.fitted import REMEDY, is_network, known_settings, labelled_model, labels_of
+from dyadlearn.diagnostics.fitted import REMEDY, fitted_of, known_settings, labels_of
 from dyadlearn.diagnostics.known import Screening, screened
 from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
 from dyadlearn.exceptions import KernelError, LeverageError, NoLabelWarning, UndefinedScoreWarning
@@ -32,9 +32,9 @@ from dyadlearn.filters import SpectralFilter
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter, groups_in_order
 from dyadlearn.models._side import KernelSpec
+from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.selection.bootstrap import Interval
 from dyadlearn.selection.evaluate import SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT
@@ -102,7 +102,7 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
     ----------
     model : fitted estimator
     remedy : str
-        As in `labelled_model`.
+        As in `fitted_of`.
 
     Returns
     -------
@@ -110,9 +110,9 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
         ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
         Kronecker ridge regression does, ``"pairs"`` as well.
     """
-    fitted = labelled_model(model, remedy)
-    pairing = fitted.fitted_.pairing
-    kernels = [_kernel(side.spec) for side in fitted._sides()]
+    fitted = fitted_of(model, remedy)
+    pairing = fitted.pairing
+    kernels = [_kernel(side.spec) for side in fitted.sides]
     sides: Sequence[Smoother | Spectrum] = pairing.smoothers or pairing.spectra
     whole = zip(pairing.side_names, sides, kernels, strict=False)  # a network has one side twice
     found = {name: _side_spectrum(side, kernel) for name, side, kernel in whole}
@@ -430,9 +430,9 @@ def summary_of(
     -------
     Summary
     """
-    fitted = labelled_model(model)
+    fitted = fitted_of(model)
     grid, judge = grid_of_model(model, sides=sides), scorer(scoring_of(fitted, scoring))
-    groups, task_groups = groups_in_order(fitted._form, groups, task_groups)
+    groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     left_out: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
     settings = _shown(fitted, wanted, left_out)
     further = ("roc_auc", "average_precision") if grid.is_binary else ("neg_mean_squared_error", "r2")
@@ -475,21 +475,21 @@ def summary_of(
             "and not of networks, whose two sides are one."
         )
     if "pairs" in spectra:
-        words = fitted.fitted_.pairing.words
+        words = fitted.pairing.words
         said.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
     return Summary(
-        title=title or f"{type(fitted).__name__}: {grid.size}",
+        title=title or f"{type(fitted.estimator).__name__}: {grid.size}",
         facts=_facts(fitted, judge.name, grid),
         grid=grid,
         sides=spectra,
-        weights=weights_of_model(fitted),
+        weights=weights_of_model(fitted.estimator),
         scoring=judge.name,
         own=_own(fitted),
         results=results,
         others=[each for each in every if each.judge != judge],
         intervals=intervals,
         landscapes=landscapes,
-        contradicting=_contradicting(results, labels_of(model), n_cells, grid),
+        contradicting=_contradicting(results, labels_of(fitted), n_cells, grid),
         likeliest=likeliest,
         explanations=explanations,
         warnings=[*dict.fromkeys([*notes, *about, *stopped])],
@@ -497,55 +497,55 @@ def summary_of(
     )
 
 
-def _own(model: PairwiseRidge) -> Setting | None:
+def _own(fitted: FittedRidge) -> Setting | None:
     """Return the setting that the regularisation was chosen for, if the model has chosen it itself."""
-    return getattr(model, "_searched_setting", None)
+    return fitted.searched_setting
 
 
-def _shown(model: PairwiseRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]) -> list[Setting]:
+def _shown(fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]) -> list[Setting]:
     """Return the settings to show: those that are asked for, or by default those that do not take long."""
-    every, own = known_settings(model, Setting if wanted is None else wanted), _own(model)
+    every, own = known_settings(fitted, Setting if wanted is None else wanted), _own(fitted)
     if not every:
         raise ValueError("settings names none that this model can be shown in: give some of A, B, C and D.")
     if wanted is not None:
         return every
-    if model.learns_kernels:
+    if fitted.estimator.learns_kernels:
         return [setting for setting in every if setting is own]
-    if model.fitted_.labels.full is not None:
+    if fitted.labels.full is not None:
         return every
-    own = own or (Setting.A if is_network(model) else Setting.B)
-    return [each for each in every if each is own or _is_quick(model, each, left_out)]
+    own = own or (Setting.A if fitted.is_network else Setting.B)
+    return [each for each in every if each is own or _is_quick(fitted, each, left_out)]
 
 
-def _is_quick(model: PairwiseRidge, setting: Setting, left_out: dict[str, Any]) -> bool:
+def _is_quick(fitted: FittedRidge, setting: Setting, left_out: dict[str, Any]) -> bool:
     """Return whether a setting has predictions that need no folds, or only folds that are little work."""
-    how = plan(model.fitted_.problem, setting, **left_out)
+    how = plan(fitted.problem, setting, **left_out)
     # A network has no folds of nodes.
-    return how.n_solves == 0 or (not is_network(model) and _is_little_work(model, how.n_solves))
+    return how.n_solves == 0 or (not fitted.is_network and _is_little_work(fitted, how.n_solves))
 
 
-def _is_little_work(model: PairwiseRidge, n_solves: int) -> bool:
+def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:
     """Return whether an incomplete grid may be completed so often without anybody having asked for it.
 
     That takes about as many steps as it took when the model was fitted, a product with both sides in each; to take a
     side apart costs a few more.
     """
-    if model.fitted_.labels.full is not None:
+    if fitted.labels.full is not None:
         return True
-    (m, q), completion = model._labels.shape, model._completion
-    n_steps = 10 + (0 if completion is None else completion.solution.n_iter)
+    m, q = fitted.labels.shape
+    n_steps = 10 + fitted.solution.n_iter
     return bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
 
 
-def _not_shown(model: PairwiseRidge, settings: list[Setting]) -> list[str]:
+def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
     """Return a sentence about the settings that are left out by default."""
-    missing = [setting for setting in known_settings(model) if setting not in settings]
+    missing = [setting for setting in known_settings(fitted) if setting not in settings]
     if not missing:
         return []
     names, word = joined([setting.value for setting in missing]), "it" if len(missing) == 1 else "them"
-    if model.learns_kernels:
+    if fitted.estimator.learns_kernels:
         return [f'Setting {names} would take kernels learned again for every fold: settings="ABCD" asks for {word}.']
-    if is_network(model):
+    if fitted.is_network:
         return [f"Labels are missing, and then a network has no held-out predictions in setting {names}."]
     return [
         f"Labels are missing or weighted, so that setting {names} would be solved again for every fold, which takes "
@@ -565,7 +565,7 @@ def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, gri
 
 
 def _likeliest(
-    model: Any, fitted: PairwiseRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, said: list[str]
+    model: Any, fitted: FittedRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, said: list[str]
 ) -> tuple[TopPairs | None, list[Explanation]]:
     """Return pairs that nobody has looked at, and where the first few predictions come from, if that is little work."""
     missing = not grid.is_complete
@@ -598,10 +598,10 @@ def _likeliest(
     return found, explanations
 
 
-def _facts(model: PairwiseRidge, scoring: str, grid: GridView) -> list[tuple[str, str]]:
+def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str, str]]:
     names = grid.names
     what = f"{len(grid.values):,} {names.instances}, pairwise" if grid.is_network else grid.size
-    facts = [("Model", type(model).__name__), ("Grid", what)]
+    facts = [("Model", type(fitted.estimator).__name__), ("Grid", what)]
     share = 100 * grid.n_observed / grid.values.size
     facts.append(("Labels", f"{grid.n_observed:,}" + ("" if grid.is_complete else f" observed, {share:.3g} %")))
     low, high = (number(value) for value in grid.distinct[[0, -1]])
@@ -609,33 +609,32 @@ def _facts(model: PairwiseRidge, scoring: str, grid: GridView) -> list[tuple[str
         facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
     else:
         facts.append(("Values", f"{low} to {high}"))
-    facts.append(("Regularisation", _regularisation(model, names)))
-    own = _own(model)
+    facts.append(("Regularisation", _regularisation(fitted, names)))
+    own = _own(fitted)
     if own is not None:
         facts.append(("Chosen for", f"setting {_apart(names).in_words(own)}"))
     facts.append(("Judged by", scoring))
     return facts
 
 
-def _regularisation(model: PairwiseRidge, names: SideNames) -> str:
+def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
     """Return the regularisation of a fitted model in words."""
-    alphas = model.fitted_.pairing.alphas
+    alphas = fitted.pairing.alphas
     if "task_alpha" in alphas:
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
-    chosen = np.unique(getattr(model, "alpha_", alphas["alpha"]))
+    chosen = np.unique(getattr(fitted.estimator, "alpha_", alphas["alpha"]))
     if chosen.size > 1:
         return f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
     return f"λ = {power(chosen[0])}"
 
 
-def _warnings(model: PairwiseRidge, names: SideNames) -> list[str]:
+def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
     """Return what a reader must mind of a model, whatever its scores."""
-    found = [*_edges(model), *_zeros(model, names)]
-    completion = model._completion
-    if completion is not None and not completion.solution.converged:
+    found, solution = [*_edges(fitted.estimator), *_zeros(fitted, names)], fitted.solution
+    if not solution.converged:
         found.append(
-            f"The solver of the missing labels stopped after {completion.solution.n_iter} iterations at a relative "
-            f"residual of {completion.solution.residual:.1e}: raise max_iter, tol or the regularisation."
+            f"The solver of the missing labels stopped after {solution.n_iter} iterations at a relative "
+            f"residual of {solution.residual:.1e}: raise max_iter, tol or the regularisation."
         )
     return found
 
@@ -651,10 +650,10 @@ def _edges(model: Any) -> list[str]:
     ]
 
 
-def _zeros(model: PairwiseRidge, names: SideNames) -> list[str]:
+def _zeros(fitted: FittedRidge, names: SideNames) -> list[str]:
     """Return warnings of kernels that have eigenvalues of zero and may have been repaired."""
     found = []
-    for name, side in zip(names, dict.fromkeys(model._sides()), strict=False):
+    for name, side in zip(names, dict.fromkeys(fitted.sides), strict=False):
         zeros = int(np.count_nonzero(to_numpy(side.spectrum.penalised) <= 0))
         # A linear kernel has a null space of its own, and nothing to repair.
         if zeros and not side.is_primal and side.spec.kernel != "linear":
@@ -667,20 +666,20 @@ def _zeros(model: PairwiseRidge, names: SideNames) -> list[str]:
 
 
 def _remarks(
-    model: PairwiseRidge, results: list[SettingScore], landscapes: list[LandscapeView], *, as_searched: bool
+    fitted: FittedRidge, results: list[SettingScore], landscapes: list[LandscapeView], *, as_searched: bool
 ) -> list[str]:
     """Return what a reader should know of how scores were made.
 
     Parameters
     ----------
-    model : fitted model of a grid
+    fitted : FittedRidge
     results : list of SettingScore
     landscapes : list of LandscapeView
     as_searched : bool
         Whether no groups or folds are given, so that the setting of a search is held out as it was chosen.
     """
-    found, problem, own = [], model.fitted_.problem, _own(model)
-    if model.learns_kernels:
+    found, problem, own = [], fitted.problem, _own(fitted)
+    if fitted.estimator.learns_kernels:
         found.append("Kernels and regularisation were learned again without each fold that is scored.")
     elif own in [each.setting for each in results]:
         found.append(
