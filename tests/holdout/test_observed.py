@@ -10,9 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from dyadlearn import holdout as module
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov, Tikhonov
-from dyadlearn.holdout import Problem, Units, holdout
+from dyadlearn.holdout import Problem, Units, holdout, plan
 from dyadlearn.holdout.folds import Folds, as_splitter, folds_of
-from dyadlearn.holdout.intervals import FoldIntervals
+from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.settings import Setting
@@ -290,7 +290,7 @@ def test_folds_that_stop_short_are_told():
     with pytest.warns(ConvergenceWarning, match=message):
         holdout(problem, Setting.A, cells=np.arange(given.rows.size) % 3)
     with pytest.warns(ConvergenceWarning, match="^Conjugate gradients stopped in 5 of 5 folds"):
-        FoldIntervals(problem, lambda setting: None).reach(Setting.A, 0.9)
+        FlatIntervals(problem.labels, lambda setting: plan(problem, setting).held_out()).reach(Setting.A, 0.9)
 
 
 # --- intervals -----------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ def test_folds_that_stop_short_are_told():
 
 def test_reaches_are_residuals_of_folds():
     given = Given("kronecker + 1", (12, 11), KINDS["thin"])
-    intervals = FoldIntervals(given.problem, lambda setting: None)
+    intervals = FlatIntervals(given.problem.labels, lambda setting: plan(given.problem, setting).held_out())
     for setting in Setting:
         errors = np.abs(given.problem.labels.values - cut(given.problem, setting).held_out())
         rank = int(np.ceil((errors.size + 1) * 0.8))

@@ -551,6 +551,18 @@ def test_it_is_evaluated_by_what_it_predicts_without_each_fold():
         evaluate(without, "C")
 
 
+@over(every(setting=["A", "B", "C", "D"]))
+def test_intervals_have_the_width_of_held_out_residuals(setting):
+    model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
+    rows, columns = X_NEW if setting in "BD" else None, T_NEW if setting in "CD" else None
+    lower, upper = model.predict_interval(rows, columns, coverage=0.8)
+    errors = np.sort(np.abs(Y - model.holdout(setting)).ravel())
+    width = errors[int(np.ceil((errors.size + 1) * 0.8)) - 1]
+    predicted = model.predict(rows, columns)
+    assert_allclose(lower, predicted - width)
+    assert_allclose(upper, predicted + width)
+
+
 def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
     model = TwoStepRegressor().fit(X, Y, tasks=T)
     with pytest.raises(TypeError, match="found TwoStepRegressor: fit TwoStepRidge on the labels"):

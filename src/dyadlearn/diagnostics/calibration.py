@@ -26,9 +26,9 @@ from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, distinct_labels
-from dyadlearn.models._base import training_places
 from dyadlearn.models._inputs import among
 from dyadlearn.models.fitted import FittedRidge, HeldOut
+from dyadlearn.models.intervals import training_places
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting

@@ -31,6 +31,7 @@ gradients solve there: with the weights :math:`\mathbf{W}` of the pairs as a spa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -52,8 +53,8 @@ BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 #: Weights that differ by more than this leave too few digits to tell effects apart.
 WIDEST = 1e8
 
-# How many grids means take at most, and least squares of labels that are missing or weighted.
-_MEAN_GRIDS, _FIT_GRIDS = 9.0, 20.0
+# Grids that are held at most for means, for least squares of incomplete labels, and for folds of cells.
+_MEAN_GRIDS, _FIT_GRIDS, _FOLD_GRIDS = 9.0, 20.0, 23.0
 
 _Means = dict[str, np.ndarray]
 
@@ -100,24 +101,18 @@ def baselines(
            [1.5, 1.5]])
     """
     setting, units = as_setting(setting), Units() if units is None else units
-    Y, weights = labels.grid, labels.weights
+    Y = labels.grid
     if Y is None:
-        return _pair_baselines(labels, setting, units)
+        return _by_folds(labels, setting, units)
+    is_fitted = setting is Setting.A and labels.full is None
+    n_grids = _FOLD_GRIDS if units.cells is not None else _FIT_GRIDS if is_fitted else _MEAN_GRIDS
+    refuse(n_grids * math.prod(labels.shape), Y, setting, " by simple means")
+    if units.cells is not None:
+        return _by_folds(labels, setting, units)
     # Sums of labels, as metrics prepare them: in double precision, and where the masks of what leaves are.
-    values, observed = np.asarray(to_numpy(Y), dtype=np.float64), labels.observed
-    is_fitted = setting is Setting.A and not (labels.full is not None and units.cells is None)
-    refuse((_FIT_GRIDS if is_fitted else _MEAN_GRIDS) * values.size, values, setting, " by simple means")
-    W = observed.astype(np.float64)
-    if weights is not None:
-        W = np.where(observed, np.asarray(to_numpy(weights), dtype=np.float64), 0.0)
-        W /= W.max()
-    grid = _Grid(np.where(observed, values, 0.0), W, weights is not None, symmetry)
-    if setting is not Setting.A:
-        found = _without_rows(grid, setting, units)
-    elif units.cells is None:
-        found = _without_each_cell(grid)
-    else:
-        found = _without_cells(grid, units.cells)
+    values, W = np.asarray(to_numpy(Y), dtype=np.float64), _relative_weights(labels)
+    grid = _Grid(np.where(labels.observed, values, 0.0), W, labels, symmetry)
+    found = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
     placed = {id(each): as_array_of(each, Y, Y.dtype) for each in found.values()}
     return {name: placed[id(found[name])] for name in BASELINES}
 
@@ -128,18 +123,13 @@ class _Grid:
 
     Y: np.ndarray
     W: np.ndarray
-    is_weighted: bool
+    labels: Labels
     symmetry: int
 
-    @cached_property
-    def is_complete(self) -> bool:
-        """Whether every cell is observed and weighs the same."""
-        return not self.is_weighted and bool(self.W.all())
-
-    @cached_property
-    def tells_effects(self) -> bool:
-        """Whether weights are alike enough for effects to be told apart."""
-        return float(self.W.max()) <= WIDEST * float(np.min(self.W, where=self.W > 0, initial=np.inf))
+    @property
+    def is_weighted(self) -> bool:
+        """Whether labels have weights."""
+        return self.labels.weights is not None
 
     @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
@@ -241,9 +231,9 @@ def _without_each_cell(grid: _Grid) -> _Means:
     grand = _mean(grid.without_each(total), grid.without_each(weight))
     rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
     found = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
-    if not grid.tells_effects:
+    if not _tells_effects(grid.W):
         return {**found, "additive": rows + columns - grand}
-    if grid.is_complete:
+    if grid.labels.full is not None:
         fitted, slack = _complete_fit(grid)
         determined: np.ndarray = slack > 0
     else:
@@ -271,25 +261,6 @@ def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
         twins = (1 - 1 / m) ** 2 + grid.symmetry / m**2
         slack = np.where(np.eye(m, dtype=bool), slack, twins)
     return fitted, slack
-
-
-def _without_cells(grid: _Grid, cells: np.ndarray) -> _Means:
-    """Predict the cells of each fold from those of the others."""
-    found = {name: np.full(grid.Y.shape, np.nan) for name in BASELINES}
-    for fold in np.unique(cells):
-        inside = cells == fold
-        W = np.where(inside, 0.0, grid.W)
-        total = grid.Y * W
-        grand = np.full(grid.Y.shape, _mean(total.sum(), W.sum()))
-        rows = _mean(total.sum(axis=1, keepdims=True), W.sum(axis=1, keepdims=True), grand)
-        columns = _mean(total.sum(axis=0), W.sum(axis=0), grand)
-        additive = rows + columns - grand
-        if grid.tells_effects:
-            fit = _Fit(grid.Y, W)
-            additive = np.where(fit.connects, fit.fitted, additive)
-        for name, values in zip(BASELINES, (grand, rows, columns, additive), strict=True):
-            found[name][inside] = np.broadcast_to(values, inside.shape)[inside]
-    return found
 
 
 class _Fit:
@@ -382,36 +353,49 @@ def _connected(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 _TOL = 1e-11
 
 
-def _pair_baselines(labels: Labels, setting: Setting, units: Units) -> dict[str, Array]:
-    """Return the baselines (n,) of a list of labels."""
-    y = np.asarray(to_numpy(labels.values), dtype=np.float64)
-    w = np.ones_like(y)
-    if labels.weights is not None:
-        w = np.asarray(to_numpy(labels.weights), dtype=np.float64)
-        w = w / w.max()
+def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array]:
+    """Predict the labels of each fold from those of the others."""
+    values, observed = np.asarray(to_numpy(labels.values), dtype=np.float64).reshape(-1), labels.observed.reshape(-1)
+    weights = _relative_weights(labels).reshape(-1)
     # Effects are told apart of pairs whose instance and task are known both, unless weights leave no digits for it.
-    has_effects = setting is Setting.A and bool(w.max() <= WIDEST * w.min())
-    found = {name: np.empty_like(y) for name in BASELINES}
+    has_effects = setting is Setting.A and _tells_effects(weights)
+    places = [np.asarray(labels.at(np.arange(length), axis)).reshape(-1) for axis, length in enumerate(labels.shape)]
+    found = {name: np.full_like(values, np.nan) for name in BASELINES}
     for fold in folds_of(labels, setting, units):
-        train, test, places = np.flatnonzero(~fold.left), fold.test, labels.places
+        train, test = np.flatnonzero(observed & ~fold.left.reshape(-1)), fold.test
         if not train.size:
             raise nothing_left()
-        rows, columns, own, weights = places[0][train], places[1][train], y[train], w[train]
+        rows, columns, own, w = places[0][train], places[1][train], values[train], weights[train]
         at = places[0][test], places[1][test]
-        grand = float(weights @ own / weights.sum())
+        grand = float(w @ own / w.sum())
         means = [
-            _means(place, own, weights, length, grand)
-            for place, length in zip((rows, columns), labels.shape, strict=True)
+            _means(place, own, w, length, grand) for place, length in zip((rows, columns), labels.shape, strict=True)
         ]
         additive = means[0][at[0]] + means[1][at[1]] - grand
         if has_effects:
-            effects, parts = _effects(rows, columns, own, weights, labels.shape)
+            effects, parts = _effects(rows, columns, own, w, labels.shape)
             connects = parts[0][at[0]] == parts[1][at[1]]
             additive = np.where(connects, effects[0][at[0]] + effects[1][at[1]], additive)
         predicted = (np.full(test.size, grand), means[0][at[0]], means[1][at[1]], additive)
-        for name, values in zip(BASELINES, predicted, strict=True):
-            found[name][test] = values
-    return {name: as_array_of(values, labels.values, labels.values.dtype) for name, values in found.items()}
+        for name, each in zip(BASELINES, predicted, strict=True):
+            found[name][test] = each
+    return {
+        name: as_array_of(each.reshape(labels.values.shape), labels.values, labels.values.dtype)
+        for name, each in found.items()
+    }
+
+
+def _relative_weights(labels: Labels) -> np.ndarray:
+    """Return weights of the shape of the labels' values, at most 1; 0 where no label is observed."""
+    if labels.weights is None:
+        return labels.observed.astype(np.float64)
+    weights = np.where(labels.observed, np.asarray(to_numpy(labels.weights), dtype=np.float64), 0.0)
+    return np.asarray(weights / weights.max())
+
+
+def _tells_effects(weights: np.ndarray) -> bool:
+    """Return whether weights are alike enough for effects to be told apart."""
+    return float(weights.max()) <= WIDEST * float(np.min(weights, where=weights > 0, initial=np.inf))
 
 
 def _means(places: np.ndarray, y: np.ndarray, w: np.ndarray, length: int, otherwise: float) -> np.ndarray:

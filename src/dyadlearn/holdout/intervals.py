@@ -40,6 +40,7 @@ from dyadlearn._memory import check_memory
 from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.units import Problem, Units
+from dyadlearn.labels import Labels
 from dyadlearn.pairing.certainty import FoldJackknife, Jackknife, Novelty
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.leaving import group_members
@@ -84,9 +85,6 @@ class Intervals:
 
     problem: Problem
     kept: Kept
-
-    #: Whether pairs have widths of their own.
-    is_local = True
 
     @cached_property
     def mirrored(self) -> Intervals:
@@ -254,32 +252,32 @@ class Intervals:
 
 
 @dataclass(frozen=True, eq=False)
-class FoldIntervals:
-    """Intervals of a list of labels: residuals in folds of the setting, of the same width for all pairs.
+class FlatIntervals:
+    """Intervals of one width for all pairs of a setting, from held-out residuals alone.
+
+    They serve a list of labels, and models without a closed form.
 
     Attributes
     ----------
-    problem : Problem
-    kept : callable
-        Returns what a search has kept of a setting, or None.
+    labels : Labels
+    held_out : callable
+        Returns the held-out predictions of a setting, of the shape of the labels' values.
     """
 
-    problem: Problem
-    kept: Kept
-
-    is_local = False
+    labels: Labels
+    held_out: Callable[[Setting], Array]
 
     @cached_property
     def _residuals(self) -> dict[Setting, Array]:
         return {}
 
     def reach(self, setting: Setting, coverage: float) -> float:
-        """Return a bound that holds for so many of the absolute residuals in the folds of a search, else in five."""
+        """Return a bound that holds for so many of the absolute residuals of a setting."""
         if setting not in self._residuals:
-            found = self.kept(setting)
-            held_out = plan(self.problem, setting).held_out() if found is None else found[0]
-            self._residuals[setting] = namespace(held_out).abs(self.problem.labels.values - held_out)
-        return float(upper_scores(self._residuals[setting][None, :], coverage)[0])
+            errors = self.labels.values - self.held_out(setting)
+            xp = namespace(errors)
+            self._residuals[setting] = xp.reshape(xp.abs(errors), (1, -1))
+        return float(upper_scores(self._residuals[setting], coverage)[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,25 +9,22 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace, take_block, take_rows
-from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_same_library, check_share
+from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace
+from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_same_library
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
-from dyadlearn._tables import Ids, Table, read_table, shown
-from dyadlearn.exceptions import IdError
+from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
-from dyadlearn.holdout.intervals import Bounds, FoldIntervals, Intervals, TaskIntervals
+from dyadlearn.holdout.intervals import FlatIntervals, Intervals, TaskIntervals
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
-from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import (
-    among,
     check_names,
     checked_filter,
     checked_tasks,
@@ -38,6 +35,7 @@ from dyadlearn.models._inputs import (
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.fitted import FittedRidge, HeldOut
+from dyadlearn.models.intervals import predicted_intervals
 from dyadlearn.models.training import Training, cells_of, read_training
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -45,158 +43,6 @@ from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import ObservedSolution
-
-
-class _Asked(NamedTuple):
-    """Rows of one side that intervals are asked for.
-
-    Attributes
-    ----------
-    places : integer array of shape (n,)
-        Where each stands in training; -1 for a new one.
-    rows : NewRows or None
-        All of them; None where all are those of training.
-    """
-
-    places: np.ndarray
-    rows: NewRows | None
-
-
-def training_places(ids: Ids | None, training: Ids | None, n_rows: int) -> np.ndarray:
-    """Return where each of n rows stands in training, -1 for new ones; rows without ids are new.
-
-    Parameters
-    ----------
-    ids, training : Ids or None
-        Of the rows, and of those of training.
-    n_rows : int
-    """
-    known = own_ids(ids)
-    if known is None or training is None:
-        return np.full(n_rows, -1)
-    return among(known.labels, training.labels)
-
-
-def interval_grids(
-    model: PairwiseRidge,
-    rows: tuple[NewRows | None, NewRows | None],
-    ids: tuple[Ids | None, Ids | None],
-    places: tuple[np.ndarray | None, np.ndarray | None],
-    coverage: Any,
-    setting: Any,
-) -> Bounds:
-    """Return lower and upper bounds as arrays (a, b).
-
-    Parameters
-    ----------
-    model : PairwiseRidge
-    rows : (NewRows or None, NewRows or None)
-        Instances and tasks that are asked for; None stands for those of training.
-    ids : (Ids or None, Ids or None)
-        Of these.
-    places : (integer array or None, integer array or None)
-        Where they stand in training, -1 for new ones.
-    coverage, setting : as in `PairwiseRidge.predict_interval`
-    """
-    coverage = check_share(coverage, "coverage")
-    new: tuple[bool | None, bool | None] = (None, None)
-    if setting is not None:
-        chosen = as_setting(setting)
-        model._problem().pairing.check_request(chosen, None, None, None)
-        new = (chosen.new_instance, chosen.new_task)
-    m, q = model._labels.shape
-    asked = _asked(rows[0], ids[0], places[0], m, new[0], "X", "instances")
-    tasks = _asked(rows[1], ids[1], places[1], q, new[1], "tasks", "tasks")
-    return _bounds(model, asked, tasks, coverage)
-
-
-def _asked(
-    rows: NewRows | None, ids: Ids | None, places: np.ndarray | None, size: int, new: bool | None, name: str, what: str
-) -> _Asked:
-    """Tell known rows of a side from new ones; `new` says that all are one or the other."""
-    if rows is None or places is None:
-        if new:
-            raise ValueError(f"The setting is one of new {what}: give {name}, or a setting in which these are known.")
-        return _Asked(np.arange(size), None)
-    if new:
-        return _Asked(np.full(rows.size, -1), rows)
-    if new is False and (places < 0).any():
-        known = own_ids(ids)
-        if known is None:
-            raise ValueError(
-                f"The setting is one of known {what}, but {name} has no ids, and rows without ids count as new: leave "
-                f"{name} out, or give ids to it and to the labels."
-            )
-        unknown = [known.labels[place] for place in np.flatnonzero(places < 0)]
-        raise IdError(
-            f"The setting is one of known {what}, but {shown(unknown)} were not in training: leave them out, or ask "
-            "for another setting."
-        )
-    return _Asked(places, rows)
-
-
-def _bounds(model: PairwiseRidge, asked: _Asked, tasks: _Asked, coverage: float) -> Bounds:
-    """Return bounds of all pairs, of which each side may have known and new ones."""
-    found = model._intervals()
-    if not found.is_local:
-        centre = model._expansion().grid(asked.rows, tasks.rows)
-        new, new_tasks = (each.places < 0 for each in (asked, tasks))
-        reach = np.empty((new.size, new_tasks.size))
-        for setting in Setting:
-            here = np.ix_(new == setting.new_instance, new_tasks == setting.new_task)
-            if reach[here].size:
-                reach[here] = found.reach(setting, coverage)
-        width = as_array_of(reach, centre, centre.dtype)
-        return centre - width, centre + width
-    blocks = [
-        [_block(model, (asked, own), (tasks, other), coverage) for other in _kinds(tasks)] for own in _kinds(asked)
-    ]
-    xp = namespace(blocks[0][0][0])
-    back = [np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (asked, tasks)]
-    lower, upper = (
-        take_block(xp.concat([xp.concat([block[end] for block in row], axis=1) for row in blocks]), *back)
-        for end in (0, 1)
-    )
-    return lower, upper
-
-
-def _kinds(asked: _Asked) -> list[tuple[np.ndarray, bool]]:
-    """Return where known rows stand, and where new ones do, with whether they are new."""
-    kinds = [(np.flatnonzero(asked.places >= 0), False), (np.flatnonzero(asked.places < 0), True)]
-    return [kind for kind in kinds if kind[0].size] or kinds[1:]
-
-
-def _block(
-    model: PairwiseRidge,
-    rows: tuple[_Asked, tuple[np.ndarray, bool]],
-    columns: tuple[_Asked, tuple[np.ndarray, bool]],
-    coverage: float,
-) -> Bounds:
-    """Return bounds of pairs that are all of one setting."""
-    (asked, (here, is_new)), (tasks, (there, is_new_task)) = rows, columns
-    found, sign = model._intervals(), model._problem().pairing.symmetry
-    new_rows = asked.rows.take(here) if is_new and asked.rows is not None else None
-    new_columns = tasks.rows.take(there) if is_new_task and tasks.rows is not None else None
-    places, task_places = asked.places[here], tasks.places[there]
-    if new_rows is not None and new_columns is not None:
-        centre = model._expansion().grid(new_rows, new_columns)
-        bounds: Bounds = found.new_both(new_rows, new_columns, centre, coverage)
-        return bounds
-    if new_rows is not None:
-        lower, upper = found.new_rows(new_rows, model._expansion().grid(new_rows, None), coverage)
-        return take_rows(lower.T, task_places).T, take_rows(upper.T, task_places).T
-    if new_columns is not None:
-        whole = model._expansion().grid(None, new_columns).T
-        if sign:
-            # A new vertex has the same neighbours whichever side it stands on, of the other sign in one kind.
-            lower, upper = found.new_rows(new_columns, sign * whole, coverage)
-            lower, upper = (lower, upper) if sign > 0 else (-upper, -lower)
-        else:
-            lower, upper = found.mirrored.new_rows(new_columns, whole, coverage)
-        return take_rows(lower.T, places), take_rows(upper.T, places)
-    lower, upper = found.known(model._closed_problem.Y, coverage)
-    return take_block(lower, places, task_places), take_block(upper, places, task_places)
-
 
 # Units of the instances and of the tasks that are left out together, or None.
 Groups = tuple[np.ndarray | None, np.ndarray | None]
@@ -542,16 +388,7 @@ class PairwiseRidge(PairModel, stored=False):
         """
         check_is_fitted(self)
         self = self._snapshot()
-        predicted, (instances, rows) = self._predicted(X, tasks), self._instance_rows(X)
-        task_table, task_rows = self._task_rows(tasks)
-        ids = (instances.row_ids, None if task_table is None else task_table.row_ids)
-        # Tasks of a network have the ids of its nodes.
-        training = (self._ids[0], self._ids[1] or (self._ids[0] if self._problem().pairing.symmetry else None))
-        places = [
-            None if asked is None else training_places(own, known, asked.size) if asked.places is None else asked.places
-            for asked, own, known in zip((rows, task_rows), ids, training, strict=True)
-        ]
-        ends = interval_grids(self, (rows, task_rows), ids, (places[0], places[1]), coverage, setting)
+        ends, predicted = predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting)
         lower, upper = (predicted.restore(self._home(self._in_form(end) if tasks is None else end)) for end in ends)
         return lower, upper
 
@@ -567,7 +404,12 @@ class PairwiseRidge(PairModel, stored=False):
             return None if found is None else (found[0], found[2])
 
         if self._problem().labels.grid is None:
-            return FoldIntervals(self._problem(), kept)
+
+            def held_out(setting: Setting) -> Array:
+                found = kept(setting)
+                return plan(self._problem(), setting).held_out() if found is None else found[0]
+
+            return FlatIntervals(self._labels, held_out)
         whole = Intervals(self._problem(), kept)
         parts = [
             (tasks, whole.of_tasks(tasks, part)) for tasks, part in self._task_parts(whole.problem) if tasks is not None

@@ -149,6 +149,14 @@ class Fitted(Predicting):
         found: dict[str, Any] = self.estimator._solved_with
         return found
 
+    def check(self, setting: Setting) -> None:
+        """Raise ValueError if the model cannot be asked about a setting."""
+        if setting not in self.settings:
+            raise ValueError(
+                f"Setting {setting.value} predicts new tasks, of which this {type(self.estimator).__name__} knows "
+                "nothing: fit it with tasks=, the features or kernel of the training tasks."
+            )
+
     def hold_out(
         self,
         setting: Setting,
@@ -230,6 +238,10 @@ class FittedRidge(Fitted):
     def problem(self) -> Problem:
         """The model of pairs with its labels, as they were fitted."""
         return self.posed
+
+    def check(self, setting: Setting) -> None:
+        """Raise ValueError if the model cannot be asked about a setting."""
+        self.pairing.check_request(setting, None, None, None)
 
     @property
     def pairing(self) -> Pairing:

@@ -25,7 +25,7 @@ from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, 
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.labels import Labels, averaged_pairs, read_numbers
-from dyadlearn.models._base import PairwiseRidge, interval_grids
+from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import (
     align_side,
     among,
@@ -37,6 +37,7 @@ from dyadlearn.models._inputs import (
 )
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.models.intervals import interval_grids
 from dyadlearn.settings import Setting
 
 
@@ -392,7 +393,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             if places[1] is not None and (places[1] >= 0).all():
                 T, columns = None, places[1][columns]
         asked = (model._instance_rows(X)[1], model._task_rows(T)[1])
-        bounds = interval_grids(model, asked, ids, places, coverage, setting)
+        bounds = interval_grids(model.fitted_, model._intervals(), asked, ids, places, coverage, setting)
         flat = rows * bounds[0].shape[1] + columns
         lower, upper = (take_rows(namespace(end).reshape(end, (-1,)), flat) for end in bounds)
         return lower, upper

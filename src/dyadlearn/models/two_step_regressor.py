@@ -21,6 +21,7 @@ from dyadlearn._tables import Ids, Table, in_order, read_table
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
+from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import (
     check_labels_given,
@@ -34,6 +35,7 @@ from dyadlearn.models._inputs import (
 from dyadlearn.models._model import Predictor
 from dyadlearn.models._side import KernelSpec, check_rows
 from dyadlearn.models.fitted import Fitted, HeldOut
+from dyadlearn.models.intervals import predicted_intervals
 from dyadlearn.models.training import Training, aligned, fold_predictions, read_given_labels, without_fold
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
@@ -260,6 +262,29 @@ class TwoStepRegressor(Predictor, stored=False):
         _warn_of_lone_tasks((np.isnan(held_out) & observed).any(axis=0), "are left without a label")
         return form.restore(held_out)
 
+    def predict_interval(
+        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
+    ) -> tuple[Any, Any]:
+        """Return bounds that hold a share of the labels, from how far off labels in held-out folds were.
+
+        Both steps are fitted again for five folds of each setting that is asked for. All pairs of a setting have
+        intervals of the same width.
+
+        Parameters
+        ----------
+        X, tasks : as in `predict`
+        coverage, setting : as in `TwoStepRidge.predict_interval`
+
+        Returns
+        -------
+        lower, upper : arrays or frames of shape (a, b)
+        """
+        check_is_fitted(self)
+        intervals = FlatIntervals(self._data.labels, lambda new: self.fitted_.hold_out(new).predictions)
+        ends, predicted = predicted_intervals(self.fitted_, intervals, X, tasks, coverage, setting)
+        lower, upper = (predicted.restore(self._home(self._in_form(end) if tasks is None else end)) for end in ends)
+        return lower, upper
+
     def _hold_out(
         self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
     ) -> HeldOut:
@@ -270,11 +295,7 @@ class TwoStepRegressor(Predictor, stored=False):
 
     def _units(self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> Units:
         """Return what is left out together: groups as they are given, five folds of what has none, or folds by `cv`."""
-        if setting.new_task and self._data.tasks is None:
-            raise ValueError(
-                f"Setting {setting.value} predicts new tasks, of which this TwoStepRegressor knows nothing: fit it "
-                "with tasks=, the features or kernel of the training tasks."
-            )
+        self.fitted_.check(setting)
         if cells is not None and cv is not None:
             raise ValueError("cells are the folds of setting A: leave cv out, or make the folds by cv alone.")
         labels = self._data.labels
