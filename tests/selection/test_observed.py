@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
 import dyadlearn
@@ -31,7 +31,7 @@ from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer_names
-from dyadlearn.selection.evaluate import pair_score
+from dyadlearn.selection.evaluate import prepared_score
 from dyadlearn.settings import Setting
 from listed import BINARY, COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
 from problems import grid_baselines
@@ -72,6 +72,12 @@ def left_out(search, model, setting, weighted):
     return fitted.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
 
 
+def squared_errors(F, setting):
+    """Return the mean squared error of predictions (n,) as scores of a setting average it."""
+    errors, at = (F - VALUES) ** 2, {"B": ROWS, "C": COLUMNS}.get(setting)
+    return np.mean(errors) if at is None else np.mean([errors[at == each].mean() for each in np.unique(at)])
+
+
 @over(covering(search=SEARCHES, setting="ABCD", weighted=[False, True], grouped=[False, True]))
 def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, search, setting, weighted, grouped):
     model, given = search
@@ -86,7 +92,7 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, search, setting,
         at = {"alpha": ALPHAS[place[0]]}
         at |= {"task_alpha": given["task_alphas"][place[1]]} if len(place) > 1 else {}
         F = left_out(found, clone(model).set_params(**at), setting, weighted)
-        expected[place] = -np.mean((F - VALUES) ** 2)
+        expected[place] = -squared_errors(F, setting)
         if place == np.unravel_index(np.argmax(found.landscape_), expected.shape):
             assert found._alphas == at
             assert_allclose(found.holdout_.data, F, rtol=1e-6, atol=1e-6)
@@ -102,10 +108,10 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, search, setting,
 
 @over(lines("cv setting", (None, "B"), (4, "C"), (SettingKFold("D", 2, random_state=3), "D")))
 def test_folds_are_those_that_a_search_cuts_on_a_grid(listed, cv, setting):
-    # Scores differ, being averaged over instances or tasks there: with one value to choose both choose that.
     pairs = KroneckerRidgeCV([0.5], setting=setting, cv=cv, tol=1e-12).fit(X, SPARSE, tasks=T)
     grid = KroneckerRidgeCV([0.5], setting=setting, cv=cv, tol=1e-12).fit(X, Y, tasks=T)
     assert_allclose(pairs.holdout_.data, grid.holdout_[ROWS, COLUMNS], rtol=1e-7, atol=1e-8)
+    assert_allclose(pairs.best_score_, grid.best_score_, rtol=1e-7)
     assert pairs.holdout_method_ == grid.holdout_method_
 
 
@@ -147,27 +153,36 @@ def test_a_search_is_kept_in_a_file(listed, tmp_path):
 # --- scores --------------------------------------------------------------------------------------
 
 
-def test_scores_are_those_of_two_vectors():
-    rng = np.random.default_rng(3)
-    y, F = rng.normal(size=40), rng.normal(size=40)
-    assert_allclose(pair_score("neg_mean_absolute_error", y)(F), -mean_absolute_error(y, F))
-    assert_allclose(pair_score("r2", y)(F), r2_score(y, F))
-    assert_allclose(pair_score("pearson", y)(F), np.corrcoef(y, F)[0, 1])
-    assert_allclose(pair_score("roc_auc", (y > 0).astype(float))(F), roc_auc_score(y > 0, F))
+@over(covering(setting="ABCD", name=[name.replace("_at_k", "_at_2") for name in scorer_names()], strength=2))
+def test_scores_are_those_of_the_grid(setting, name):
+    setting, whole = Setting(setting), np.round(np.where(np.isnan(Y), np.nan, (Y > 5.0) * 1.0))
+    F = RNG.normal(size=(M, Q))
+    lists, grid = Labels.of_grid(whole).listed(), Labels.of_grid(whole)
+    expected = prepared_score(grid, name, setting)
+    found = prepared_score(lists, name, setting)
+    assert_allclose(found(F[ROWS, COLUMNS]), expected(F), rtol=1e-12)
+    assert found.n_undefined == expected.n_undefined
 
 
-def test_scores_of_grids_are_refused():
-    y = np.array([0.0, 1.0, 0.0, 1.0])
-    refused = []
-    for name in scorer_names():
-        try:
-            pair_score(name.replace("_at_k", "_at_2"), y)
-        except ValueError as error:
-            assert "is a score of grids" in str(error)  # noqa: PT017
-            refused.append(name)
-    assert refused == ["ic_index"]
-    with pytest.raises(ValueError, match="what make_scorer of scikit-learn makes of your function"):
-        pair_score(lambda Y, F: 0.0, y)
+def test_a_function_of_grids_scores_a_list():
+    def share(labels, predictions):
+        return float(np.nanmean((labels > 5.0) == (predictions > 5.0)))
+
+    F = RNG.normal(size=(M, Q)) + 5.0
+    found = prepared_score(Labels.of_grid(Y).listed(), share, Setting.B)(F[ROWS, COLUMNS])
+    # A comparison with NaN is false on both sides only where predictions say so too.
+    assert_allclose(found, share(Y, np.where(np.isnan(Y), 0.0, F)))
+
+
+def test_an_undefined_score_of_a_list_is_refused():
+    lists = Labels.of_grid(np.where(np.isnan(Y), np.nan, 1.0)).listed()
+    # Each instance has labels of two values here, but not the same two.
+    several = Labels.of_grid(np.array([[0.0, 1.0, np.nan], [np.nan, 1.0, 2.0]])).listed()
+    with pytest.raises(ValueError, match="needs labels of exactly two values"):
+        prepared_score(several, "roc_auc", Setting.B)
+    for setting in "ABCD":
+        with pytest.raises(ValueError, match="needs labels of exactly two values"):
+            prepared_score(lists, "roc_auc", Setting(setting))
 
 
 # --- simple means --------------------------------------------------------------------------------
@@ -219,10 +234,10 @@ def test_evaluate_scores_folds_beside_means(listed):
         for place, setting in enumerate("BCD", start=1):
             units = SettingKFold(setting, n_splits, random_state=0).units(Labels.from_sparse(SPARSE))
             F = grid.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
-            assert_allclose(table["neg_mean_squared_error"][place], -np.mean((F - VALUES) ** 2), rtol=1e-7)
+            assert_allclose(table["neg_mean_squared_error"][place], -squared_errors(F, setting), rtol=1e-7)
             means = grid_baselines(Y, setting, units)
             for name in BASELINES:
-                assert_allclose(table[name][place], -np.mean((means[name][ROWS, COLUMNS] - VALUES) ** 2), rtol=1e-7)
+                assert_allclose(table[name][place], -squared_errors(means[name][ROWS, COLUMNS], setting), rtol=1e-7)
         assert np.greater(table["neg_mean_squared_error"], table["additive"]).all()
 
 
@@ -240,7 +255,9 @@ def test_two_values_are_scored_by_their_ranks(listed):
     table = evaluate(model, "AB")
     units = SettingKFold("B", 5, random_state=0).units(Labels.from_sparse(SPARSE))
     F = model.holdout("B", groups=units.instances).data
-    assert_allclose(table["roc_auc"][1], roc_auc_score(BINARY.data, F))
+    each = [(BINARY.data[row == ROWS], F[row == ROWS]) for row in np.unique(ROWS)]
+    each = [roc_auc_score(*both) for both in each if np.ptp(both[0]) > 0]
+    assert_allclose(table["roc_auc"][1], np.mean(each))
     assert_allclose(table["grand_mean"][0], 0.5, atol=0.5)
 
 

@@ -18,13 +18,13 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, itemsize, namespace, take_block, to_numpy
+from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_block, take_rows, to_numpy
 from dyadlearn._checks import check_flag, check_whole
 from dyadlearn._memory import holdout_numbers
 from dyadlearn._tables import write_rows
@@ -35,6 +35,7 @@ from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
+from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models.fitted import Fitted, as_fitted
@@ -44,39 +45,8 @@ from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
 
-def pair_score(scoring: Any, values: Array) -> PreparedScorer:
-    """Return a score of predictions (n,) for the labels of observed pairs, whatever instances and tasks they have.
-
-    Parameters
-    ----------
-    scoring : str, callable or Scorer
-        A metric that a row of a grid has by itself: here all pairs are one row.
-    values : array of shape (n,)
-
-    Raises
-    ------
-    ValueError
-        If the score is one of grids.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.selection.evaluate import pair_score
-    >>> pair_score("roc_auc", np.array([1.0, 0.0, 1.0]))(np.array([0.9, 0.5, 0.2]))
-    0.5
-    """
-    judge = scorer(scoring)
-    if not getattr(judge.metric, "is_of_rows", False):
-        raise ValueError(
-            f"{judge.name} is a score of grids, and this model is one of observed pairs alone: take one that two "
-            "vectors have, such as 'neg_mean_squared_error', 'r2', 'pearson' or 'roc_auc', or what make_scorer of "
-            "scikit-learn makes of your function."
-        )
-    return judge.prepare(values, average="micro", tie_tolerance=None)
-
-
 def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
-    """Return a score of held-out predictions, averaged as the setting wants; of observed pairs over all of them.
+    """Return a score of held-out predictions, averaged as the setting wants.
 
     Parameters
     ----------
@@ -86,10 +56,101 @@ def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Arra
     targets : array, default=None
         What predictions are compared with, as `dyadlearn.holdout.units.scored_labels` returns it; None is all labels.
     """
-    targets = labels.values if targets is None else targets
-    if labels.grid is None:
-        return pair_score(scoring, targets)
-    return scorer(scoring).prepare(targets, setting=setting, tie_tolerance=None)
+    judge, targets = scorer(scoring), labels.values if targets is None else targets
+    if labels.grid is not None:
+        return judge.prepare(targets, setting=setting, tie_tolerance=None)
+    if not getattr(judge.metric, "is_of_rows", False):
+        return _DenseScore(judge, labels, targets, setting)
+    if as_average(None, setting) == "micro":
+        return judge.prepare(targets, average="micro", tie_tolerance=None)
+    return _ListScore(judge, labels, targets, setting)
+
+
+class _DenseScore:
+    """The score of a list of labels by a metric that sees the whole grid, if that fits in memory."""
+
+    of_squared_errors = None
+
+    def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
+        self._labels = labels
+        self._prepared = judge.prepare(self._grid(targets), setting=setting, tie_tolerance=None)
+
+    @property
+    def n_undefined(self) -> int:
+        """Number of rows or columns that are excluded."""
+        return self._prepared.n_undefined
+
+    def _grid(self, values: Array) -> Array:
+        return replace(self._labels, values=values, weights=None).dense().values
+
+    def __call__(self, F: Array) -> Any:
+        """Return the score of predictions (n,)."""
+        # No metric looks at predictions where there is no label, but some refuse NaN there.
+        grid = self._grid(F)
+        xp = namespace(grid)
+        return self._prepared(xp.where(xp.isnan(grid), xp.zeros_like(grid), grid))
+
+
+class _ListScore:
+    """The score of a list of labels by a metric of each instance, or task: those of about as many labels together.
+
+    Each row of a block has the labels of an instance, and NaN behind them, so that all blocks together take little more
+    room than the list.
+    """
+
+    of_squared_errors = None
+
+    def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
+        axis = 0 if as_average(None, setting) == "instance" else 1
+        judge.prepare(targets, average="micro", tie_tolerance=None)  # which refuses labels that the metric is not for
+        self._n_labels, self._blocks, refusal = labels.size, [], None
+        for at in _rows_of_a_length(labels.places[axis], labels.size):
+            try:
+                metric: Any = judge.prepare(self._block(targets, at), average="instance", tie_tolerance=None)
+            except ValueError as error:  # no row of the block has a score
+                refusal = error
+                continue
+            self._blocks.append((at, metric))
+        if not self._blocks:
+            assert refusal is not None
+            raise refusal
+        self.n_undefined = labels.shape[axis] - sum(metric.rows.size for _, metric in self._blocks)
+
+    def _block(self, values: Array, at: np.ndarray) -> Array:
+        """Return values (n,) at some places, NaN where a place is n."""
+        xp = namespace(values)
+        padded = xp.concat([values, as_array_of(np.array([np.nan]), values, values.dtype)])
+        return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
+
+    def __call__(self, F: Array) -> float:
+        """Return the score of predictions (n,)."""
+        blocks = []
+        for at, metric in self._blocks:
+            values = self._block(F, at)
+            xp = namespace(values)
+            inside = as_array_of(at < self._n_labels, values)
+            blocks.append(metric.each(xp.where(inside, values, xp.zeros_like(values))))
+        scores = namespace(blocks[0]).concat(blocks)
+        return float(metric.combined(scores))
+
+
+def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
+    """Return the places of the labels of each code as matrices, filled up with n where a row has fewer.
+
+    No matrix has more than twice the entries that are places.
+    """
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    sizes = np.diff(np.append(starts, codes.size))
+    found = []
+    for power in np.unique(np.ceil(np.log2(sizes)).astype(int)):
+        own = np.flatnonzero(np.ceil(np.log2(sizes)).astype(int) == power)
+        width = int(sizes[own].max())
+        steps = np.arange(width)
+        at = starts[own][:, None] + steps
+        inside = steps < sizes[own][:, None]
+        found.append(np.where(inside, order[np.where(inside, at, 0)], n_labels))
+    return found
 
 
 _SIDES = SideNames()
@@ -607,9 +668,9 @@ def evaluate(
         None is the score that the model was chosen by; for one that was not chosen, ``"roc_auc"`` for labels of two
         values and ``"neg_mean_squared_error"`` for all others. Else a name (see `dyadlearn.metrics.scorer`) or a
         function of the labels and the held-out predictions, both of shape (m, q); greater is better. Rank metrics are
-        averaged as the setting wants: over all cells for A and D, per instance for B, per task for C. A model of
-        observed pairs alone is scored over all of them, in every setting. A list scores the same predictions several
-        times: a row for each score, whose name is in the column ``scoring``, and a column ``score``.
+        averaged as the setting wants: over all cells for A and D, per instance for B, per task for C. A list
+        scores the same predictions several times: a row for each score, whose name is in the column ``scoring``, and a
+        column ``score``.
     cv : int, SettingKFold or list of folds, default=None
         Folds to leave out, as in `dyadlearn.landscape`. None leaves out one thing at a time where a formula is exact,
         and five folds elsewhere. In its own setting a search is scored by the predictions it was chosen by, with the
