@@ -188,6 +188,8 @@ class Table(Stored):
         )
 
     def __repr__(self) -> str:
+        if self.values is None:
+            return "Table of ids"
         shape = " × ".join(f"{n} {word}" for n, word in zip(self.values.shape, ("rows", "columns"), strict=False))
         kind = getattr(self.values, "dtype", self.kind)
         ids = "" if self.row_ids is None else f", ids {shown(self.row_ids.labels, 3)}"

@@ -261,6 +261,17 @@ class Labels(Stored):
             grids.append(None if values is None else as_array_of(grid, values))
         return type(self)(None, None, grids[0], self.shape, grids[1])
 
+    def spread(self, values: Array) -> Array:
+        """Return values of the shape of these as a grid (m, q), NaN where a list has no label."""
+        return values if self.grid is not None else replace(self, values=values, weights=None).dense().values
+
+    def permuted(self, rows: np.ndarray, columns: np.ndarray) -> Self:
+        """Return the labels with those of row ``rows[i]`` in row i, and those of column ``columns[j]`` in column j."""
+        if self.rows is None or self.columns is None:
+            return self.part(rows, columns)
+        at = np.argsort(rows)[self.rows], np.argsort(columns)[self.columns]
+        return type(self).of_pairs(*at, self.values, self.shape, self.weights)
+
     def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
         """Return the values of a list, or others of the same cells, as a sparse matrix (m, q)."""
         data, (rows, columns) = to_numpy(self.values if values is None else values), self.places

@@ -1,30 +1,22 @@
-"""What fitted models are asked, asked of one of observed pairs alone: an answer, or one sentence why there is none."""
+"""Answers of models that were fitted on a list of labels, against those of a grid with holes."""
 
 from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 import dyadlearn
-from dyadlearn import KroneckerRidge, PairRegressor, TwoStepRidgeCV, plots
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, PairRegressor, TwoStepRidgeCV, plots
 from dyadlearn.report import write_report
 from listed import COLUMNS, ROWS, SPARSE, VALUES, T, X, Y, listed
-from sweeps import lines, over
+from sweeps import over
 
 __all__ = ["listed"]
 
-ASKED = {
-    "screen": lambda model, path: dyadlearn.screen(model, "B"),
-    "top_pairs": lambda model, path: dyadlearn.top_pairs(model, k=2),
-    "calibrate": lambda model, path: dyadlearn.calibrate(model),
-    "compare": lambda model, path: dyadlearn.compare({"one": model, "other": model}, "B"),
-    "explain": lambda model, path: dyadlearn.explain(model, 0, 0),
-    "permutation_test": lambda model, path: dyadlearn.permutation_test(model, "B", n_permutations=2),
-    "report": lambda model, path: write_report(model, path / "page.html"),
-    "GridDisplay": lambda model, path: plots.GridDisplay.from_estimator(model),
-}
+BINARY = np.where(np.isnan(Y), np.nan, (Y > 5.0) * 1.0)
 
 
 @pytest.fixture
@@ -38,35 +30,101 @@ def models(listed):
     ]
 
 
-@over([{"asked": name} for name in ASKED])
-def test_what_takes_a_grid_says_so(models, tmp_path, asked):
-    for model in models:
-        with pytest.raises(ValueError, match=r"fitted on \d+ observed pairs, and not on the grid of"):
-            ASKED[asked](model, tmp_path)
-    assert not list(tmp_path.iterdir())
+def both_forms(binary=False):
+    """Return the same model fitted on a list and on a grid with holes, solved alike."""
+    labels = BINARY if binary else Y
+    stored = sparse.csr_array((labels[ROWS, COLUMNS], (ROWS, COLUMNS)), shape=Y.shape)
+    models = [KroneckerRidge(0.5, tol=1e-12).fit(X, given, tasks=T) for given in (stored, labels)]
+    assert models[0].fitted_.labels.grid is None
+    assert models[1].fitted_.labels.grid is not None
+    return models
 
 
-@over(
-    lines(
-        "asked words",
-        (lambda model: dyadlearn.verify_holdout(model, "B"), "labels are missing or weighted here"),
-        (lambda _: dyadlearn.nested_score(TwoStepRidgeCV(), X, SPARSE, T), "cross-validate a PairRegressor"),
+def test_the_same_cells_are_screened(listed):
+    found, expected = (dyadlearn.screen(model, "B", k=9, cv=3) for model in both_forms())
+    assert found.columns().keys() == expected.columns().keys()
+    assert_array_equal(found.instances, expected.instances)
+    assert_array_equal(found.tasks, expected.tasks)
+    assert_allclose(found.contradictions, expected.contradictions, rtol=1e-6)
+
+
+def test_the_same_pairs_are_named_and_recommended(listed):
+    found, expected = (dyadlearn.top_pairs(model, k=9) for model in both_forms())
+    assert (found.instances, found.tasks) == (expected.instances, expected.tasks)
+    assert_allclose(found.scores, expected.scores, rtol=1e-7)
+    for asked in ({"instance": 3}, {"task": [2, 5]}, {"instance": [4]}):
+        found, expected = (dyadlearn.recommend(model, **asked, k=3) for model in both_forms())
+        assert found.ids == expected.ids
+        assert_allclose(found.scores, expected.scores, rtol=1e-7)
+
+
+def test_the_same_labels_explain_a_prediction(listed):
+    for asked in ((0, 0), (4, 7), (X[:1] + 1, 3)):
+        found, expected = (dyadlearn.explain(model, *asked) for model in both_forms())
+        assert_allclose(found.prediction, expected.prediction, rtol=1e-7)
+        assert_allclose(found.weights, expected.weights, rtol=1e-6, atol=1e-9)
+
+
+@over([{"setting": setting} for setting in "ABCD"])
+def test_probabilities_are_the_same(listed, setting):
+    models = both_forms(binary=True)
+    found, expected = (dyadlearn.calibrate(model, setting, cv=3)[setting] for model in models)
+    if setting == "A":  # folds of a list are cut among its labels alone
+        assert 0 < found.brier < 0.3
+        assert found.n_cells == expected.n_cells
+        return
+    assert_allclose(found.brier, expected.brier, rtol=1e-5)
+    assert_allclose(list(found.baselines.values()), list(expected.baselines.values()), rtol=1e-7)
+
+
+def test_models_are_compared(listed):
+    model, expected = both_forms()
+    found = dyadlearn.compare({"list": model, "grid": expected}, "B", n_resamples=20, random_state=0)
+    assert_allclose(found.scores["list"], found.scores["grid"], rtol=1e-6)
+
+
+def test_labels_are_permuted(listed):
+    found, expected = (
+        dyadlearn.permutation_test(model, "B", n_permutations=4, random_state=0) for model in both_forms()
     )
-)
-def test_others_have_their_own_words(models, asked, words):
+    assert_allclose(found.score, expected.score, rtol=1e-6)
+    assert_allclose(found.null, expected.null, rtol=1e-6)
+    again = TwoStepRidgeCV([0.5], [2.0], setting="D", cv=2).fit(X, SPARSE, tasks=T)
+    assert dyadlearn.permutation_test(again, "D", n_permutations=2, random_state=0).method.endswith("searched again")
+
+
+@over([{"setting": setting} for setting in "ABCD"])
+def test_nested_scores_are_the_same(listed, setting):
+    search = KroneckerRidgeCV([0.01, 0.1, 1.0, 10.0, 1e3], setting=setting, cv=2, tol=1e-12)
+    found = dyadlearn.nested_score(search, X, SPARSE, T, n_splits=2, random_state=0)
+    if setting == "A":  # folds of a list are cut among its labels alone
+        assert_array_equal(found.predictions.indices, SPARSE.indices)
+        assert found.score > found.baselines["additive"]
+        return
+    expected = dyadlearn.nested_score(search, X, Y, T, n_splits=2, random_state=0)
+    assert_allclose(found.predictions.data, expected.predictions[ROWS, COLUMNS], rtol=1e-5)
+    assert_allclose(found.score, expected.score, rtol=1e-5)
+    assert_allclose(found.fold_scores, expected.fold_scores, rtol=1e-5)
+
+
+def test_a_page_is_written(models, tmp_path):
     for model in models:
-        with pytest.raises(ValueError, match=words):
-            asked(model)
+        write_report(model, tmp_path / "page.html", settings="BD")
+        assert "KroneckerRidge" in (tmp_path / "page.html").read_text() or model is models[1]
+        plots.GridDisplay.from_estimator(model)
+        plt.close("all")
+
+
+def test_there_is_nothing_to_verify(models):
+    for model in models:
+        with pytest.raises(ValueError, match="labels are missing or weighted here"):
+            dyadlearn.verify_holdout(model, "B")
 
 
 def test_new_instances_are_recommended_for(models):
     for model in models:
         assert len(dyadlearn.recommend(model, X=X[:2], k=3).ids[1]) == 3
-    # A long table has the features of those of training, other models have not.
-    assert len(dyadlearn.recommend(models[2], instance=0, k=3).ids) == 3
-    for model in models[:2]:
-        with pytest.raises(ValueError, match="was fitted on observed pairs alone"):
-            dyadlearn.recommend(model, instance=0, k=3)
+        assert len(dyadlearn.recommend(model, instance=0, k=3).ids) == 3
 
 
 def test_held_out_pairs_are_drawn(models):

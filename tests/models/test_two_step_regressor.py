@@ -25,8 +25,23 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
-from dyadlearn import PairRegressor, SettingKFold, Tasks, TwoStepRegressor, TwoStepRidge, evaluate, save, screen
+from dyadlearn import (
+    PairRegressor,
+    SettingKFold,
+    Tasks,
+    TwoStepRegressor,
+    TwoStepRidge,
+    calibrate,
+    compare,
+    evaluate,
+    explain,
+    permutation_test,
+    recommend,
+    save,
+    screen,
+)
 from dyadlearn.exceptions import IdError, ModelFileError, NoLabelWarning
+from dyadlearn.report import write_report
 from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over
 
@@ -563,10 +578,30 @@ def test_intervals_have_the_width_of_held_out_residuals(setting):
     assert_allclose(upper, predicted + width)
 
 
+def test_it_is_asked_as_other_models_are():
+    model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
+    worst = screen(model, "B", k=1)
+    errors = np.abs(Y - model.holdout("B"))
+    assert (worst.instances[0], worst.tasks[0]) == np.unravel_index(np.argmax(errors), Y.shape)
+    hidden = np.where(np.add.outer(np.arange(M), np.arange(Q)) % 4 == 0, np.nan, Y)
+    holes = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, hidden, tasks=T)
+    best = np.nanargmax(np.where(np.isnan(hidden), holes.predict(), np.nan)[1])
+    assert recommend(holes, instance=1, k=1).ids == (best,)
+    binary = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, (Y > 3) * 1.0, tasks=T)
+    assert calibrate(binary, "B")["B"].brier < 0.25
+    found = permutation_test(model, "B", n_permutations=9, random_state=0)
+    assert found.p_value == 0.1
+    assert_allclose(found.score, evaluate(model, "B").results[0].score)
+    ridge = TwoStepRidge(0.5, 0.1).fit(X, Y, tasks=T)
+    assert set(compare({"any": model, "ridge": ridge}, "B", n_resamples=20, random_state=0).scores) == {"any", "ridge"}
+
+
 def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
     model = TwoStepRegressor().fit(X, Y, tasks=T)
-    with pytest.raises(TypeError, match="found TwoStepRegressor: fit TwoStepRidge on the labels"):
-        screen(model)
+    with pytest.raises(TypeError, match="TwoStepRegressor has no closed form, which this needs: .*explain"):
+        explain(model, 0, 0)
+    with pytest.raises(TypeError, match="TwoStepRegressor has no closed form, which this needs: fit TwoStepRidge"):
+        write_report(model, tmp_path / "page.html")
     with pytest.raises(ModelFileError, match="no object of class TwoStepRegressor"):
         save(model, tmp_path / "model.dyad")
     with pytest.raises(TypeError, match="model must be a TwoStepRidge"):

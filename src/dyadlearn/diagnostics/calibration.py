@@ -13,7 +13,7 @@ Whether probabilities are what they say: of the cells at 0.3, three in ten shoul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -25,9 +25,9 @@ from dyadlearn._codes import id_columns
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.labels import Labels, distinct_labels
+from dyadlearn.labels import distinct_labels
 from dyadlearn.models._inputs import among
-from dyadlearn.models.fitted import FittedRidge, HeldOut
+from dyadlearn.models.fitted import Fitted
 from dyadlearn.models.intervals import training_places
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.selection.evaluate import baseline_scores
@@ -550,31 +550,29 @@ def _grid(values: Any) -> np.ndarray:
     return np.array(found.reshape(found.shape[0], -1))
 
 
-def _labels(fitted: FittedRidge) -> np.ndarray:
+def _labels(fitted: Fitted) -> np.ndarray:
     """Return the labels (m, q); which of two nodes wins is no question of a node with itself, whose label is 0."""
-    problem = fitted.problem
-    labels = to_numpy(problem.Y)
-    return labels if problem.pairing.symmetry >= 0 else np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
+    labels = to_numpy(fitted.labels.dense().values)
+    return labels if fitted.symmetry >= 0 else np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
 
 
 # --- one setting ---------------------------------------------------------------------------------
 
 
 def _calibrated(
-    fitted: FittedRidge, setting: Setting, values: np.ndarray, method: str, cv: int | None
+    fitted: Fitted, setting: Setting, values: np.ndarray, method: str, cv: int | None
 ) -> SettingCalibration:
     """Fit the map of a setting, and judge it on cells that it was not fitted on."""
     from sklearn.metrics import log_loss
 
-    problem = fitted.problem
-    problem.pairing.check_request(setting, None, None, None)
+    fitted.check(setting)
     found = fitted.hold_out(setting, cv=cv, exact=True)
-    scores = to_numpy(found.predictions).astype(np.float64)
-    scored_labels(problem.labels, found.predictions, setting, stacklevel=3)  # which says what is not predicted
+    scores = to_numpy(fitted.labels.spread(found.predictions)).astype(np.float64)
+    scored_labels(fitted.labels, found.predictions, setting, stacklevel=3)  # which says what is not predicted
     labels = _labels(fitted)
     positive = labels == values[1]
     used = ~(np.isnan(labels) | np.isnan(scores))
-    if problem.pairing.symmetry > 0 and setting in (Setting.A, Setting.D):
+    if fitted.symmetry > 0 and setting in (Setting.A, Setting.D):
         used &= np.triu(np.ones(used.shape, dtype=bool))  # both directions are one number
     n_positive, n_cells = (int(np.count_nonzero(each)) for each in (positive & used, used))
     if n_positive in (0, n_cells):
@@ -585,7 +583,10 @@ def _calibrated(
     fit = MAPS[method]
     mapping = fit(scores[used], positive[used])
     probabilities = np.full(scores.shape, np.nan)
-    for inside, outside in _parts(found, setting, scores.shape, fitted.is_network):
+    units = found.units
+    if units.cells is not None and fitted.labels.grid is None:  # a cell without a label is in a fold of its own
+        units = Units(cells=np.nan_to_num(fitted.labels.spread(units.cells.astype(np.float64)), nan=-1.0))
+    for inside, outside in _parts(units, setting, scores.shape, fitted.is_network):
         here = used & inside
         if here.any() and (learnt := used & outside).any():
             probabilities[here] = fit(scores[learnt], positive[learnt])(scores[here])
@@ -598,14 +599,15 @@ def _calibrated(
     low, high = values
 
     def minus_brier(F: Any) -> float:
-        share = np.clip((to_numpy(F)[judged] - low) / (high - low), 0.0, 1.0)
+        share = np.clip((to_numpy(fitted.labels.spread(F))[judged] - low) / (high - low), 0.0, 1.0)
         return -float(np.mean((share - y) ** 2))
 
     # Labels count the same, so means that are weighted as the loss is would be other base rates.
-    means = baseline_scores(Labels.of_grid(problem.Y), setting, found.units, minus_brier, symmetry=fitted.symmetry)
+    equal = replace(fitted.labels, weights=None)
+    means = baseline_scores(equal, setting, found.units, minus_brier, symmetry=fitted.symmetry)
     if setting is Setting.A:
         # What is not observed was never seen: the model itself predicts it.
-        missing = np.isnan(to_numpy(problem.Y))
+        missing = np.isnan(to_numpy(fitted.labels.dense().values))
         scores[missing] = to_numpy(fitted.completed)[missing]
     return SettingCalibration(
         setting=setting.value,
@@ -623,10 +625,9 @@ def _calibrated(
 
 
 def _parts(
-    found: HeldOut, setting: Setting, shape: tuple[int, ...], network: bool
+    units: Units, setting: Setting, shape: tuple[int, ...], network: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield masks of cells to judge a map by, and of those to fit it on, which have nothing in common with them."""
-    units: Units = found.units
     if setting is Setting.A:
         cells = np.arange(shape[0] * shape[1]).reshape(shape) if units.cells is None else units.cells
         if network and units.cells is None:

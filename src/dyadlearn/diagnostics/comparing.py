@@ -242,7 +242,8 @@ def compare(
         if name in fitted:
             _check_same(table.values[order], name, labels, first, names)
             made = _of(name, fitted[name].hold_out, chosen)
-            predictions[name], methods[name] = to_numpy(made.predictions)[order], made.method
+            found = fitted[name].labels.spread(made.predictions)
+            predictions[name], methods[name] = to_numpy(found)[order], made.method
         else:
             predictions[name], methods[name] = table.values[order], "nested folds"
     judge = scorer(_scoring(list(fitted.values()), scoring))

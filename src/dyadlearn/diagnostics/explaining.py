@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._tables import Ids, Table, free_name, write_rows
-from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
+from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at, labels_of
 from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.models._inputs import Tasks
 from dyadlearn.models.fitted import FittedRidge
@@ -233,13 +233,13 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     True
     """
     check_count(top, "top")
-    fitted = fitted_of(model, _REMEDY)
+    fitted = closed_form_of(model, _REMEDY)
     labels = labels_of(fitted)
     names = side_names(sides, network=fitted.is_network)
     row, instance_id = _asked(fitted, labels, instance, 0)
     column, task_id = _asked(fitted, labels, task, 1)
     asked, ids = (row, column), (instance_id, task_id)
-    problem, Y = fitted.problem, labels.values
+    problem, Y = replace(fitted.problem, labels=fitted.labels.dense()), labels.values
     pairing, observed, known = problem.pairing, ~np.isnan(Y), [isinstance(place, int) for place in asked]
     if pairing.has_task_constants and isinstance(asked[1], int) and not observed[:, asked[1]].any():
         raise ValueError(

@@ -50,7 +50,7 @@ class Tabled:
 REMEDY = "fit TwoStepRidge on the labels"
 
 
-def fitted_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
+def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
     """Return what a model has learned from; those that keep no labels are refused.
 
     Parameters
@@ -66,7 +66,7 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
     ValueError
         If it is one that keeps statistics only.
     """
-    if isinstance(model, FittedRidge):
+    if isinstance(model, Fitted):
         return model
     if hasattr(model, "fit"):
         check_is_fitted(model)
@@ -74,7 +74,7 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
     if grows:
         raise ValueError(f"{name} keeps statistics only, not the labels: {remedy}.")
     found = getattr(model, "fitted_", None)
-    if isinstance(found, FittedRidge):
+    if isinstance(found, Fitted):
         return found
     raise TypeError(
         "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, one that chooses its regularisation, or "
@@ -82,11 +82,17 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
     )
 
 
+def closed_form_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
+    """Return what a model with a closed form has learned from; arguments and errors as in `fitted_of`."""
+    fitted = fitted_of(model, remedy)
+    if not isinstance(fitted, FittedRidge):
+        raise TypeError(f"{type(fitted.estimator).__name__} has no closed form, which this needs: {remedy}.")
+    return fitted
+
+
 def labels_of(fitted: Fitted) -> Table:
     """Return the labels (m, q) that a model was fitted on as an array of numpy, with the ids that its user knows."""
-    # A list of labels has no grid, and the problem says so.
-    values = to_numpy(fitted.problem.Y)
-    return replace(fitted.form, values=values, column_ids=fitted.task_ids)
+    return replace(fitted.form, values=to_numpy(fitted.labels.dense().values), column_ids=fitted.task_ids)
 
 
 def known_settings(fitted: Fitted, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
@@ -97,10 +103,10 @@ def known_settings(fitted: Fitted, settings: Iterable[str | Setting] = Setting) 
 def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
     """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made, in words."""
     found = fitted.hold_out(setting, cv=cv, exact=True)
-    return to_numpy(found.predictions), found.method
+    return to_numpy(fitted.labels.spread(found.predictions)), found.method
 
 
-def asked_of(model: Any, setting: str | Setting, k: int | None) -> tuple[FittedRidge, Table, Setting]:
+def asked_of(model: Any, setting: str | Setting, k: int | None) -> tuple[Fitted, Table, Setting]:
     """Return what a model has learned from, its labels with their ids, and the setting; k is checked first."""
     if k is not None:
         check_count(k, "k")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -15,21 +15,22 @@ from dyadlearn._array import Array, epsilon
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._progress import Progress
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of
-from dyadlearn.holdout import Problem, plan
+from dyadlearn.holdout import plan
 from dyadlearn.holdout.units import scored_labels
+from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import Scorer
-from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.models.fitted import Fitted, FittedRidge
 from dyadlearn.selection.evaluate import (
     Permutation,
     drawn,
     per_stack,
     permuted_scores,
+    prepared_score,
     scoring_of,
     stacks,
     what_is_new,
 )
-from dyadlearn.selection.search import Search
 from dyadlearn.settings import Setting, as_setting
 
 _CHOICES = ("instances", "tasks", "both")
@@ -165,12 +166,12 @@ def permutation_test(
     """
     check_count(n_permutations, "n_permutations")
     fitted, chosen = fitted_of(model, _REMEDY), as_setting(setting)
-    problem = fitted.problem
-    problem.pairing.check_request(chosen, None, None, None)
-    permuted = _permuted(problem, chosen, permute)
+    fitted.check(chosen)
+    permuted, labels = _permuted(fitted, chosen, permute), fitted.labels
     judge = scorer(scoring_of(fitted, scoring))
-    draws = drawn(permuted, tuple(problem.Y.shape), check_random_state(random_state))
-    found = _closed if problem.labels.full is not None and not fitted.estimator.searches else _repeated
+    draws = drawn(permuted, labels.shape, check_random_state(random_state))
+    is_closed = isinstance(fitted, FittedRidge) and labels.full is not None and not fitted.estimator.searches
+    found = _closed if is_closed else _repeated
     score, method, null = found(fitted, chosen, judge, draws, n_permutations)
     scores: list[float] = []
     with Progress(n_permutations, "Permutations", progress) as bar:
@@ -178,27 +179,27 @@ def permutation_test(
             scores += some
             bar.advance(len(some))
     values = np.array(scores)
-    p_value = (1 + int(np.count_nonzero(_as_good(values, score, problem.Y)))) / (1 + n_permutations)
+    p_value = (1 + int(np.count_nonzero(_as_good(values, score, labels.values)))) / (1 + n_permutations)
     return PermutationTest(score, values, p_value, chosen.value, permuted, judge.name, method)
 
 
-def _permuted(problem: Problem, setting: Setting, permute: str | None) -> str:
-    """Return what is to be permuted, refusing what cannot be."""
-    new, pairing = what_is_new(problem, setting), problem.pairing
+def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
+    """Return what is to be permuted; raise if it cannot be."""
+    new = what_is_new(fitted, setting)
     permuted = new if permute is None else check_choice(permute, "permute", _CHOICES)
-    if pairing.symmetry:
+    if fitted.is_network:
         if permuted not in ("vertices", "both"):
             raise ValueError(
                 f"A network has one set of vertices, which are permuted on both sides alike: leave permute out, found "
                 f"{permute!r}."
             )
         permuted = new
-    elif permuted != "instances" and not pairing.knows_tasks:
+    elif permuted != "instances" and Setting.C not in fitted.settings:
         raise ValueError(
             f"This model knows nothing of tasks, so that permuting them changes nothing: use permute='instances', "
             f"found {permute!r}."
         )
-    for side, count in zip(("instances", "tasks"), problem.Y.shape, strict=True):
+    for side, count in zip(("instances", "tasks"), fitted.labels.shape, strict=True):
         if count < 2 and permuted in (side, "both", "vertices"):
             raise ValueError(
                 f"Permuting {permuted} takes two {side} or more, found {count}: permute the other side, or fit the "
@@ -208,7 +209,7 @@ def _permuted(problem: Problem, setting: Setting, permute: str | None) -> str:
 
 
 def _closed(
-    fitted: FittedRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+    fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the score, how it was held out, and those of permutations, many at a time from closed formulas."""
     problem, held_out = fitted.problem, fitted.hold_out(setting)
@@ -221,41 +222,41 @@ def _closed(
 
 
 def _repeated(
-    fitted: FittedRidge, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
+    fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the same where each permutation is solved for, searched for or learned from again."""
-    problem, held_out = fitted.problem, fitted.hold_out(setting)
+    labels, held_out, estimator = fitted.labels, fitted.hold_out(setting), fitted.estimator
     method, is_own, fit = held_out.method, False, None
-    if fitted.estimator.searches:
-        search, fit = cast(Search, fitted.estimator), fitted.refitter(setting)
+    if estimator.searches or not isinstance(fitted, FittedRidge):
+        fit = fitted.refitter(setting)
+    if estimator.searches:
         # A model that learned its kernels chose by no score of its own.
         own = fitted.parameters.get("scoring")
         is_own = own is not None and setting is fitted.searched_setting and judge == scorer(own)
         method += f", {'learned' if own is None else 'searched'} again"
-    score = search.best_score_ if is_own else _score(problem, held_out.predictions, setting, judge)
+    score = estimator.best_score_ if is_own else _score(labels, held_out.predictions, setting, judge)
 
-    def statistic(posed: Problem) -> float:
+    def statistic(permuted: Labels) -> float:
         if fit is None:
-            return _score(posed, plan(posed, setting).held_out(), setting, judge)
-        found = fit(posed.labels)
+            posed = replace(fitted.problem, labels=permuted)
+            return _score(permuted, plan(posed, setting).held_out(), setting, judge)
+        found = fit(permuted)
         if is_own:
             return float(found.best_score_)
-        return _score(found.fitted_.problem, found.fitted_.hold_out(setting).predictions, setting, judge)
+        return _score(permuted, found.fitted_.hold_out(setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
         for permutation in islice(draws, n_permutations):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what is to be said was said of the labels as they are
-                # Holes and weights go with the labels.
-                weights = None if problem.weights is None else permutation.of(problem.weights)
-                yield [statistic(problem.with_grid(permutation.of(problem.Y), weights))]
+                yield [statistic(permutation.of_labels(labels))]
 
     return score, method, null()
 
 
-def _score(problem: Problem, held_out: Array, setting: Setting, judge: Scorer) -> float:
-    labels = scored_labels(problem.labels, held_out, setting, quiet=True)
-    return float(judge.prepare(labels, setting=setting, tie_tolerance=None)(held_out))
+def _score(labels: Labels, held_out: Array, setting: Setting, judge: Scorer) -> float:
+    targets = scored_labels(labels, held_out, setting, quiet=True)
+    return float(prepared_score(labels, judge, setting, targets)(held_out))
 
 
 def _as_good(null: np.ndarray, score: float, like: Array) -> np.ndarray:

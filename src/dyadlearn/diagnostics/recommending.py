@@ -47,7 +47,7 @@ from dyadlearn.diagnostics.known import observed_rows, read_known, zeros_are_uno
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.knowledge import stacked
 from dyadlearn.models._inputs import among, positions
-from dyadlearn.models.fitted import FittedRidge, predicting
+from dyadlearn.models.fitted import Fitted, predicting
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
@@ -601,13 +601,13 @@ def _has_selves(Y: np.ndarray, zeros: bool) -> bool:
 
 
 def _predictions(
-    fitted: FittedRidge, Y: np.ndarray, setting: Setting, cv: int | None, *, has_zeros: bool
+    fitted: Fitted, Y: np.ndarray, setting: Setting, cv: int | None, *, has_zeros: bool
 ) -> tuple[np.ndarray, str]:
     """Return predictions (m, q) that never saw their cells, and how they were made.
 
     Parameters
     ----------
-    fitted : FittedRidge
+    fitted : Fitted
     Y : array of shape (m, q)
         Labels, NaN where missing.
     setting : Setting
@@ -734,11 +734,6 @@ def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool 
     ids, labels = (fitted.instance_ids, fitted.task_ids), fitted.labels
     trained = ids[axis]
     if not isinstance(fitted, FittedPairs) or trained is None:
-        if labels.grid is None:
-            raise ValueError(
-                f"This {type(model).__name__} was fitted on observed pairs alone, and has not kept the features of its "
-                f"{names.both[axis]}: give those by X= or tasks=, and the pairs by known=, or fit a PairRegressor."
-            )
         return None
     places = among(subjects, trained.labels)
     if labels.grid is not None and (places >= 0).any():
@@ -794,7 +789,7 @@ def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
 def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zeros: bool | None, sides: Any) -> _Asked:
     grows = bool(getattr(model, "grows", False))
     fitted = predicting(model) if grows else fitted_of(model)  # a growing model needs no labels here
-    names = side_names(sides, network=isinstance(fitted, FittedRidge) and fitted.is_network)
+    names = side_names(sides, network=isinstance(fitted, Fitted) and fitted.is_network)
     if X is None and grows:
         raise ValueError(
             f"{type(model).__name__} keeps no instances to recommend: give some by X=, beside tasks= or without, or "

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array
+from dyadlearn._array import Array, namespace
 from dyadlearn._tables import Ids, Table
 from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.labels import Labels
@@ -129,6 +129,13 @@ class Fitted(Predicting):
     def task_ids(self) -> Ids | None:
         """The ids of the tasks as the user knows them; those of the nodes of a network."""
         return self.form.column_ids or (self.form.row_ids if self.is_network else None)
+
+    @property
+    def completed(self) -> Array:
+        """The labels (m, q), the model's own predictions where they are missing."""
+        labels, predictions = self.labels.dense().values, self.predict()
+        xp = namespace(labels)
+        return xp.where(xp.isnan(labels), predictions, labels)
 
     @property
     def problem(self) -> Problem:
@@ -262,8 +269,8 @@ class FittedRidge(Fitted):
 
     @property
     def completed(self) -> Array:
-        """The labels (m, q) of a grid, the model's own predictions where they are missing."""
-        return self.closed.Y
+        """The labels (m, q), the model's own predictions where they are missing."""
+        return super().completed if self.labels.grid is None else self.closed.Y
 
     @property
     def symmetry(self) -> int:

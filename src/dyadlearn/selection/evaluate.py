@@ -511,24 +511,28 @@ class Permutation:
         """Return a grid (m, q) permuted."""
         return take_block(grid, self.rows, self.columns)
 
+    def of_labels(self, labels: Labels) -> Labels:
+        """Return labels permuted, with their weights and with what is missing."""
+        return labels.permuted(self.rows, self.columns)
+
     def back(self, grid: Array) -> Array:
         """Return what stands where `of` takes it."""
         return take_block(grid, np.argsort(self.rows), np.argsort(self.columns))
 
 
-def what_is_new(problem: Problem, setting: Setting) -> str:
+def what_is_new(fitted: Fitted, setting: Setting) -> str:
     """Return what is permuted if nothing is said: what is new in a setting, as far as there is more than one of it.
 
     Permuting anything else would ask another question: a model may well predict a new instance whose labels moved to
     other tasks together with all others.
     """
-    if problem.pairing.symmetry:
+    if fitted.is_network:
         return "vertices"
-    if not problem.pairing.knows_tasks or setting is Setting.B:
+    if Setting.C not in fitted.settings or setting is Setting.B:
         return "instances"
     if setting is Setting.C:
         return "tasks"
-    m, q = problem.Y.shape
+    m, q = fitted.labels.shape
     return "both" if min(m, q) > 1 else "instances" if m > 1 else "tasks"
 
 
@@ -585,7 +589,7 @@ def permuted_scores(
     return np.asarray(to_numpy(score(stack)), dtype=np.float64)
 
 
-def null_mean(problem: Problem, setting: Setting, units: Units, score: PreparedScorer, n_permutations: int) -> float:
+def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedScorer, n_permutations: int) -> float:
     """Return the mean score of a few permuted labels under the same regularisation: what no signal at all looks like.
 
     It is no test, for which there are too few of them, and of a model that chose its regularisation by the true labels
@@ -593,7 +597,7 @@ def null_mean(problem: Problem, setting: Setting, units: Units, score: PreparedS
 
     Parameters
     ----------
-    problem : Problem
+    fitted : Fitted
     setting : Setting
     units : Units
         What leaves together.
@@ -607,13 +611,14 @@ def null_mean(problem: Problem, setting: Setting, units: Units, score: PreparedS
         NaN without permutations, where labels are missing or weighted so that each permutation would be solved for
         anew, where a side would be decomposed again and again, and where the score is undefined or memory short.
     """
+    problem = fitted.problem
     is_closed = (
         problem.labels.full is not None and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
     )
     is_closed = is_closed and not problem.pairing.uses_labels
     if not is_closed or problem.pairing.decomposes(setting):
         return math.nan
-    permuted = what_is_new(problem, setting)
+    permuted = what_is_new(fitted, setting)
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))
     if any(problem.Y.shape[axis] < 2 for axis in axes):
         return math.nan
@@ -787,7 +792,7 @@ def _setting_scores(
             continue
         null = math.nan  # of a model that was fitted again, which has no spectra to permute labels under
         if n_permutations and found.is_fixed:
-            null = null_mean(fitted.problem, setting, found.units, prepared, n_permutations)
+            null = null_mean(fitted, setting, found.units, prepared, n_permutations)
         means = baseline_scores(fitted.labels, setting, found.units, prepared, symmetry=fitted.symmetry)
         results.append(SettingScore(setting, judge, score, prepared.n_undefined, null=null, baselines=means, **same))
     return results

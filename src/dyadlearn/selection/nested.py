@@ -9,13 +9,14 @@ The best of many scores is optimistic, since luck takes part in the choice: with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, cast, namespace, take_block
+from dyadlearn._array import Array, cast, namespace, take_block, take_rows
 from dyadlearn._codes import group_codes
 from dyadlearn.exceptions import KernelError
 from dyadlearn.holdout.baselines import baselines
@@ -23,11 +24,11 @@ from dyadlearn.holdout.folds import Fold
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
-from dyadlearn.metrics import scorer
+from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._inputs import groups_in_order
-from dyadlearn.selection.bootstrap import score_or_nan
-from dyadlearn.selection.evaluate import best_in_words, scored_means
+from dyadlearn.models.training import Training
+from dyadlearn.selection.evaluate import best_in_words, prepared_score, scored_means
 from dyadlearn.selection.refitting import predict_folds
 from dyadlearn.settings import Setting, as_setting
 
@@ -134,14 +135,9 @@ def nested_score(
     reader = clone(search)
     data = reader._read(X, y, tasks, None)
     whole, Y = data.labels, data.labels.values
-    if whole.grid is None:
-        raise ValueError(
-            f"nested_score cuts a grid, and one of {whole.shape[0]} × {whole.shape[1]} with {whole.size} labels is not "
-            "formed: cross-validate a PairRegressor of the search with SettingKFold, which cuts the pairs."
-        )
     groups, task_groups = groups_in_order(data.form, groups, task_groups)
-    groups = None if groups is None else group_codes(groups, Y.shape[:1], "groups")
-    task_groups = None if task_groups is None else group_codes(task_groups, Y.shape[1:], "task_groups")
+    groups = None if groups is None else group_codes(groups, whole.shape[:1], "groups")
+    task_groups = None if task_groups is None else group_codes(task_groups, whole.shape[1:], "task_groups")
     for axis, (table, name) in enumerate(((data.instances, "X"), (data.tasks, "tasks"))):
         if table is not None and data.are_kernels[axis] and table.values.shape[0] != table.values.shape[1]:
             raise KernelError(
@@ -158,23 +154,35 @@ def nested_score(
     F = found.predictions
     judge = scorer(usual_scoring(Y) if search.scoring is None else search.scoring)
     labels = scored_labels(whole, F, setting)
-    prepared = judge.prepare(labels, setting=setting, tie_tolerance=None)
+    prepared = prepared_score(whole, judge, setting, labels)
     score, means = float(prepared(F)), baselines(whole, setting, units)
     return NestedScore(
         score=score,
         setting=setting.value,
-        fold_scores=np.array(
-            [score_or_nan(judge, *_tested(labels, F, fold, setting), setting=setting) for fold in found.folds]
-        ),
+        fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in found.folds]),
         alphas=np.array(found.alphas),
         task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
-        predictions=data.form.restore(cast(F, getattr(namespace(F), data.precision))),
+        predictions=_in_form(data, cast(F, getattr(namespace(F), data.precision))),
         baselines=scored_means(means, prepared),
     )
 
 
-def _tested(Y: Array, F: Array, fold: Fold, setting: Setting) -> tuple[Array, Array]:
-    """Return labels and predictions of a fold alone."""
-    if setting is Setting.A:
-        return Labels.of_grid(Y).hide(~fold.left).values, F
-    return take_block(Y, *fold.leaving), take_block(F, *fold.leaving)
+def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting) -> float:
+    """Return the score of a fold alone, NaN if it is undefined."""
+    left = np.zeros(tuple(labels.values.shape), dtype=bool)
+    left.reshape(-1)[fold.test] = True
+    if labels.grid is None:
+        part, F = replace(labels, values=targets).take(left), take_rows(F, fold.test)
+    elif setting is Setting.A:
+        part = Labels.of_grid(targets).hide(~left)
+    else:
+        part, F = Labels.of_grid(take_block(targets, *fold.leaving)), take_block(F, *fold.leaving)
+    try:
+        return float(prepared_score(part, judge, setting)(F))
+    except (ValueError, ArithmeticError):
+        return math.nan
+
+
+def _in_form(data: Training, values: Array) -> Any:
+    """Return predictions in the form that the labels came in; those of a list as a sparse matrix."""
+    return data.labels.to_sparse(values) if data.labels.grid is None else data.form.restore(values)

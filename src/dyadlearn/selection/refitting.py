@@ -151,8 +151,8 @@ def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, 
     _pass_on(caught)
     alphas, task_alphas = map(list, zip(*chosen, strict=True))
     flat = placed(predictions, [fold.test for fold in folds], labels.observed.size)
-    grid = namespace(flat).reshape(flat, labels.shape)
-    return LearnedAgain(grid, folds, inner.fitted_.problem, alphas, None if task_alphas[0] is None else task_alphas)
+    found = namespace(flat).reshape(flat, labels.values.shape)
+    return LearnedAgain(found, folds, inner.fitted_.problem, alphas, None if task_alphas[0] is None else task_alphas)
 
 
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
@@ -164,6 +164,11 @@ def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, f
     again = model._refitted(left, groups, setting)
     sides = (again._side, again._task_side)
     rows = [None if new is None else side.new_rows(new) for side, new in zip(sides, asked, strict=True)]
+    if data.labels.grid is None:
+        places = [at[fold.test] for at in data.labels.places]
+        if setting is not Setting.A:
+            places = [np.searchsorted(own, at) for own, at in zip(fold.leaving, places, strict=True)]
+        return again, again._expansion().at(*rows, (places[0], places[1]))
     # In A what is predicted for training includes the labels that were completed.
     predicted = again._closed_problem.Y if setting is Setting.A else again._expansion().grid(*rows)
     return again, fold_predictions(predicted, fold)

@@ -413,13 +413,9 @@ def holdout_of_model(
         methods.setdefault(method, []).append(setting.value)
     methods.pop("exact leave-one-out", None)  # as the reader expects
     note = "\n".join(f"{method} in {', '.join(letters)}" for method, letters in methods.items())
-    whole = fitted.labels
+    whole = fitted.labels.dense()
     named = [(setting.in_words, scored_labels(whole, F, setting), F, setting) for setting, F, _ in found]
-    values = whole.values
-    if whole.grid is None:  # one column of all pairs, with one curve
-        columns = [(words, labels[:, None], F[:, None], None) for words, labels, F, _ in named]
-        return _compared(values[:, None], columns, kind, note)
-    return _compared(values, named, kind, note)
+    return _compared(whole.values, named, kind, note)
 
 
 def holdout_of_predictions(Y: Any, F: Any, *, setting: str | Setting | None = None, kind: str = "auto") -> HoldoutView:

@@ -24,7 +24,7 @@ from dyadlearn._progress import Progress
 from dyadlearn._tables import Table, read_table
 from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
-from dyadlearn.diagnostics.fitted import REMEDY, fitted_of, known_settings, labels_of
+from dyadlearn.diagnostics.fitted import REMEDY, closed_form_of, known_settings, labels_of
 from dyadlearn.diagnostics.known import Screening, screened
 from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
 from dyadlearn.exceptions import KernelError, LeverageError, NoLabelWarning, UndefinedScoreWarning
@@ -102,7 +102,7 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
     ----------
     model : fitted estimator
     remedy : str
-        As in `fitted_of`.
+        As in `closed_form_of`.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
         ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
         Kronecker ridge regression does, ``"pairs"`` as well.
     """
-    fitted = fitted_of(model, remedy)
+    fitted = closed_form_of(model, remedy)
     pairing = fitted.pairing
     kernels = [_kernel(side.spec) for side in fitted.sides]
     sides: Sequence[Smoother | Spectrum] = pairing.smoothers or pairing.spectra
@@ -430,7 +430,7 @@ def summary_of(
     -------
     Summary
     """
-    fitted = fitted_of(model)
+    fitted = closed_form_of(model)
     grid, judge = grid_of_model(model, sides=sides), scorer(scoring_of(fitted, scoring))
     groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     left_out: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
@@ -443,7 +443,7 @@ def summary_of(
         every: list[SettingScore] = []
         with Progress(len(settings), "Hold-out", progress) as bar:
             for setting in settings:
-                every += evaluate(fitted, [setting], judges, **asked).results
+                every += [_in_grid(each, fitted) for each in evaluate(fitted, [setting], judges, **asked).results]
                 bar.advance()
         results = every[:: len(judges)]
         scored = [each.setting for each in results if each.trouble is None]
@@ -495,6 +495,14 @@ def summary_of(
         warnings=[*dict.fromkeys([*notes, *about, *stopped])],
         notes=said,
     )
+
+
+def _in_grid(result: SettingScore, fitted: FittedRidge) -> SettingScore:
+    """Return the score of a setting with labels and predictions as grids, whatever form the labels have."""
+    if result.predictions is None or result.labels is None:
+        return result
+    spread = fitted.labels.spread
+    return replace(result, predictions=spread(result.predictions), labels=spread(result.labels))
 
 
 def _own(fitted: FittedRidge) -> Setting | None:
