@@ -29,7 +29,7 @@ def test_degrees_count_observed_labels_of_many_values():
 def test_the_larger_of_two_values_is_positive():
     labels = grid_of([[-1, 4, -1, np.nan]])
     assert labels.is_binary
-    assert not labels.is_complete
+    assert labels.n_missing
     assert labels.n_observed == 3
     assert_allclose(labels.share_positive, 1 / 3)
 

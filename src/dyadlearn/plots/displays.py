@@ -290,7 +290,7 @@ class GridDisplay(Display):
         )
         if not patches and distinct.size:
             self.figure_.colorbar(self.image_, ax=self.ax_, label=label, extend="neither" if grid.is_binary else "both")
-        if not grid.is_complete:
+        if grid.n_missing:
             share = 100 * (1 - grid.n_observed / grid.values.size)
             patches.append(patch(facecolor=missing, edgecolor=FAINT, label=f"not observed ({share:.3g} %)"))
         return patches

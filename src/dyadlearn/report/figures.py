@@ -377,7 +377,7 @@ def table(heads: Iterable[str], rows: Iterable[tuple[str, str, Iterable[str]]], 
 
 def grid(labels: GridView) -> str:
     """Draw the labels as a picture, large grids in blocks; where some are more telling, those with the most first."""
-    by_degree = labels.is_binary or not labels.is_complete
+    by_degree = labels.is_binary or labels.n_missing > 0
     pixels = labels.ordered("degree" if by_degree else "given").pixels(_MOST_PIXELS)
     low, high = pixels.ends
     scale, missing = (pixels.values - low) / ((high - low) or 1.0), np.isnan(pixels.values)
@@ -390,7 +390,7 @@ def grid(labels: GridView) -> str:
         keys = [("ink", f"label {number(labels.distinct[1])}{share}"), ("blank", f"label {number(labels.distinct[0])}")]
     else:
         keys = [("ramp", f"{number(low)} to {number(high)}, 1 % at each end beyond")]
-    if not labels.is_complete:
+    if labels.n_missing:
         keys.append(("missing" if labels.is_binary else "blank", "not observed"))
     swatches = legend((f'<span class="swatch {kind}"></span>', text) for kind, text in keys)
     words = f"{m:,} {labels.names.instances} (down) × {q:,} {labels.names.tasks} (across)"

@@ -480,7 +480,7 @@ def _list(texts: Sequence[str]) -> str:
 def _data(summary: Summary) -> str:
     grid = summary.grid
     panels = [figures.grid(grid)]
-    if grid.is_binary or not grid.is_complete:
+    if grid.is_binary or grid.n_missing:
         panels.append(figures.degrees(grid))
     if not grid.is_binary:
         panels.append(figures.values(grid))

@@ -119,9 +119,9 @@ class GridView:
         return int(self.observed.sum())
 
     @property
-    def is_complete(self) -> bool:
-        """Whether every cell has a label."""
-        return self.n_observed == self.values.size
+    def n_missing(self) -> int:
+        """Number of cells without a label."""
+        return int(self.values.size) - self.n_observed
 
     @cached_property
     def distinct(self) -> np.ndarray:

@@ -576,8 +576,7 @@ def _likeliest(
     model: Any, fitted: FittedRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, said: list[str]
 ) -> tuple[TopPairs | None, list[Explanation]]:
     """Return pairs that nobody has looked at, and where the first few predictions come from, if that is little work."""
-    missing = not grid.is_complete
-    if not missing and not np.isin(grid.distinct, (0, 1)).all():
+    if not grid.n_missing and not np.isin(grid.distinct, (0, 1)).all():
         return None, []  # every pair has a label
     if _own(fitted) is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
         said.append(
@@ -611,7 +610,7 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
     what = f"{len(grid.values):,} {names.instances}, pairwise" if grid.is_network else grid.size
     facts = [("Model", type(fitted.estimator).__name__), ("Grid", what)]
     share = 100 * grid.n_observed / grid.values.size
-    facts.append(("Labels", f"{grid.n_observed:,}" + ("" if grid.is_complete else f" observed, {share:.3g} %")))
+    facts.append(("Labels", f"{grid.n_observed:,}" + (f" observed, {share:.3g} %" if grid.n_missing else "")))
     low, high = (number(value) for value in grid.distinct[[0, -1]])
     if grid.is_binary:
         facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
