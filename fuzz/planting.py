@@ -136,14 +136,14 @@ FAULTS = (
     ),
     Fault(
         "growing",
-        "return self._finished(self.inverse.solve(known.target), level, known.n_tasks)",
-        "return self._finished(1.001 * self.inverse.solve(known.target), level, known.n_tasks)",
+        "half, level = self.inverse.solve(known.over_tasks(known.groups[0].cross)), known.groups[0].label_mean",
+        "half, level = 1.001 * self.inverse.solve(known.over_tasks(known.groups[0].cross)), known.groups[0].label_mean",
         ("online",),
     ),
     Fault(
         "growing",
-        "return self._rows_changed(remove_rows(self.statistics, Phi, Y), Phi, -1)",
-        "return self._rows_changed(remove_rows(self.statistics, Phi, 1.001 * Y), Phi, -1)",
+        "return self.with_rows(Phi, Y, -1)",
+        "return self.with_rows(Phi, 1.001 * Y, -1)",
         ("online",),
     ),
     Fault(

@@ -32,9 +32,8 @@ from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.growing.columns import started
 from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
-from dyadlearn.growing.statistics import Statistics, collect, merge
+from dyadlearn.growing.statistics import Statistics, gather, merge
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models import OnlineTwoStepRidge, TwoStepRidge
@@ -103,10 +102,12 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
         # Learning a few rows checks the parameters and the tasks, fits the maps and reads all ids.
         online.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         few = online._learnt
-        if few.model.takes_holes:
+        if not few.model.statistics.is_complete:
             raise ValueError(f"Y contains NaN, labels that are not observed: {_HOLES}.")
         known = _collected(online, rows, labels, per_task=online.statistics_.per_task)
-        online._learnt = replace(few, model=started(known, online.alpha, online.task_alpha, online.solver))
+        online._learnt = replace(
+            few, model=OnlineRidge.start(known, online.alpha, online.task_alpha, solver=online.solver)
+        )
     return online
 
 
@@ -322,7 +323,7 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
     _answer(model, rows)
     wanted, known = as_setting(setting), model.statistics_
     check_knows_tasks(known, wanted)
-    if not isinstance(known, Statistics):
+    if not known.is_complete:
         raise ValueError("This model has learnt labels with holes: use its own holdout and landscape.")
     if labels.shape[1] != known.n_tasks:
         raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
@@ -371,12 +372,11 @@ def _computed(values: list[Any]) -> list[Any]:
 
 def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, *, per_task: bool) -> Statistics:
     """Return the statistics of all rows, for the tasks that the model knows."""
-    like: Any = model.statistics_
-    # The tasks go to the workers but do not come back with every block.
-    sides = {"tasks": like.tasks, "task_gram": like.task_gram, "task_mean": like.task_mean}
-    sent = {"constant": like.has_constant, **({} if per_task else sides)}
-    total: Statistics = _summed(_block_statistics, merge, rows, labels, getattr(model, "feature_map_", None), sent)
-    return replace(total, **sides, per_task=per_task)
+    like = model.statistics_
+    # The features of the tasks go to the workers but do not come back with every block.
+    sent = None if per_task else like.task_rows, like.has_constant
+    total: Statistics = _summed(_block_statistics, merge, rows, labels, getattr(model, "feature_map_", None), *sent)
+    return replace(total, tasks=like.tasks, task_sums=like.task_sums)
 
 
 # What a worker does ------------------------------------------------------------------------------
@@ -394,8 +394,8 @@ def _on_block(function: Callable[..., Any], start: int, block: Array, labels: Ar
         raise kind(f"In the block that begins with row {start}: {error}") from error
 
 
-def _block_statistics(Phi: Array, Y: Array, known: dict[str, Any]) -> Statistics:
-    return replace(collect(Phi, Y, **known), tasks=None, task_gram=None, task_mean=None)
+def _block_statistics(Phi: Array, Y: Array, right: Array | None, constant: bool) -> Statistics:
+    return gather(Phi, Y, right, constant=constant)
 
 
 def _block_errors(

@@ -9,11 +9,10 @@ from scipy import sparse
 
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
-from dyadlearn.growing import holdout as column_holdout
-from dyadlearn.growing.columns import ColumnRidge, as_columns, by_columns, gather, join, join_tasks, with_rows
+from dyadlearn.growing import holdout
 from dyadlearn.growing.holdout import leverage_and_slack, online_holdout, online_squared_errors, side_of_rows
 from dyadlearn.growing.inverse import Eigen
-from dyadlearn.growing.statistics import collect
+from dyadlearn.growing.statistics import collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
@@ -99,7 +98,7 @@ def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, 
     X, Y, T = problem(shape, offset=offset * constant)
     tasks, options = T if with_tasks else None, {"alpha": alphas[0], "task_alpha": alphas[1], "constant": constant}
     few = len(X) // 3
-    model = ColumnRidge.start(gather(wrap(X[:few]), Y[:few], tasks, constant=constant), *alphas)
+    model = OnlineRidge.start(collect(wrap(X[:few]), Y[:few], tasks, constant=constant), *alphas)
     check(model, X[:few], Y[:few], tasks, **options)
     model = model.with_rows(wrap(X[few:-1]), Y[few:-1])
     check(model, X[:-1], Y[:-1], tasks, **options)
@@ -130,24 +129,22 @@ def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, 
 
 
 @over(every(**constants, with_tasks=[True, False]))
-def test_complete_labels_share_one_gram_matrix_and_equal_the_complete_model(constant, with_tasks):
+def test_complete_labels_are_one_group_until_one_is_missing(constant, with_tasks):
     rng = np.random.default_rng(0)
     X, Y, T = rng.normal(size=(20, 4)), rng.normal(size=(20, 6)), rng.normal(size=(6, 3))
     tasks = T if with_tasks else None
     complete = OnlineRidge.start(collect(X, Y, tasks, per_task=True, constant=constant), 0.3, 0.7)
-    model = by_columns(complete)
-    assert len(model.statistics.groups) == 1
-    assert model.statistics.groups[0].gram is complete.statistics.gram
-    assert_allclose(model.coefficients, complete.coefficients, rtol=1e-9, atol=1e-12)
-    assert with_rows(complete, X[:2], Y[:2]).takes_holes is False
+    assert len(complete.statistics.groups) == 1
+    check(complete, X, Y, tasks, alpha=0.3, task_alpha=0.7, constant=constant)
+    assert complete.with_rows(X[:2], Y[:2]).statistics.is_complete
     holes = np.where(rng.random((2, 6)) < 0.5, np.nan, Y[:2])
-    later = with_rows(complete, X[:2], holes)
+    later = complete.with_rows(X[:2], holes)
     check(later, np.vstack([X, X[:2]]), np.vstack([Y, holes]), tasks, alpha=0.3, task_alpha=0.7, constant=constant)
-    assert len(gather(X, Y).groups) == 1
     # Tasks that the batch says nothing of cost nothing: their Gram matrix is the one that was there.
     one = np.full((1, 6), np.nan)
     one[0, 2] = 1.0
-    after = with_rows(model, X[:1], one).statistics
+    after = complete.with_rows(X[:1], one).statistics
+    assert not after.is_complete
     assert len(after.groups) == 2
     assert sum(group.gram is complete.statistics.gram for group in after.groups) == 1
 
@@ -157,22 +154,22 @@ def test_mixed_tasks_cannot_have_holes():
     X, Y, T = rng.normal(size=(20, 4)), rng.normal(size=(20, 6)), rng.normal(size=(6, 3))
     model = OnlineRidge.start(collect(X, Y, T, constant=True), 0.3, 0.7)
     with pytest.raises(ValueError, match=r"mixed by their features.*keep_tasks=True"):
-        with_rows(model, X[:1], np.full((1, 6), np.nan))
+        model.with_rows(X[:1], np.full((1, 6), np.nan))
 
 
 def test_only_tasks_with_new_labels_are_solved_again():
     X, Y, _ = problem()
-    model = ColumnRidge.start(gather(X, Y, constant=True), 0.3)
+    model = OnlineRidge.start(collect(X, Y, constant=True), 0.3)
     weights = model.weights
     one = np.full((1, Y.shape[1]), np.nan)
     one[0, 2] = 1.0
     later = model.with_rows(X[:1], one)
-    assert_array_equal(later.stale, np.arange(Y.shape[1]) == 2)
+    assert_array_equal(np.isnan(later.solved[0]), np.arange(Y.shape[1]) == 2)
     assert_array_equal(np.delete(later.weights, 2, axis=1), np.delete(weights, 2, axis=1))
     assert np.all(later.weights[:, 2] != weights[:, 2])
     # Never asked in between, two changes are one.
     twice = later.with_rows(X[1:2], one).with_rows(X[2:3], np.roll(one, 1))
-    assert_array_equal(np.flatnonzero(twice.stale), [2, 3])
+    assert_array_equal(np.flatnonzero(np.isnan(twice.solved[0])), [2, 3])
     again = np.vstack([Y, one, one, np.roll(one, 1)])
     check(twice, np.vstack([X, X[:3]]), again, None, alpha=0.3, task_alpha=0.0, constant=True)
 
@@ -180,7 +177,7 @@ def test_only_tasks_with_new_labels_are_solved_again():
 @over(every(**constants, same=[True, False]))
 def test_labels_are_exchanged(constant, same):
     X, Y, T = problem()
-    model = ColumnRidge.start(gather(X, Y, T, constant=constant), 0.3, 0.7)
+    model = OnlineRidge.start(collect(X, Y, T, constant=constant), 0.3, 0.7)
     if same:
         model.coefficients  # noqa: B018, what was solved is taken over
     old, new = (np.full((2, Y.shape[1]), np.nan) for _ in range(2))
@@ -197,20 +194,20 @@ def test_labels_are_exchanged(constant, same):
 @over(every(**constants))
 def test_tasks_with_holes_join(constant):
     X, Y, T = problem()
-    seen = [gather(X, Y[:, part], T[part], constant=constant) for part in (slice(0, 3), slice(3, None))]
-    model = ColumnRidge.start(seen[0], 0.3, 0.7)
+    seen = [collect(X, Y[:, part], T[part], constant=constant) for part in (slice(0, 3), slice(3, None))]
+    model = OnlineRidge.start(seen[0], 0.3, 0.7)
     model.coefficients  # noqa: B018
     model = model.with_tasks(seen[1])
     check(model, X, Y, T, alpha=0.3, task_alpha=0.7, constant=constant)
     assert_allclose(
-        ColumnRidge.start(join_tasks(*seen), 0.3, 0.7).coefficients, model.coefficients, rtol=1e-9, atol=1e-12
+        OnlineRidge.start(seen[0].with_tasks(seen[1]), 0.3, 0.7).coefficients, model.coefficients, rtol=1e-9, atol=1e-12
     )
 
 
 def test_what_was_not_learnt_cannot_be_forgotten():
     X, Y, _ = problem()
     for constant in (False, True):
-        model = ColumnRidge.start(gather(X[:6], Y[:6], constant=constant), 0.3)
+        model = OnlineRidge.start(collect(X[:6], Y[:6], constant=constant), 0.3)
         with pytest.raises(ValueError, match="There are 7 instances to forget, but only 6 were learnt"):
             model.without_rows(X[:7], Y[:7])
         labels = np.full((2, Y.shape[1]), np.nan)
@@ -254,7 +251,7 @@ def test_holdout_equals_refitting(constant, setting, alphas, shape, wrap, level)
     Y[5, 4], Y[[*range(5), *range(6, len(X))], 4] = 2.0 + level * constant, np.nan  # a second lone label
     tasks = None if setting is None else T
     wanted = held_out(X, Y, tasks, *alphas, constant, setting or Setting.B)
-    model = ColumnRidge.start(gather(X[:6], Y[:6], tasks, constant=constant), *alphas).with_rows(X[6:], Y[6:])
+    model = OnlineRidge.start(collect(X[:6], Y[:6], tasks, constant=constant), *alphas).with_rows(X[6:], Y[6:])
     some = [8, 3, 5, 0]
     setting = setting or Setting.B
     assert_allclose(online_holdout(model, wrap(X), Y, setting), wanted, rtol=1e-7, atol=1e-7)
@@ -271,7 +268,7 @@ def test_holdout_of_one_row_that_has_all_lone_labels():
     Y = np.full((4, 3), np.nan)
     Y[1] = 1.0, 2.0, 4.0
     for constant in (True, False):
-        model = ColumnRidge.start(gather(X, Y, T, constant=constant), 0.3, 0.7)
+        model = OnlineRidge.start(collect(X, Y, T, constant=constant), 0.3, 0.7)
         for setting in (Setting.B, Setting.D):
             wanted = held_out(X, Y, T, 0.3, 0.7, constant, setting)
             assert_allclose(online_holdout(model, X, Y, setting)[1], wanted[1], atol=1e-12)
@@ -280,7 +277,7 @@ def test_holdout_of_one_row_that_has_all_lone_labels():
 
 def test_labels_that_are_not_those_that_were_learnt_cannot_be_left_out():
     X, Y, _ = problem()
-    model = ColumnRidge.start(gather(X, Y), 0.3)
+    model = OnlineRidge.start(collect(X, Y), 0.3)
     wrong = Y.copy()
     i = int(np.flatnonzero(~np.isnan(Y[:, 0]))[0])
     wrong[i, 0] = np.nan  # of two tasks that were always observed together
@@ -295,7 +292,7 @@ def test_the_worst_of_the_groups_tells_how_many_digits_are_lost():
     X = np.vstack([X, 1e6 * X[:1]])
     Y = np.vstack([Y, np.full((1, Y.shape[1]), np.nan)])
     Y[-1, 2] = 1e3
-    model = ColumnRidge.start(gather(X, Y, constant=True), 0.3)
+    model = OnlineRidge.start(collect(X, Y, constant=True), 0.3)
     left = model.without_rows(X[-1:], Y[-1:])
     assert model.digits_lost(left) > 1e-7
     assert model.digits_lost(model.without_tasks(np.array([2]))) == 0.0
@@ -304,11 +301,11 @@ def test_the_worst_of_the_groups_tells_how_many_digits_are_lost():
 
 def test_statistics_with_holes_join_in_any_order():
     X, Y, T = problem()
-    parts = [gather(X[rows], Y[rows], T, constant=True) for rows in (slice(0, 5), slice(5, 12), slice(12, None))]
-    whole = gather(X, Y, T, constant=True)
+    parts = [collect(X[rows], Y[rows], T, constant=True) for rows in (slice(0, 5), slice(5, 12), slice(12, None))]
+    whole = collect(X, Y, T, constant=True)
     for order in ([0, 1, 2], [2, 0, 1]):
         first, second, third = (parts[i] for i in order)
-        found = join(join(first, second, 1), as_columns(third), 1)
+        found = merge(merge(first, second), third)
         assert_array_equal(found.counts, whole.counts)
         for j in range(Y.shape[1]):
             own, other = (seen.groups[seen.group_of[j]] for seen in (found, whole))
@@ -318,10 +315,10 @@ def test_statistics_with_holes_join_in_any_order():
 @over(every(setting=[Setting.A, Setting.B, Setting.D]))
 def test_blocks_of_rows_do_not_matter(setting, monkeypatch):
     X, Y, T = problem()
-    model = ColumnRidge.start(gather(X, Y, T, constant=True), 0.3, 0.7)
+    model = OnlineRidge.start(collect(X, Y, T, constant=True), 0.3, 0.7)
     wanted = online_holdout(model, X, Y, setting)
     errors = online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting)
-    monkeypatch.setattr(column_holdout, "_BLOCK", 1)
+    monkeypatch.setattr(holdout, "_BLOCK", 1)
     assert_allclose(online_holdout(model, X, Y, setting), wanted, rtol=1e-12)
     assert_allclose(online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting), errors, rtol=1e-12)
 
@@ -341,9 +338,9 @@ def test_all_penalties_at_once_weigh_as_one_by_one(constant, alpha, shape):
 
 def test_rows_that_are_fitted_whatever_their_label():
     X, Y, T = problem((6, 9, 5, 6))
-    model = ColumnRidge.start(gather(X, Y, T), 0.0, 0.7)
+    model = OnlineRidge.start(collect(X, Y, T), 0.0, 0.7)
     with pytest.raises(LeverageError, match="rows"):
         online_holdout(model, X, Y, Setting.B)
-    model = ColumnRidge.start(gather(X, Y, T), 0.5, 0.0)
+    model = OnlineRidge.start(collect(X, Y, T), 0.5, 0.0)
     with pytest.raises(LeverageError, match="tasks"):
         online_holdout(model, X, Y, Setting.C)

@@ -10,10 +10,9 @@ from scipy import sparse
 from dyadlearn import TwoStepRidge, landscape
 from dyadlearn._array import row_blocks
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.filters import Tikhonov
 from dyadlearn.growing import holdout
-from dyadlearn.growing.columns import seen_in, started
-from dyadlearn.growing.holdout import online_holdout, online_squared_errors
+from dyadlearn.growing.holdout import leverage_and_slack, online_holdout, online_squared_errors, side_of_rows
+from dyadlearn.growing.inverse import Eigen
 from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
@@ -41,7 +40,7 @@ def streamed(X, Y, T, alpha=0.3, task_alpha=0.7, per_task=True, constant=True):
 
 @over(covering(**shapes, **every_setting, **constants, wrap=[np.asarray, sparse.csr_array], block=[2, 100]))
 def test_equals_the_batch_model(shape, setting, constant, wrap, block, monkeypatch):
-    monkeypatch.setattr(holdout, "row_blocks", lambda n, size: row_blocks(n, 1, block))
+    monkeypatch.setattr(holdout, "row_blocks", lambda n, *sizes: row_blocks(n, 1, block))
     X, Y, T = problem(shape)
     wanted = TwoStepRidge(0.3, 0.7, fit_intercept=constant).fit(X, Y, tasks=T).holdout(setting)
     found = online_holdout(streamed(X, Y, T, constant=constant), wrap(X), wrap(Y), setting)
@@ -131,20 +130,22 @@ def test_digits_at_extreme_regularisation(alpha, constant):
         assert_allclose(found, wanted, rtol=0, atol=1e-9 * np.abs(wanted).max())
 
 
-def test_digits_of_the_slack_of_few_rows():
+@over(every(**constants))
+def test_digits_of_the_slack_of_few_rows(constant):
     # With as many features as rows the slack is of the order of λ, and must not come by subtraction from 1.
-    X, Y = np.random.default_rng(0).normal(size=(30, 60)), np.ones((30, 1))
-    rows = holdout._LeftOut(OnlineRidge.start(collect(X, Y), 1.0), X, Y).rows
-    for alpha in (1e-3, 1e-10):
-        exact = alpha * np.diag(np.linalg.inv(X @ X.T + alpha * np.eye(30)))
-        assert_allclose(rows.smoother(Tikhonov(), alpha).slack, exact, rtol=1e-9)
-    rows = holdout._LeftOut(OnlineRidge.start(collect(X, Y, constant=True), 1.0), X, Y).rows
-    about = X - X.mean(axis=0)
-    for alpha in (1e-3, 1e-10):
-        # Of the constant there is no slack: it is taken out where it stands in the inverse.
-        inverse = alpha * np.linalg.inv(about @ about.T + alpha * np.eye(30) + np.ones((30, 30)))
-        exact = np.diag(inverse) - inverse.sum(axis=1) ** 2 / inverse.sum()
-        assert_allclose(rows.smoother(Tikhonov(), alpha).slack, exact, rtol=1e-8)
+    X = np.random.default_rng(0).normal(size=(30, 60))
+    rows = X - X.mean(axis=0) * constant
+    eigen = Eigen.of(rows.T @ rows, 30)
+    side, alphas = side_of_rows(rows @ eigen.vectors, eigen.values, 30, constant), [1e-3, 1e-10]
+    slacks = leverage_and_slack(side, alphas)[1]
+    for place, alpha in enumerate(alphas):
+        if constant:
+            # Of the constant there is no slack: it is taken out where it stands in the inverse.
+            inverse = alpha * np.linalg.inv(rows @ rows.T + alpha * np.eye(30) + np.ones((30, 30)))
+            exact = np.diag(inverse) - inverse.sum(axis=1) ** 2 / inverse.sum()
+        else:
+            exact = alpha * np.diag(np.linalg.inv(X @ X.T + alpha * np.eye(30)))
+        assert_allclose(slacks[:, place], exact, rtol=1e-8 if constant else 1e-9)
 
 
 def test_rows_that_are_interpolated():
@@ -229,8 +230,7 @@ def test_features_of_any_scales(constant, holes, alpha, library):
     if library.dtype == "float32":
         return  # which cannot hold the features to nine digits
     given = [library.asarray(part) for part in (X, Y)]
-    seen = seen_in(*given, None, per_task=True, constant=constant)
-    model = started(seen, alpha, 1.0, "auto")
+    model = OnlineRidge.start(collect(*given, constant=constant), alpha)
     found = library.to_numpy(online_holdout(model, *given, Setting.B))
     assert_allclose(found, wanted, rtol=0, atol=1e-9)
     error = np.nanmean((wanted - Y) ** 2)

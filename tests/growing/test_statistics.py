@@ -15,16 +15,10 @@ from dyadlearn._array import row_blocks
 from dyadlearn.growing import statistics
 from dyadlearn.growing.statistics import (
     Statistics,
-    add_rows,
-    add_tasks,
     collect,
     cross_product,
-    digits_lost,
     merge,
-    remove_rows,
-    remove_tasks,
     same_gram,
-    same_rows,
 )
 from sweeps import covering, every, lines, over
 
@@ -56,10 +50,37 @@ def with_ones(tasks: np.ndarray, constant: bool) -> np.ndarray:
     return np.column_stack([about_means(tasks, True), np.ones(len(tasks))]) if constant else tasks
 
 
+def add_rows(state: Statistics, Phi: Any, Y: Any) -> Statistics:
+    return merge(state, state.of_rows(Phi, Y))
+
+
+def remove_rows(state: Statistics, Phi: Any, Y: Any) -> Statistics:
+    return merge(state, state.of_rows(Phi, Y), -1)
+
+
+def same_rows(first: Statistics, second: Statistics) -> bool:
+    return first.everyone.has_rows_of(second.everyone)
+
+
+def parts_of(state: Statistics) -> dict[str, Any]:
+    """Return the arrays of statistics of complete labels."""
+    (group,), sums = state.groups, state.task_sums
+    return {
+        **{name: getattr(group, name) for name in ("gram", "cross", "label_mean", "mean")},
+        "tasks": state.tasks,
+        "task_gram": None if sums is None else sums.gram,
+        "task_mean": None if sums is None else sums.mean,
+    }
+
+
+def level_of(state: Statistics) -> np.ndarray:
+    return state.over_tasks(state.groups[0].label_mean[None, :])[0]
+
+
 def assert_same(found: Statistics, wanted: Statistics, rtol: float = 1e-12) -> None:
     assert (found.n_rows, found.n_tasks, found.per_task) == (wanted.n_rows, wanted.n_tasks, wanted.per_task)
-    for name in ("gram", "cross", "tasks", "task_gram", "mean", "task_mean", "label_mean"):
-        first, second = getattr(found, name), getattr(wanted, name)
+    assert found.is_complete
+    for (name, first), second in zip(parts_of(found).items(), parts_of(wanted).values(), strict=True):
         assert (first is None) == (second is None)
         if first is not None and name in ("mean", "task_mean"):
             first, second = first.sum(axis=0), second.sum(axis=0)
@@ -82,25 +103,26 @@ def test_what_rows_say(data, per_task, constant, wrap_X, wrap_Y, block, monkeypa
     means, label_means, right = X.mean(axis=0), Y.mean(axis=0), with_ones(T, constant)
     X, T = about_means(X, constant), about_means(T, constant)
     assert_allclose(found.gram, X.T @ X, atol=1e-12)
-    assert_allclose(found.cross, X.T @ Y @ right if per_task is False else X.T @ Y, atol=1e-12)
-    assert_allclose(found.target, X.T @ Y if per_task is None else X.T @ Y @ right, atol=1e-12)
+    cross = found.groups[0].cross
+    assert_allclose(cross, X.T @ Y @ right if per_task is False else X.T @ Y, atol=1e-12)
+    assert_allclose(found.over_tasks(cross), X.T @ Y if per_task is None else X.T @ Y @ right, atol=1e-12)
     if constant:
         assert_allclose(found.mean.sum(axis=0), means, rtol=1e-14)
-        assert_allclose(found.level, label_means if per_task is None else label_means @ right, atol=1e-13)
+        assert_allclose(level_of(found), label_means if per_task is None else label_means @ right, atol=1e-13)
     assert isinstance(found.gram, np.ndarray)
-    assert isinstance(found.cross, np.ndarray)
+    assert isinstance(cross, np.ndarray)
     if per_task is None:
         assert found.tasks is None
-        assert found.task_gram is None
+        assert found.task_sums is None
     else:
-        assert_allclose(found.task_gram, T.T @ T, atol=1e-12)
+        assert_allclose(found.task_sums.gram, T.T @ T, atol=1e-12)
 
 
 def test_statistics_are_in_double_precision(data):
     single = [part.astype(np.float32) for part in data]
     found = collected(single, False)
     X, Y, T = (part.astype(np.float64) for part in single)
-    assert_allclose(found.cross, X.T @ Y @ T, rtol=1e-12, atol=1e-14)
+    assert_allclose(found.groups[0].cross, X.T @ Y @ T, rtol=1e-12, atol=1e-14)
 
 
 def test_other_libraries(data, library):
@@ -109,11 +131,10 @@ def test_other_libraries(data, library):
     whole = add_rows(first, X[5:, :], Y[5:, :])
     assert_same(remove_rows(whole, X[5:, :], Y[5:, :]), first, library.rtol)
     assert type(whole.gram) is type(X)
-    more = add_tasks(
-        whole, T[:2, :], cross_product(statistics.double(X), statistics.double(Y[:, :2]), whole.tasks[:2, :])
-    )
-    less = remove_tasks(more, np.array([6, 7]), more.cross - whole.cross)
-    assert_allclose(library.to_numpy(less.cross), library.to_numpy(whole.cross), rtol=library.rtol, atol=1e-6)
+    twice = collect(X, Y[:, :2], T[:2, :])
+    less = whole.with_tasks(twice).without_tasks(np.array([6, 7]), twice)
+    crosses = [library.to_numpy(state.groups[0].cross) for state in (less, whole)]
+    assert_allclose(*crosses, rtol=library.rtol, atol=1e-6)
     assert less.n_tasks == Q
 
 
@@ -144,28 +165,13 @@ def test_blocks_are_merged_in_a_tree(data, per_task, constant):
     assert_same(merge(merge(blocks[3], blocks[0]), merge(blocks[2], blocks[1])), whole)
 
 
-@over(every(change=["features", "count", "none", "per task", "values", "constant"]))
-def test_only_statistics_of_the_same_tasks_are_merged(data, change):
-    X, Y, T = data
-    other = {
-        "features": lambda: collect(X[:, :2], Y, T),
-        "count": lambda: collect(X, Y[:, 1:], T[1:]),
-        "none": lambda: collect(X, Y),
-        "per task": lambda: collect(X, Y, T, per_task=True),
-        "values": lambda: collect(X, Y, T + 1),
-        "constant": lambda: collect(X, Y, T, constant=True),
-    }[change]()
-    with pytest.raises(ValueError, match="Only statistics of the same tasks can be added"):
-        merge(collect(X, Y, T), other)
-
-
 @over(every(constant=[False, True]))
 def test_nothing_stays_of_rows_that_are_all_gone(data, constant):
     X, Y, T = data
     empty = remove_rows(collect(X, Y, T, constant=constant), X[::-1], Y[::-1])
     assert empty.n_rows == 0
     assert not empty.gram.any()
-    assert not empty.cross.any()
+    assert not empty.groups[0].cross.any()
     assert_same(add_rows(empty, X, Y), collect(X, Y, T, constant=constant))
     if constant:
         assert_array_equal(add_rows(empty, X + 1e6, Y).mean, collect(X + 1e6, Y, T, constant=True).mean)
@@ -175,7 +181,7 @@ def test_about_its_mean_nothing_is_left_of_a_single_row(data):
     X, Y, T = data
     single = remove_rows(collect(X, Y, T, constant=True), X[1:], Y[1:])
     assert not single.gram.any()
-    assert not single.cross.any()
+    assert not single.groups[0].cross.any()
     assert_same(single, collect(X[:1], Y[:1], T, constant=True))
 
 
@@ -199,16 +205,13 @@ def test_rows_that_were_never_there_cannot_be_removed(data, constant):
 def test_tasks_come_and_go(data, per_task, constant):
     X, Y, T = data
     whole, part = (collected((X, Y[:, :q], T[:q]), per_task, constant) for q in (Q, 4))
-    new = T[4:] if per_task is not None else None
-    about = about_means(X, constant)
 
     def said_of(columns):
-        right = with_ones(T[columns], constant) if per_task is False else np.eye(len(columns))
-        return about.T @ Y[:, columns] @ right, Y[:, columns].mean(axis=0) @ right if constant else None
+        return collected((X, Y[:, columns], T[columns]), per_task, constant)
 
-    assert_same(add_tasks(part, new, *said_of([4, 5])), whole)
+    assert_same(part.with_tasks(said_of([4, 5])), whole)
     gone = np.array([4, 1])
-    less = remove_tasks(whole, gone, *(said_of(gone) if per_task is False else ()))
+    less = whole.without_tasks(gone, said_of(gone) if per_task is False else None)
     kept = [0, 2, 3, 5]
     assert_same(less, collected((X, Y[:, kept], T[kept]), per_task, constant))
 
@@ -250,20 +253,20 @@ def test_large_offsets_take_no_digits(per_task, offset):
     state = collect(X[:9], Y[:9, :4], T[:4], **options)
     for start in range(9, 400, 17):
         state = add_rows(state, X[start : start + 17], Y[start : start + 17, :4])
-    new = collect(X, Y[:, 4:], T[4:], **options)
-    state = add_tasks(state, T[4:], new.cross, new.label_mean)
+    state = state.with_tasks(collect(X, Y[:, 4:], T[4:], **options))
     for start in range(0, 200, 8):
         state = remove_rows(state, X[start : start + 8], Y[start : start + 8])
     wanted = collect(near[0][200:], near[1][200:], near[2], **options)
     for name in ("gram", "cross", "task_gram"):
-        size = np.abs(getattr(wanted, name)).max()
+        found, expected = (parts_of(each)[name] for each in (state, wanted))
         # Means of labels are as large as their offset, and rounded so.
         rounding = 1e-9 if name == "cross" and offset else 1e-12
-        assert_allclose(getattr(state, name), getattr(wanted, name), rtol=0, atol=rounding * size)
+        assert_allclose(found, expected, rtol=0, atol=rounding * np.abs(expected).max())
     for found, expected in ((state.mean, wanted.mean), (state.task_mean, wanted.task_mean)):
         assert_allclose((found[0] - offset) + found[1], expected.sum(axis=0), rtol=0, atol=1e-14)
-    assert_allclose(state.level[:-1], wanted.level[:-1], rtol=0, atol=1e-15 * max(offset, 10))
-    assert_allclose(state.level[-1] - Q * offset, wanted.level[-1], rtol=0, atol=1e-15 * Q * max(offset, 10))
+    found, expected = level_of(state), level_of(wanted)
+    assert_allclose(found[:-1], expected[:-1], rtol=0, atol=1e-15 * max(offset, 10))
+    assert_allclose(found[-1] - Q * offset, expected[-1], rtol=0, atol=1e-15 * Q * max(offset, 10))
 
 
 def test_a_sparse_feature_that_never_changes_is_not_learnt_from():
@@ -274,10 +277,10 @@ def test_a_sparse_feature_that_never_changes_is_not_learnt_from():
         found = collect(sparse.csr_array(X), labels, constant=True)
         assert not found.gram[1].any()
         assert not found.gram[:, 1].any()
-        assert not found.cross[1].any()
+        assert not found.groups[0].cross[1].any()
         about = X - X.mean(axis=0)
         assert_allclose(found.gram[::2, ::2], (about.T @ about)[::2, ::2], rtol=1e-12)
-        assert_allclose(found.cross[::2], (about.T @ Y)[::2], rtol=1e-9)
+        assert_allclose(found.groups[0].cross[::2], (about.T @ Y)[::2], rtol=1e-9)
 
 
 def test_equal_rows_can_be_removed_when_all_others_have_gone(data):
@@ -288,7 +291,7 @@ def test_equal_rows_can_be_removed_when_all_others_have_gone(data):
         for count in (3, 2, 1):
             left = remove_rows(left, same[:1], Y[count : count + 1])
             assert not left.gram.any()
-        assert_allclose(left.level, collect(same[:1], Y[:1], T, constant=True).level, rtol=0, atol=1e-12)
+        assert_allclose(level_of(left), level_of(collect(same[:1], Y[:1], T, constant=True)), rtol=0, atol=1e-12)
 
 
 @over(every(constant=[False, True]))
@@ -313,7 +316,7 @@ def test_what_a_large_feature_leaves_of_a_small_one_is_told():
     X, Y = np.array([[1e8, 1e6], [1e8, -1.0], [-1e8, 1.0], [3e8, 2.0]]), np.ones((4, 1))
     before = collect(X, Y)
     after = remove_rows(before, X[:1], Y[:1])
-    assert digits_lost(before, after, 0.0) == pytest.approx(2.2e-16 * 1e12 / 6, rel=0.1)
+    assert before.digits_lost(after, 0.0) == pytest.approx(2.2e-16 * 1e12 / 6, rel=0.1)
 
 
 def test_rounding_of_a_feature_that_is_the_same_in_all_rows_is_no_reason_to_refuse():

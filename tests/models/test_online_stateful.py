@@ -184,7 +184,7 @@ class OnlineMachine(RuleBasedStateMachine):
         W = np.column_stack([self.column(labels, model.alpha) for labels in self.Y.T])
         if self.has_tasks:
             # A model without holes has labels of no instances; one with holes has no labels.
-            labelled = ~np.isnan(self.Y).all(axis=0) if model._learnt.model.takes_holes else np.full(len(self.T), True)
+            labelled = np.full(len(self.T), True) if model.statistics_.is_complete else ~np.isnan(self.Y).all(axis=0)
             if not labelled.any():
                 nothing = np.full((1, len(self.T)), np.nan if self.fit_intercept else 0.0)
                 assert_allclose(model.predict(np.ones((1, self.X.shape[1]))), nothing)
@@ -207,7 +207,7 @@ class OnlineMachine(RuleBasedStateMachine):
         """Return the coefficients of one task, and of the constant, from the labels that it has."""
         seen = ~np.isnan(labels)
         W = self.side(self.X[seen], alpha) @ labels[seen]
-        if self.fit_intercept and not seen.any() and self.model._learnt.model.takes_holes:
+        if self.fit_intercept and not seen.any() and not self.model.statistics_.is_complete:
             W[-1] = np.nan
         return W
 

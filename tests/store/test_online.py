@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -9,7 +11,7 @@ from sklearn.kernel_approximation import Nystroem
 
 from dyadlearn import OnlineTwoStepRidge, save
 from dyadlearn.exceptions import IdError, ModelFileError
-from dyadlearn.growing.columns import Columns, PackedColumns
+from dyadlearn.growing.statistics import Group, Statistics
 from dyadlearn.kernels import Landmarks
 
 RNG = np.random.default_rng(3)
@@ -110,24 +112,33 @@ def test_labels_are_replaced_after_loading(round_trip, assert_same):
     assert_same(loaded.predict(X), model.predict(X))
 
 
-def test_statistics_with_holes_that_do_not_fit_together_are_refused(tmp_path):
-    packed = with_holes()._learnt.model.statistics.state()["packed"]
+def test_statistics_that_do_not_fit_together_are_refused():
+    known = with_holes()._learnt.model.statistics
+    group = known.groups[0]
     for wrong in (
-        {"counts": packed.counts + 41},
-        {"counts": packed.counts.astype(float)},
-        {"group_of": packed.group_of + 1},
-        {"group_of": packed.group_of[1:]},
-        {"grams": packed.grams[1:]},
-        {"means": None},
-        {"means": packed.means[:, :1]},
-        {"label_mean": packed.label_mean[1:]},
-        {"tasks": packed.tasks[1:]},
+        {"group_of": known.group_of.astype(float)},
+        {"group_of": known.group_of + 1},
+        {"group_of": known.group_of[1:]},
+        {"groups": known.groups[1:]},
+        {"groups": (replace(group, n_rows=41), *known.groups[1:])},
+        {"groups": (replace(group, n_rows=-1), *known.groups[1:])},
+        {"groups": (replace(group, mean=None, label_mean=None), *known.groups[1:])},
+        {"groups": (replace(group, gram=group.gram[1:, 1:]), *known.groups[1:])},
+        {"groups": (group.columns(np.arange(0)), *known.groups[1:])},
+        {"instances": None},
+        {"instances": group},
+        {"tasks": known.tasks[1:]},
+        {"tasks": None},
+        {"task_sums": replace(known.task_sums, n_rows=3)},
+        {"task_sums": None},
+        {"per_task": False},
     ):
-        state = {**packed.state(), **wrong}
         with pytest.raises(ModelFileError, match="do not fit together|is of type"):
-            PackedColumns.from_state(state, "statistics")
-    with pytest.raises(ModelFileError, match="do not fit together"):
-        Columns.from_state({"packed": 3}, "statistics")
+            Statistics.from_state({**known.state(), **wrong}, "statistics")
+    for wrong in ({"mean": None}, {"mean": group.mean[:1]}, {"label_mean": group.label_mean[1:]}):
+        with pytest.raises(ModelFileError, match="do not fit together"):
+            Group.from_state({**group.state(), **wrong}, "group")
+    assert Statistics.from_state(known.state(), "statistics").n_tasks == 7
 
 
 def test_any_other_feature_map_is_refused(tmp_path):

@@ -277,8 +277,7 @@ class RidgeInverse(Stored):
         form, waiting, signs = (self.settled, None, None) if done else (self.form, self.rows, self.signs)
         count = int(rows.shape[0])
         n_new = count if done else count + self.n_new
-        new = RidgeInverse(gram, self.n_rows + sign * count, self.alpha, self.solver)
-        new = replace(new, n_new=n_new, rounding=rounding, is_told=self.has_told)
+        new = replace(self.of(gram, self.n_rows + sign * count, rounding), n_new=n_new)
         if not isinstance(form, Explicit) or not self._pays(count + (0 if waiting is None else waiting.shape[0])):
             return new
         xp = namespace(gram)
@@ -293,6 +292,11 @@ class RidgeInverse(Stored):
         if waiting is not None:
             own, own_signs = xp.concat([waiting, own], axis=0), xp.concat([signs, own_signs], axis=0)
         return replace(new, form=form, rows=own, signs=own_signs)
+
+    def of(self, gram: Array, n_rows: int, rounding: Array | None = None) -> RidgeInverse:
+        """Return the side of another Gram matrix (d, d) under the same regularisation."""
+        new = RidgeInverse(gram, n_rows, self.alpha, self.solver, n_new=n_rows)
+        return replace(new, rounding=rounding, is_told=self.has_told)
 
     def with_alpha(self, alpha: float) -> RidgeInverse:
         """Return the side under another regularisation, solved by the eigendecomposition only where that is known."""
@@ -326,11 +330,15 @@ class RidgeInverse(Stored):
         """Whether the user has been warned by now, before or in solving."""
         return bool(vars(self).get("_has_told", self.is_told))
 
+    def note_told(self, is_told: bool) -> None:
+        """Remember that the user has been warned."""
+        vars(self)["_has_told"] = is_told or self.has_told
+
     def _warn(self, message: str) -> None:
         """Warn the user of few digits, unless that was done before."""
         if not self.is_told:
             warnings.warn(message, PrecisionWarning, stacklevel=4)
-        vars(self)["_has_told"] = True
+        self.note_told(True)
 
     def _settle(self) -> Form:
         if self.form is not None and self.rows is None:

@@ -21,16 +21,7 @@ from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namesp
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.growing.columns import (
-    ColumnRidge,
-    Columns,
-    check_told_apart,
-    seen_in,
-    seen_together,
-    with_rows,
-    with_tasks,
-)
-from dyadlearn.growing.statistics import Statistics, has_holes, same_rows
+from dyadlearn.growing.statistics import Statistics, check_told_apart, collect, has_holes, merge
 from dyadlearn.growing.two_step import OnlineRidge
 
 #: The most rows in a batch: whatever changes copies the batches it is in.
@@ -303,8 +294,7 @@ class Knowledge(Stored):
 
     Attributes
     ----------
-    model : OnlineRidge or ColumnRidge
-        The latter from the first label on that is not observed.
+    model : OnlineRidge
     dtype : dtype
         Of the data, and of what is predicted.
     is_vector : bool
@@ -319,7 +309,7 @@ class Knowledge(Stored):
         Whether it keeps every instance as it came, and the labels of each.
     """
 
-    model: OnlineRidge | ColumnRidge
+    model: OnlineRidge
     dtype: Any
     is_vector: bool = False
     task_ids: Ids | None = None
@@ -367,7 +357,7 @@ class Knowledge(Stored):
 
     def with_rows(self, lesson: Lesson) -> Knowledge:
         """Return what is known after new instances."""
-        return replace(self.keeping(lesson), model=with_rows(self.model, lesson.Phi, lesson.labels))
+        return replace(self.keeping(lesson), model=self.model.with_rows(lesson.Phi, lesson.labels))
 
     def keeping(self, lesson: Lesson) -> Knowledge:
         """Return what is known with what is to be kept of instances, which is learnt elsewhere."""
@@ -432,20 +422,20 @@ class Knowledge(Stored):
         old, given = dense(old), dense(lesson.labels)
         xp = namespace(old)
         new = xp.where(xp.isnan(given), old, xp.astype(given, old.dtype))
-        model: Any = self.model
-        if row_keys(rows) == row_keys(lesson.rows) and model.takes_holes:
+        model = self.model
+        if row_keys(rows) == row_keys(lesson.rows) and not model.statistics.is_complete:
             # Only cells that change are touched, so that tasks which nobody speaks of stay as they are.
             hole = xp.full_like(old, float("nan"))
             changed = ~xp.isnan(new) & (new != old)
             gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
             after = model.with_labels(lesson.Phi, gone, -1).with_labels(lesson.Phi, come)
         else:
-            after = with_rows(model.without_rows(mapped(rows), old), lesson.Phi, new)
+            after = model.without_rows(mapped(rows), old).with_rows(lesson.Phi, new)
         merged = replace(lesson, labels=new)
         learnt = replace(self, kept=self.kept.without(places)).keeping(merged)
         return replace(learnt, model=after), model.digits_lost(after)
 
-    def seen_of_tasks(self, parts: Iterable[tuple[Array, Array]], Psi: Array | None) -> Statistics | Columns:
+    def seen_of_tasks(self, parts: Iterable[tuple[Array, Array]], Psi: Array | None) -> Statistics:
         """Return the statistics of some tasks, of all instances that were learnt.
 
         Parameters
@@ -462,14 +452,12 @@ class Knowledge(Stored):
         """
         known = self.model.statistics
 
-        def seen_of(part: tuple[Array, Array]) -> Statistics | Columns:
-            Phi, labels = part
-            if has_holes(labels):
-                check_told_apart(known)
-            return seen_in(Phi, labels, Psi, per_task=known.per_task, constant=known.has_constant)
+        def seen_of(Phi: Array, labels: Array) -> Statistics:
+            check_told_apart(known, labels)
+            return collect(Phi, labels, Psi, per_task=known.per_task, constant=known.has_constant)
 
-        seen = reduce(seen_together, map(seen_of, parts))
-        if seen.n_rows != known.n_rows or not same_rows(_of_instances(seen), _of_instances(known)):
+        seen = reduce(merge, (seen_of(*part) for part in parts))
+        if not seen.everyone.has_rows_of(known.everyone):
             raise ValueError(
                 f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} that were learnt: "
                 "their Gram matrix differs. Give every learnt instance once in the same call, with the features it was "
@@ -477,7 +465,7 @@ class Knowledge(Stored):
             )
         return seen
 
-    def with_tasks(self, found: Statistics | Columns, ids: Ids | None, labels: Array | None) -> Knowledge:
+    def with_tasks(self, found: Statistics, ids: Ids | None, labels: Array | None) -> Knowledge:
         """Return what is known with new tasks, by their statistics.
 
         `labels` (m, l) are in the order of the instances, and are needed where the model keeps labels.
@@ -485,17 +473,12 @@ class Knowledge(Stored):
         if self.task_ids is not None and ids is not None:
             ids = Ids((*self.task_ids.labels, *ids.labels), self.task_ids.name)
         kept = self.kept if labels is None else self.kept.with_tasks(labels)
-        return replace(self, model=with_tasks(self.model, found), task_ids=ids, kept=kept, is_vector=False)
+        return replace(self, model=self.model.with_tasks(found), task_ids=ids, kept=kept, is_vector=False)
 
     def without_tasks(self, positions: np.ndarray, found: Statistics | None = None) -> Knowledge:
         """Return what is known without some tasks, whose statistics are needed where they are not told apart."""
         ids = self.task_ids
         if ids is not None:
             ids = ids.take(np.delete(np.arange(len(ids)), positions))
-        model = self.model.without_tasks(positions, *(() if found is None else (found.cross, found.label_mean)))
+        model = self.model.without_tasks(positions, found)
         return replace(self, model=model, task_ids=ids, kept=self.kept.without_tasks(positions))
-
-
-def _of_instances(seen: Statistics | Columns) -> Statistics:
-    """Return statistics of all instances, whatever their tasks are."""
-    return seen.instances if isinstance(seen, Columns) else seen

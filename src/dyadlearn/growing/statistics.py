@@ -19,6 +19,12 @@ features less their mean, and of a column of ones beside :math:`\boldsymbol\Psi_
 
 and both means. They are merged and taken apart as `dyadlearn._means` says, labels as features.
 
+Where labels are missing, a task j has the statistics of the instances :math:`o_j` whose label is observed,
+:math:`\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}` and :math:`\boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}`, with a
+constant about the means over :math:`o_j`. Tasks that were observed for the same instances share a Gram matrix: they
+form a `Group`. Complete labels are one group. Groups only ever split: two tasks are in one group of merged statistics
+if they are in one group of each. A batch costs nothing for tasks that it has no label of.
+
 All functions are pure: they return new statistics and leave their arguments as they are. Statistics are in double
 precision whatever the data come in, since they add up what may be millions of rows.
 """
@@ -28,14 +34,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dyadlearn._array import (
     Array,
-    as_array_of,
     double,
     epsilon,
     is_definite,
@@ -44,6 +49,9 @@ from dyadlearn._array import (
     matmul,
     namespace,
     row_blocks,
+    row_major,
+    take_rows,
+    to_numpy,
     with_diagonal,
     zeros,
 )
@@ -67,554 +75,228 @@ from dyadlearn._svd import unit_scale
 #: Gram matrices that differ by less than this share of their diagonals are of the same rows.
 SAME_GRAM = 1e-10
 
-
-class OfTasks(Stored, stored=False):
-    """What statistics of complete labels and of labels with holes say of the tasks."""
-
-    tasks: Array | None
-    mean: Any
-    task_mean: Any
-    n_tasks: Any
-
-    @property
-    def has_constant(self) -> bool:
-        """Whether both sides have an unpenalised constant, without features of the tasks each task one."""
-        return self.mean is not None
-
-    @property
-    def width(self) -> int:
-        """Number of columns of coefficients: r features of the tasks and the constant, or q tasks without any."""
-        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1] + self.has_constant)
-
-    @property
-    def task_rows(self) -> Array | None:
-        r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
-        return None if self.tasks is None else self.rows_of_tasks(self.tasks)
-
-    def rows_of_tasks(self, tasks: Array) -> Array:
-        """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
-        return tasks if self.task_mean is None else bordered(tasks, self.task_mean)
+_REMEDY = "compress the features with a feature_map such as Landmarks"
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics(OfTasks):
-    r"""What two-step ridge regression knows of its data.
+class Group(Stored):
+    r"""Sums over the rows that some columns of labels were observed for.
 
     Attributes
     ----------
     n_rows : int
-        Number m of instances.
     gram : array of shape (d, d)
         :math:`\boldsymbol\Phi^\top\boldsymbol\Phi`, with a constant :math:`\boldsymbol\Phi_c^\top\boldsymbol\Phi_c`.
-    cross : array of shape (d, r), with a constant (d, r + 1), or (d, q) if `per_task`
-        :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi`, or :math:`\boldsymbol\Phi^\top\mathbf{Y}`; with a
-        constant :math:`\boldsymbol\Phi_c^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]`, or
-        :math:`\boldsymbol\Phi_c^\top\mathbf{Y}`.
-    tasks : array of shape (q, r) or None
-        :math:`\boldsymbol\Psi`; None for tasks without features.
-    task_gram : array of shape (r, r) or None
-        :math:`\boldsymbol\Psi^\top\boldsymbol\Psi`, with a constant :math:`\boldsymbol\Psi_c^\top\boldsymbol\Psi_c`.
-    per_task : bool
-        Whether `cross` tells the tasks apart. Without features of the tasks it always does.
-    mean, task_mean : arrays of shape (2, d) and (2, r), or None
-        Of the features of both sides, in two parts (`dyadlearn._means`); None without a constant.
-    label_mean : array of as many columns as `cross`, or None
-        :math:`\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]/m`, or :math:`\mathbf{1}^\top\mathbf{Y}/m`.
+    cross : array of shape (d, c)
+        :math:`\boldsymbol\Phi^\top\mathbf{Y}`, with a constant :math:`\boldsymbol\Phi_c^\top\mathbf{Y}`.
+    mean : array of shape (2, d) or None
+        Of the features, in two parts (`dyadlearn._means`); None without a constant.
+    label_mean : array of shape (c,) or None
+        :math:`\mathbf{1}^\top\mathbf{Y}/n`; None without a constant.
     rounding : array of shape (d,) or None
         What the diagonal of `gram` may be wrong by, in units of the machine precision, once rows were subtracted from
-        it. None is :math:`\sqrt m` times itself, the rounding of sums.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.growing.statistics import add_rows, collect
-    >>> seen = collect(np.array([[1.0, 2.0]]), np.array([[3.0]]))
-    >>> add_rows(seen, np.array([[0.0, 1.0]]), np.array([[1.0]])).gram
-    array([[1., 2.],
-           [2., 5.]])
+        it. None is :math:`\sqrt n` times itself, the rounding of sums.
     """
 
     n_rows: int
     gram: Array
     cross: Array
-    tasks: Array | None = None
-    task_gram: Array | None = None
-    per_task: bool = True
     mean: Array | None = None
-    task_mean: Array | None = None
     label_mean: Array | None = None
     rounding: Array | None = None
 
     _shapes: ClassVar[Mapping[str, str]] = {
         "gram": "d d",
         "cross": "d c",
-        "tasks": "q r",
-        "task_gram": "r r",
         "mean": "t d",
-        "task_mean": "t r",
         "label_mean": "c",
         "rounding": "d",
     }
 
     def _fits(self) -> bool:
-        has_features = self.tasks is not None
-        return (
-            self.cross.shape[1] == (self.n_tasks if self.per_task else self.width)
-            and has_features == (self.task_gram is not None)
-            and (self.per_task or has_features)
-            and self.has_constant == (self.label_mean is not None)
-            and (self.has_constant and has_features) == (self.task_mean is not None)
-            and (self.mean is None or self.mean.shape[0] == 2)
-        )
+        has_means = self.mean is not None
+        return has_means == (self.label_mean is not None) and (self.mean is None or self.mean.shape[0] == 2)
 
-    @property
-    def n_tasks(self) -> int:
-        """Number q of tasks."""
-        return int(self.cross.shape[1] if self.tasks is None else self.tasks.shape[0])
+    @classmethod
+    def of(cls, Phi: Array, Y: Array, right: Array | None = None, *, constant: bool) -> Group:
+        """Return the sums over rows (l, d) with complete labels (l, c), or with labels times `right` (c, r).
 
-    @property
-    def target(self) -> Array:
-        r"""Right-hand side :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi` of shape (d, r), or (d, q).
-
-        With a constant it is :math:`\boldsymbol\Phi_c^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]` (d, r + 1).
+        Rows are added block by block: only a block is ever copied to double precision.
         """
-        return self.cross @ self.task_rows if self.per_task and self.tasks is not None else self.cross
+        if Phi.shape[0] == 0:
+            return cls.nothing(int(Phi.shape[1]), int(Y.shape[1]), Y, constant)
+        width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y))
+        width += 0 if right is None else right.shape[1]
+        make = _block_about_mean if constant else _block
+        with np.errstate(over="ignore", invalid="ignore"):
+            blocks = (
+                make(double(Phi[rows, :]), double(Y[rows, :]), right)
+                for rows in row_blocks(int(Phi.shape[0]), 8 * width)
+            )
+            total = reduce(cls.plus, blocks)
+            xp = namespace(total.gram)
+            size = float(xp.linalg.trace(total.gram)) + float(xp.sum(total.cross))
+            size += float(xp.sum(total.label_mean)) if constant else 0.0
+        if not math.isfinite(size):
+            raise ValueError("Sums of products of the features and labels overflow: scale X, Y or tasks down.")
+        return total
+
+    @classmethod
+    def nothing(cls, n_features: int, n_columns: int, like: Array, constant: bool) -> Group:
+        """Return the sums over no rows, in the library of `like`."""
+        gram, cross = (zeros((n_features, width), like, namespace(like).float64) for width in (n_features, n_columns))
+        if not constant:
+            return cls(0, gram, cross)
+        return cls(0, gram, cross, no_mean(n_features, gram), zeros((n_columns,), gram))
+
+    def columns(self, places: np.ndarray) -> Group:
+        """Return the sums of some columns; the Gram matrix is the same one."""
+        label_mean = None if self.label_mean is None else take_rows(self.label_mean, places)
+        return replace(self, cross=take_rows(self.cross.T, places).T, label_mean=label_mean)
+
+    def beside(self, other: Group) -> Group:
+        """Return the sums of the columns of both, which are of the same rows."""
+        xp, label_mean = namespace(self.cross), self.label_mean
+        if label_mean is not None:
+            label_mean = xp.concat([label_mean, other.label_mean])
+        return replace(self, cross=xp.concat([self.cross, other.cross], axis=1), label_mean=label_mean)
+
+    def plus(self, other: Group, sign: int = 1) -> Group:
+        """Return the sums over the rows of both, or with the sign −1 over those of the first alone."""
+        n_rows = self.n_rows + sign * other.n_rows
+        total = replace(self, n_rows=n_rows, gram=self.gram + sign * other.gram, cross=self.cross + sign * other.cross)
+        if sign < 0 or self.rounding is not None or other.rounding is not None:
+            total = replace(total, rounding=(self.noise**2 + other.noise**2) ** 0.5)
+        if self.mean is None:
+            return total
+        if n_rows == 0:
+            empty = namespace(self.cross).zeros_like(self.label_mean)
+            return replace(total, mean=no_mean(int(self.gram.shape[0]), self.gram), label_mean=empty)
+        if self.n_rows == 0:
+            return replace(total, mean=other.mean, label_mean=other.label_mean)
+        means: list[Any] = [other.label_mean, self.label_mean]
+        step, label_step = difference(other.mean, self.mean), means[0] - means[1]
+        share = sign * other.n_rows / n_rows
+        return replace(
+            total,
+            gram=total.gram + self.n_rows * share * outer(step, step),
+            cross=total.cross + self.n_rows * share * outer(step, label_step),
+            mean=moved(self.mean, share * step),
+            label_mean=means[1] + share * label_step,
+        )
+
+    def minus(self, gone: Group, what: str) -> Group:
+        """Return the sums without those over some of the rows, which messages call `what`.
+
+        Raises
+        ------
+        ValueError
+            If they cannot have been added: too many, or the Gram matrix of the rest would not be one.
+        """
+        if gone.n_rows > self.n_rows:
+            raise ValueError(f"There are {gone.n_rows} {what} to forget, but only {self.n_rows} were learnt.")
+        left, rest, has_constant = self.n_rows - gone.n_rows, self.plus(gone, -1), self.mean is not None
+        xp = namespace(self.gram)
+        sizes, offsets = xp.linalg.diagonal(self.gram), self.offsets
+        if left <= has_constant:
+            # Nothing is left but rounding, about the mean of a single row either, and that must not stay.
+            gaps = xp.abs(xp.linalg.diagonal(rest.gram))
+            if has_constant and left == 0:
+                gaps = gaps + self.n_rows * difference(gone.mean, self.mean) ** 2
+            fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets) + 1e-14 * self.noise))
+            rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
+            if left == 0:
+                rest = replace(rest, rounding=None)
+        else:
+            # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be
+            # quite zero about their mean.
+            slack = 1e-9 * sizes + 1e-20 * offsets + 1e-14 * self.noise
+            slack = slack + float(xp.finfo(self.gram.dtype).smallest_normal)
+            fits = is_definite(plus_diagonal(rest.gram, slack))
+        if not fits:
+            raise ValueError(
+                "X holds instances that were not learnt as they are given here: without them the Gram matrix would not "
+                "be one. Give the rows to forget exactly as they were learnt; nothing was changed."
+            )
+        return self._cleared(rest) if has_constant else rest
+
+    def _cleared(self, rest: Group) -> Group:
+        """Return what is left of the rows, without the rounding of features that are the same in all that are left."""
+        xp = namespace(self.gram)
+        old, new = (xp.linalg.diagonal(group.gram) for group in (self, rest))
+        level = 8.0 * self.n_rows * epsilon(old) * old
+        same = new <= level
+        if not bool(xp.any(same)):
+            return rest
+        zero = zeros((), self.gram)
+        gram = xp.where(same[:, None] | same[None, :], zero, rest.gram)
+        cross = xp.where(same[:, None], zero, rest.cross)
+        mean = xp.where(same & (value(rest.mean) ** 2 <= level * epsilon(old)), zero, rest.mean)
+        return replace(rest, gram=gram, cross=cross, mean=mean)
 
     @property
-    def level(self) -> Array:
-        r""":math:`\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]/m` of shape (r + 1,), or the means (q,)."""
-        found: Any = self.label_mean
-        return found @ self.task_rows if self.per_task and self.tasks is not None else found
-
-
-def collect(
-    Phi: Array,
-    Y: Array,
-    tasks: Array | None = None,
-    *,
-    task_gram: Array | None = None,
-    task_mean: Array | None = None,
-    per_task: bool = False,
-    constant: bool = False,
-) -> Statistics:
-    r"""Return the statistics of a block of rows.
-
-    Parameters
-    ----------
-    Phi : array or sparse matrix of shape (l, d)
-    Y : array or sparse matrix of shape (l, q)
-        Labels; the zeros that a sparse matrix does not store are labels too.
-    tasks : array of shape (q, r), default=None
-        Features :math:`\boldsymbol\Psi`; None for tasks without any. They are kept, not copied.
-    task_gram, task_mean : arrays of shape (r, r) and (2, r), default=None
-        Gram matrix and, with a constant, mean of the tasks, where they are known already.
-    per_task : bool, default=False
-        Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` rather than its product with the features of the tasks.
-    constant : bool, default=False
-        Whether there is an unpenalised constant.
-
-    Returns
-    -------
-    Statistics
-    """
-    per_task = per_task or tasks is None
-    tasks = None if tasks is None else double(tasks)
-    with np.errstate(over="ignore", invalid="ignore"):
-        if tasks is not None and task_gram is None:
-            if constant:
-                tasks = in_rows(tasks)
-                task_mean, task_gram = moments(tasks)
-            else:
-                task_gram = matmul(tasks.T, tasks)
-        right = tasks if tasks is None or not constant else bordered(tasks, task_mean)
-        found = _collected(Phi, Y, None if per_task else right, constant)
-        xp = namespace(found.gram)
-        total = float(xp.linalg.trace(found.gram)) + float(xp.sum(found.cross))
-        total += float(xp.sum(found.label_mean)) if constant else 0.0
-    if not math.isfinite(total):
-        raise ValueError("Sums of products of the features and labels overflow: scale X, Y or tasks down.")
-    return replace(found, tasks=tasks, task_gram=task_gram, per_task=per_task, task_mean=task_mean)
-
-
-def nothing(n_features: int, n_tasks: int, like: Array, constant: bool) -> Statistics:
-    """Return the statistics of no instances, for tasks without features, in the library of `like`."""
-    gram, cross = (zeros((n_features, width), like) for width in (n_features, n_tasks))
-    if not constant:
-        return Statistics(0, gram, cross)
-    return Statistics(0, gram, cross, mean=no_mean(n_features, like), label_mean=zeros((n_tasks,), like))
-
-
-def check_room(Phi: Array, Y: Array, tasks: Array | None) -> None:
-    """Refuse statistics that cannot fit in memory: of features (l, d), labels (l, q) and tasks (q, r) or None."""
-    d, width = Phi.shape[1], (Y if tasks is None else tasks).shape[1]
-    # Statistics before and after an update, what it adds and what corrects that, an inverse and what is solved with.
-    mend = "compress the features with a feature_map such as Landmarks"
-    check_memory(8 * (6 * d**2 + 5 * d * width), Y, f"Keeping the statistics of {d} features", mend)
-
-
-def merge(first: Statistics, second: Statistics) -> Statistics:
-    """Return the statistics of the rows of both, which must have the same tasks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.growing.statistics import collect, merge
-    >>> X, Y = np.arange(8.0).reshape(4, 2), np.ones((4, 3))
-    >>> both = merge(collect(X[:3], Y[:3]), collect(X[3:], Y[3:]))
-    >>> both.n_rows, np.array_equal(both.gram, X.T @ X)
-    (4, True)
-    """
-    alike = _shape(first) == _shape(second) and first.per_task == second.per_task
-    if not alike or first.has_constant != second.has_constant or not equal_features(first.tasks, second.tasks):
-        raise ValueError(
-            "Only statistics of the same tasks can be added: "
-            f"found {_shape(first)} and {_shape(second)}, or features that differ."
-        )
-    return combined(first, second, 1)
-
-
-def add_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
-    r"""Return the statistics with l more instances, labelled for all tasks.
-
-    Parameters
-    ----------
-    state : Statistics
-    Phi : array or sparse matrix of shape (l, d)
-    Y : array or sparse matrix of shape (l, q)
-
-    Returns
-    -------
-    Statistics
-    """
-    return combined(state, alike(state, Phi, Y), 1)
-
-
-def alike(state: Statistics, Phi: Array, Y: Array) -> Statistics:
-    """Return the statistics of rows labelled for the tasks of `state`."""
-    return collect(
-        Phi,
-        Y,
-        state.tasks,
-        task_gram=state.task_gram,
-        task_mean=state.task_mean,
-        per_task=state.per_task,
-        constant=state.has_constant,
-    )
-
-
-def remove_rows(state: Statistics, Phi: Array, Y: Array) -> Statistics:
-    r"""Return the statistics without l of their instances.
-
-    Parameters
-    ----------
-    state : Statistics
-    Phi : array or sparse matrix of shape (l, d)
-    Y : array or sparse matrix of shape (l, q)
-        The rows as they were when they were added.
-
-    Returns
-    -------
-    Statistics
-
-    Raises
-    ------
-    ValueError
-        If they cannot have been added: too many, or the Gram matrix of the rest would not be one.
-    """
-    if Phi.shape[0] > state.n_rows:
-        raise ValueError(f"X has {Phi.shape[0]} instances to forget, but only {state.n_rows} were learnt.")
-    return taken_away(state, alike(state, Phi, Y))
-
-
-def taken_away(state: Statistics, gone: Statistics) -> Statistics:
-    """Return the statistics without those of some of their instances, of the same tasks; errors as in `remove_rows`."""
-    left = state.n_rows - gone.n_rows
-    rest = combined(state, gone, -1)
-    xp = namespace(state.gram)
-    sizes, offsets = xp.linalg.diagonal(state.gram), _offsets(state)
-    if left <= state.has_constant:
-        # Nothing is left but rounding, about the mean of a single row either, and that must not stay.
-        gaps = xp.abs(xp.linalg.diagonal(rest.gram))
-        if state.has_constant and left == 0:
-            gaps = gaps + state.n_rows * difference(gone.mean, state.mean) ** 2
-        fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets) + 1e-14 * _rounding(state)))
-        rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
-        if left == 0:
-            rest = replace(rest, rounding=None)
-    else:
-        # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be quite
-        # zero about their mean.
-        slack = 1e-9 * sizes + 1e-20 * offsets + 1e-14 * _rounding(state)
-        slack = slack + float(xp.finfo(state.gram.dtype).smallest_normal)
-        fits = is_definite(plus_diagonal(rest.gram, slack))
-    if not fits:
-        raise ValueError(
-            "X holds instances that were not learnt as they are given here: without them the Gram matrix would not be "
-            "one. Give the rows to forget exactly as they were learnt; nothing was changed."
-        )
-    return _cleared(state, rest) if state.has_constant else rest
-
-
-def _cleared(before: Statistics, after: Statistics) -> Statistics:
-    """Return what is left of rows, without the rounding that features leave which are the same in all that are left."""
-    xp = namespace(before.gram)
-    old, new = (xp.linalg.diagonal(state.gram) for state in (before, after))
-    level = 8.0 * before.n_rows * epsilon(old) * old
-    same = new <= level
-    if not bool(xp.any(same)):
-        return after
-    zero = zeros((), before.gram)
-    gram = xp.where(same[:, None] | same[None, :], zero, after.gram)
-    cross = xp.where(same[:, None], zero, after.cross)
-    mean = xp.where(same & (value(after.mean) ** 2 <= level * epsilon(old)), zero, after.mean)
-    return replace(after, gram=gram, cross=cross, mean=mean)
-
-
-def digits_lost(before: Statistics, after: Statistics, alpha: float) -> float:
-    r"""Return how much of some statistics may be rounding left over from what was subtracted, relative to them.
-
-    A difference keeps the rounding of what it was made from: for each feature that of the sum of squares, beside what
-    is left of it and :math:`\lambda`, and for the labels that of the largest sum of products.
-
-    Parameters
-    ----------
-    before, after : Statistics
-        Before and after instances or tasks were forgotten.
-    alpha : float
-        :math:`\lambda_d`.
-
-    Returns
-    -------
-    float
-    """
-    if after.n_rows == 0:
-        return 0.0
-    xp, eps = namespace(after.gram), float(np.finfo(np.float64).eps)
-    old, new = (xp.linalg.diagonal(state.gram) for state in (before, after))
-    noise = 8.0 * eps * _rounding(after)
-    left = xp.where(new > noise, new, eps * old) + alpha  # what seems to be nothing may be as much as was rounded
-    # A feature of nothing but rounding counts as gone where larger ones are left.
-    gone = (new <= noise) & (left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left))
-    lost = largest(xp.where(gone, xp.zeros_like(old), eps * old / xp.where(gone, xp.ones_like(left), left)))
-    labels = [_label_size(state) for state in (before, after)]
-    return max(lost, eps * labels[0] / labels[1] if labels[1] > 0 else 0.0)
-
-
-def add_tasks(state: Statistics, tasks: Array | None, cross: Array, label_mean: Array | None = None) -> Statistics:
-    r"""Return the statistics with more tasks, labelled for all instances.
-
-    Parameters
-    ----------
-    state : Statistics
-    tasks : array of shape (l, r) or None
-        Their features; None for tasks without any.
-    cross : array of shape (d, r), with a constant (d, r + 1), or (d, l) where `state.per_task`
-    label_mean : array of as many columns, or None
-        What the statistics of the new tasks alone have under these names.
-
-    Returns
-    -------
-    Statistics
-    """
-    xp = namespace(state.gram)
-    tasks = None if tasks is None else double(tasks)
-    if state.per_task:
-        cross = xp.concat([state.cross, cross], axis=1)
-        if label_mean is not None:
-            label_mean = xp.concat([state.label_mean, label_mean])
-    else:
-        cross, label_mean = _over_tasks(state, tasks, cross, label_mean, 1)
-    more = replace(state, cross=cross, label_mean=label_mean)
-    if tasks is None:
-        return more
-    assert state.task_gram is not None
-    everything = xp.concat([state.tasks, tasks], axis=0)
-    if state.task_mean is None:
-        return replace(more, tasks=everything, task_gram=state.task_gram + matmul(tasks.T, tasks))
-    mean, gram = moments(tasks)
-    step, share = difference(mean, state.task_mean), tasks.shape[0] / everything.shape[0]
-    gram = state.task_gram + gram + state.n_tasks * share * outer(step, step)
-    return replace(more, tasks=everything, task_gram=gram, task_mean=moved(state.task_mean, share * step))
-
-
-def remove_tasks(
-    state: Statistics, positions: np.ndarray, cross: Array | None = None, label_mean: Array | None = None
-) -> Statistics:
-    r"""Return the statistics without some of their tasks.
-
-    Parameters
-    ----------
-    state : Statistics
-    positions : integer array of shape (l,)
-    cross, label_mean : as in `add_tasks`, default=None
-        Not needed where `state.per_task`.
-
-    Returns
-    -------
-    Statistics
-    """
-    xp = namespace(state.gram)
-    kept = as_array_of(np.delete(np.arange(state.n_tasks), positions), state.gram)
-    if state.per_task:
-        cross = xp.take(state.cross, kept, axis=1)
-        label_mean = None if state.label_mean is None else xp.take(state.label_mean, kept, axis=0)
-    else:
-        gone = xp.take(state.tasks, as_array_of(positions, state.gram), axis=0)
-        cross, label_mean = _over_tasks(state, gone, cross, label_mean, -1)
-    less = replace(state, cross=cross, label_mean=label_mean)
-    if state.tasks is None:
-        return less
-    tasks = xp.take(state.tasks, kept, axis=0)
-    # The features are all there, so nothing of the forgotten ones need stay by rounding.
-    if state.task_mean is None:
-        return replace(less, tasks=tasks, task_gram=matmul(tasks.T, tasks))
-    mean, gram = moments(tasks)
-    return replace(less, tasks=tasks, task_gram=gram, task_mean=mean)
-
-
-def _over_tasks(
-    state: Statistics, tasks: Array, cross: Array, label_mean: Array | None, sign: int
-) -> tuple[Array, Array | None]:
-    r"""Return `cross` and `label_mean` of features of the tasks, with those of some tasks added or taken away.
-
-    With a constant each is about the mean of its own tasks: what its last column, the sum over the tasks, says of the
-    step between the two means has to move too.
-    """
-    if state.task_mean is None:
-        return state.cross + sign * cross, None
-    xp, (q, count) = namespace(cross), (state.n_tasks, int(tasks.shape[0]))
-    step = difference(mean_of(tasks), state.task_mean)
-    weight = sign * q * count / (q + sign * count)
-
-    def joined(known: Array, other: Array) -> Array:
-        between = weight * outer(other[:, -1] / count - known[:, -1] / q, step)
-        total = known + sign * other
-        return xp.concat([total[:, :-1] + between, total[:, -1:]], axis=1)
-
-    means: list[Any] = [state.label_mean, label_mean]
-    return joined(state.cross, cross), joined(*(mean[None, :] for mean in means))[0, :]
-
-
-def equal_features(first: Array | None, second: Array | None) -> bool:
-    """Tell whether two matrices of features, either of which may be None, are the same."""
-    if first is None or second is None or first is second:
-        return first is second
-    return first.shape == second.shape and bool(namespace(first, second).all(first == second))
-
-
-def same_gram(first: Array, second: Array, beside: Array | float = 0.0) -> bool:
-    """Tell whether two Gram matrices (d, d) are of the same rows, up to rounding.
-
-    Every feature is compared on its own scale, which is at least that of `beside` (d,).
-    """
-    xp = namespace(first)
-    scale = unit_scale(xp.linalg.diagonal(first) + xp.linalg.diagonal(second) + beside)
-    gap = xp.linalg.matrix_norm((first - second) * scale * scale[:, None])
-    return bool(gap <= SAME_GRAM * math.sqrt(first.shape[0]))
-
-
-def same_rows(first: Statistics, second: Statistics) -> bool:
-    """Tell whether two statistics are of the same rows, up to rounding, whatever their tasks are."""
-    # Equal rows need not be quite zero about their mean, which is known to the rounding of an offset and of what it was
-    # of rows that are forgotten.
-    offsets, rounding, xp = _offsets(second), _rounding(second), namespace(first.gram)
-    if not same_gram(first.gram, second.gram, 1e-14 * offsets + 1e-4 * rounding):
-        return False
-    if first.mean is None:
-        return True
-    spreads = xp.linalg.diagonal(second.gram) ** 0.5
-    steps = math.sqrt(max(second.n_rows, 1)) * xp.abs(difference(first.mean, second.mean))
-    return bool(xp.all(steps <= SAME_GRAM * spreads + 1e-14 * (offsets + rounding) ** 0.5))
-
-
-def plus_diagonal(matrix: Array, weights: Any) -> Array:
-    """Return a square matrix (d, d) with a number, or an array (d,), added to its diagonal."""
-    xp = namespace(matrix)
-    return with_diagonal(xp.asarray(matrix, copy=True), xp.linalg.diagonal(matrix) + weights)
-
-
-def has_holes(Y: Array) -> bool:
-    """Tell whether labels are not observed somewhere, which is NaN; those of a sparse matrix all are."""
-    return not is_sparse(Y) and bool(namespace(Y).any(namespace(Y).isnan(Y)))
-
-
-def combined(first: Statistics, second: Statistics, sign: int) -> Statistics:
-    """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second."""
-    n_rows = first.n_rows + sign * second.n_rows
-    total = replace(first, n_rows=n_rows, gram=first.gram + sign * second.gram, cross=first.cross + sign * second.cross)
-    if sign < 0 or first.rounding is not None or second.rounding is not None:
-        total = replace(total, rounding=(_rounding(first) ** 2 + _rounding(second) ** 2) ** 0.5)
-    if first.mean is None:
-        return total
-    if n_rows == 0:
-        width = int(first.gram.shape[0])
-        empty = namespace(first.cross).zeros_like(first.label_mean)
-        return replace(total, mean=no_mean(width, first.gram), label_mean=empty)
-    if first.n_rows == 0:
-        return replace(total, mean=second.mean, label_mean=second.label_mean)
-    means: list[Any] = [second.label_mean, first.label_mean]
-    step, label_step = difference(second.mean, first.mean), means[0] - means[1]
-    share = sign * second.n_rows / n_rows
-    return replace(
-        total,
-        gram=total.gram + first.n_rows * share * outer(step, step),
-        cross=total.cross + first.n_rows * share * outer(step, label_step),
-        mean=moved(first.mean, share * step),
-        label_mean=means[1] + share * label_step,
-    )
-
-
-def _rounding(state: Statistics) -> Array:
-    """Return what the diagonal (d,) of the Gram matrix may be wrong by, in units of the machine precision."""
-    if state.rounding is not None:
-        return state.rounding
-    return math.sqrt(state.n_rows) * namespace(state.gram).linalg.diagonal(state.gram)
-
-
-def _offsets(state: Statistics) -> Array:
-    """Return how much larger the diagonal (d,) of the Gram matrix would be about zero than about the mean."""
-    if state.mean is None:
-        return zeros((int(state.gram.shape[0]),), state.gram)
-    return state.n_rows * value(state.mean) ** 2
-
-
-def _label_size(state: Statistics) -> float:
-    """Return the size of products of features and labels."""
-    xp = namespace(state.cross)
-    size = float(xp.max(xp.abs(state.cross)))
-    if state.label_mean is None:
-        return size
-    spread = float(xp.max(xp.linalg.diagonal(state.gram)))
-    return size + math.sqrt(max(spread, 0.0) * state.n_rows) * float(xp.max(xp.abs(state.label_mean)))
-
-
-def bordered(tasks: Array, mean: Array) -> Array:
-    """Return features of tasks (q, r) less their mean, with a column of ones."""
-    return with_ones(centred(tasks, mean))
-
-
-def _shape(state: Statistics) -> str:
-    features = "no features" if state.tasks is None else f"{state.tasks.shape[1]} features"
-    return f"{state.gram.shape[0]} features of instances and {state.n_tasks} tasks with {features}"
-
-
-def _collected(Phi: Array, Y: Array, right: Array | None, constant: bool) -> Statistics:
-    """Return statistics without tasks, block by block: only a block is ever copied to double precision."""
-    width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y)) + (0 if right is None else right.shape[1])
-    make = _block_about_mean if constant else _block
-    blocks = (
-        make(double(Phi[rows, :]), double(Y[rows, :]), right) for rows in row_blocks(int(Phi.shape[0]), 8 * width)
-    )
-    return reduce(lambda total, block: combined(total, block, 1), blocks)
-
-
-def _block(Phi: Array, Y: Array, right: Array | None) -> Statistics:
-    """Return the statistics of rows: ΦᵀΦ and ΦᵀYΨ (or ΦᵀY)."""
-    return Statistics(int(Phi.shape[0]), matmul(Phi.T, Phi), cross_product(Phi, Y, right))
-
-
-def _block_about_mean(Phi: Array, Y: Array, right: Array | None) -> Statistics:
-    """Return the statistics of rows about their mean; `right` are the features of the tasks with a constant."""
+    def noise(self) -> Array:
+        """What the diagonal (d,) of the Gram matrix may be wrong by, in units of the machine precision."""
+        if self.rounding is not None:
+            return self.rounding
+        return math.sqrt(self.n_rows) * namespace(self.gram).linalg.diagonal(self.gram)
+
+    @property
+    def offsets(self) -> Array:
+        """How much larger the diagonal (d,) of the Gram matrix would be about zero than about the mean."""
+        if self.mean is None:
+            return zeros((int(self.gram.shape[0]),), self.gram)
+        return self.n_rows * value(self.mean) ** 2
+
+    @property
+    def label_size(self) -> float:
+        """The size of products of features and labels."""
+        xp = namespace(self.cross)
+        size = float(xp.max(xp.abs(self.cross)))
+        if self.label_mean is None:
+            return size
+        spread = float(xp.max(xp.linalg.diagonal(self.gram)))
+        return size + math.sqrt(max(spread, 0.0) * self.n_rows) * float(xp.max(xp.abs(self.label_mean)))
+
+    def digits_lost(self, after: Group, alpha: float) -> float:
+        r"""Return how much of some sums may be rounding left over from what was subtracted, relative to them.
+
+        A difference keeps the rounding of what it was made from: for each feature that of the sum of squares, beside
+        what is left of it and :math:`\lambda`, and for the labels that of the largest sum of products.
+        """
+        if after.n_rows == 0:
+            return 0.0
+        xp, eps = namespace(after.gram), float(np.finfo(np.float64).eps)
+        old, new = (xp.linalg.diagonal(group.gram) for group in (self, after))
+        noise = 8.0 * eps * after.noise
+        left = xp.where(new > noise, new, eps * old) + alpha  # what seems to be nothing may be as much as was rounded
+        # A feature of nothing but rounding counts as gone where larger ones are left.
+        gone = (new <= noise) & (left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left))
+        lost = largest(xp.where(gone, xp.zeros_like(old), eps * old / xp.where(gone, xp.ones_like(left), left)))
+        sizes = self.label_size, after.label_size
+        return max(lost, eps * sizes[0] / sizes[1] if sizes[1] > 0 else 0.0)
+
+    def has_rows_of(self, other: Group) -> bool:
+        """Return whether both are of the same rows, up to rounding, whatever their columns are."""
+        # Equal rows need not be quite zero about their mean, which is known to the rounding of an offset and of what it
+        # was of rows that are forgotten.
+        offsets, noise, xp = other.offsets, other.noise, namespace(self.gram)
+        if self.n_rows != other.n_rows or not same_gram(self.gram, other.gram, 1e-14 * offsets + 1e-4 * noise):
+            return False
+        if self.mean is None:
+            return True
+        spreads = xp.linalg.diagonal(other.gram) ** 0.5
+        steps = math.sqrt(max(other.n_rows, 1)) * xp.abs(difference(self.mean, other.mean))
+        return bool(xp.all(steps <= SAME_GRAM * spreads + 1e-14 * (offsets + noise) ** 0.5))
+
+
+def _block(Phi: Array, Y: Array, right: Array | None) -> Group:
+    """Return the sums over rows: ΦᵀΦ and ΦᵀYΨ (or ΦᵀY)."""
+    return Group(int(Phi.shape[0]), matmul(Phi.T, Phi), cross_product(Phi, Y, right))
+
+
+def _block_about_mean(Phi: Array, Y: Array, right: Array | None) -> Group:
+    """Return the sums over rows about their mean; `right` are the features of the tasks with a constant."""
     Phi, Y = in_rows(Phi), in_rows(Y)
     n, (mean, gram), label_mean = int(Phi.shape[0]), moments(Phi), mean_of(Y)
     (rows, rest), (labels, label_rest) = about(Phi, mean), about(Y, label_mean)
@@ -622,7 +304,7 @@ def _block_about_mean(Phi: Array, Y: Array, right: Array | None) -> Statistics:
     if rest is not None and label_rest is not None:  # where one factor is about its mean, the other need not be
         cross -= n * outer(rest, label_rest if right is None else label_rest @ right)
     level = value(label_mean) if right is None else value(label_mean) @ right
-    return Statistics(n, gram, cross, mean=mean, label_mean=level)
+    return Group(n, gram, cross, mean, level)
 
 
 def cross_product(Phi: Array, Y: Array, tasks: Array | None) -> Array:
@@ -641,12 +323,427 @@ def cross_product(Phi: Array, Y: Array, tasks: Array | None) -> Array:
     if tasks is None:
         return matmul(Phi.T, Y)
     (n, d), (q, r) = Phi.shape, tasks.shape
-    n_features, n_labels = _stored(Phi), _stored(Y)
+    n_features, n_labels = (
+        float(part.nnz) if is_sparse(part) else float(part.shape[0] * part.shape[1]) for part in (Phi, Y)
+    )
     if r * (n_labels + n_features) <= n_labels * n_features / n + d * q * r:
         return matmul(Phi.T, matmul(Y, tasks))
     return matmul(Phi.T, Y) @ tasks
 
 
-def _stored(matrix: Array) -> float:
-    """Return how many numbers of a matrix take part in a product."""
-    return float(matrix.nnz) if is_sparse(matrix) else float(matrix.shape[0] * matrix.shape[1])
+@dataclass(frozen=True, eq=False)
+class Statistics(Stored):
+    r"""What two-step ridge regression knows of its data.
+
+    Attributes
+    ----------
+    groups : tuple of Group
+        Of tasks that were observed for the same instances, with their columns in order. While labels are complete
+        there is one group. If not `per_task`, its columns are :math:`\mathbf{Y}\boldsymbol\Psi`, with a constant
+        :math:`\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]`, instead of :math:`\mathbf{Y}`.
+    group_of : integer array of shape (q,)
+        The group of each task.
+    instances : Group or None
+        Of all instances, without columns. None while labels are complete: then the only group has all instances.
+    tasks : array of shape (q, r) or None
+        :math:`\boldsymbol\Psi`; None for tasks without features.
+    task_sums : Group or None
+        :math:`\boldsymbol\Psi^\top\boldsymbol\Psi` of the tasks that have a label, with a constant about their mean,
+        without columns; None for tasks without features.
+    per_task : bool
+        Whether columns are those of single tasks. Without features of the tasks, and with missing labels, they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.growing.statistics import collect, merge
+    >>> seen = collect(np.array([[1.0, 2.0]]), np.array([[3.0]]))
+    >>> merge(seen, collect(np.array([[0.0, 1.0]]), np.array([[1.0]]))).gram
+    array([[1., 2.],
+           [2., 5.]])
+    >>> X, Y = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0, 5.0, 1.0], [2.0, np.nan, 0.0], [3.0, 6.0, 1.0]])
+    >>> seen = collect(X, Y)
+    >>> seen.counts, [group.gram.tolist() for group in seen.groups]
+    (array([3, 2, 3]), [[[14.0]], [[10.0]]])
+    """
+
+    groups: tuple[Group, ...]
+    group_of: np.ndarray
+    instances: Group | None = None
+    tasks: Array | None = None
+    task_sums: Group | None = None
+    per_task: bool = True
+
+    _shapes: ClassVar[Mapping[str, str]] = {"tasks": "n_tasks r", "task_sums.gram": "r r"}
+
+    def _fits(self) -> bool:
+        if self.group_of.dtype.kind != "i" or not np.array_equal(np.unique(self.group_of), np.arange(len(self.groups))):
+            return False
+        whole, sums = self.groups[0] if self.instances is None else self.instances, self.task_sums
+        widths = [own.size for own in self.members] if self.per_task else [self.width]
+        plain = [each for each in (self.instances, sums) if each is not None]
+        return (
+            (len(self.groups) == 1 or self.instances is not None)
+            and [int(group.cross.shape[1]) for group in self.groups] == widths
+            and all(group.gram.shape == whole.gram.shape for group in self.groups)
+            and all((group.mean is None) == (whole.mean is None) for group in (*self.groups, *plain))
+            and all(each.cross.shape[1] == 0 for each in plain)
+            and all(0 <= group.n_rows <= whole.n_rows for group in self.groups)
+            and (self.tasks is None) == (sums is None)
+            and (sums is None or sums.n_rows == self.labelled.size)
+            and (self.per_task or (self.tasks is not None and self.instances is None))
+        )
+
+    # All instances and all tasks --------------------------------------------------------------------
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every label that came was observed."""
+        return self.instances is None
+
+    @property
+    def everyone(self) -> Group:
+        """Sums over all instances, without columns."""
+        return self.groups[0].columns(np.arange(0)) if self.instances is None else self.instances
+
+    @property
+    def n_rows(self) -> int:
+        """Number m of instances."""
+        return (self.instances or self.groups[0]).n_rows
+
+    @property
+    def n_tasks(self) -> int:
+        """Number q of tasks."""
+        return int(self.group_of.size)
+
+    @property
+    def gram(self) -> Array:
+        """Gram matrix (d, d) of all instances."""
+        return (self.instances or self.groups[0]).gram
+
+    @property
+    def mean(self) -> Array | None:
+        """Mean (2, d) of all instances, which predictions are about; None without a constant."""
+        return (self.instances or self.groups[0]).mean
+
+    @property
+    def task_mean(self) -> Array | None:
+        """Mean (2, r) of the features of the tasks that have a label; None without a constant or features."""
+        return None if self.task_sums is None else self.task_sums.mean
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether both sides have an unpenalised constant, without features of the tasks each task one."""
+        return self.mean is not None
+
+    @property
+    def width(self) -> int:
+        """Number of columns of coefficients: r features of the tasks and the constant, or q tasks without any."""
+        return int(self.n_tasks if self.tasks is None else self.tasks.shape[1] + self.has_constant)
+
+    def rows_of_tasks(self, tasks: Array) -> Array:
+        """Return features of tasks (c, r), known or not, as they multiply coefficients: with a constant (c, r + 1)."""
+        return tasks if self.task_mean is None else with_ones(centred(tasks, self.task_mean))
+
+    @property
+    def task_rows(self) -> Array | None:
+        r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
+        return None if self.tasks is None else self.rows_of_tasks(self.tasks)
+
+    # Who was observed for whom ----------------------------------------------------------------------
+
+    @cached_property
+    def members(self) -> tuple[np.ndarray, ...]:
+        """The tasks of each group, ascending."""
+        return _members(self.group_of, len(self.groups))
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Number of observed labels of each task, shape (q,)."""
+        counts: np.ndarray = np.array([group.n_rows for group in self.groups])[self.group_of]
+        return counts
+
+    @cached_property
+    def labelled(self) -> np.ndarray:
+        """The tasks that the second step goes over, ascending: those that have a label, all of complete labels."""
+        return np.arange(self.n_tasks) if self.is_complete else np.flatnonzero(self.counts)
+
+    def part(self, group: int, tasks: np.ndarray) -> Group:
+        """Return the sums of some tasks of a group."""
+        own = self.members[group]
+        if len(own) == len(tasks):
+            return self.groups[group]
+        return self.groups[group].columns(np.searchsorted(own, tasks))
+
+    def over_tasks(self, columns: Array) -> Array:
+        """Return columns (a, q) of single tasks times the features of those that have a label, shape (a, width).
+
+        Without features of the tasks, and if they are products with them already, they stay as they are.
+        """
+        if self.tasks is None or not self.per_task:
+            return columns
+        if self.is_complete:
+            return columns @ self.task_rows
+        return take_rows(columns.T, self.labelled).T @ take_rows(self.task_rows, self.labelled)
+
+    # What changes ------------------------------------------------------------------------------------
+
+    def of_rows(self, Phi: Array, Y: Array, *, per_task: bool = False) -> Statistics:
+        """Return the statistics of rows (l, d) labelled for the known tasks (l, q), without their features."""
+        check_told_apart(self, Y)
+        right = None if self.per_task or per_task else self.task_rows
+        return gather(Phi, Y, right, constant=self.has_constant)
+
+    def described(self, tasks: Array | None) -> Statistics:
+        """Return the statistics with features of the tasks (q, r)."""
+        if tasks is None:
+            return self
+        rows = tasks if self.labelled.size == self.n_tasks else take_rows(tasks, self.labelled)
+        return replace(self, tasks=tasks, task_sums=Group.of(rows, rows[:, :0], constant=self.has_constant))
+
+    def with_tasks(self, other: Statistics) -> Statistics:
+        """Return the statistics with more tasks, of the same instances."""
+        tasks, sums = self.tasks, self.task_sums
+        if tasks is not None:
+            tasks = namespace(tasks).concat([tasks, other.tasks], axis=0)
+        if self.is_complete and other.is_complete:
+            known, more = self.groups[0], other.groups[0]
+            group = known.beside(more) if self.per_task else _over_tasks(self, other, 1)
+            group_of = np.zeros(self.n_tasks + other.n_tasks, dtype=np.intp)
+            if sums is not None and other.task_sums is not None:
+                sums = sums.plus(other.task_sums)
+            return replace(self, groups=(group,), group_of=group_of, tasks=tasks, task_sums=sums)
+        group_of = np.concatenate([self.group_of, len(self.groups) + other.group_of])
+        both = replace(self, groups=(*self.groups, *other.groups), group_of=group_of, instances=self.everyone)
+        return both.described(tasks)
+
+    def without_tasks(self, positions: np.ndarray, gone: Statistics | None = None) -> Statistics:
+        """Return the statistics without some tasks, whose own are needed if not `per_task`."""
+        kept = np.delete(np.arange(self.n_tasks), positions)
+        found, group_of = np.unique(self.group_of[kept], return_inverse=True)
+        group_of = group_of.reshape(-1)
+        if gone is None or self.per_task:
+            members = _members(group_of, len(found))
+            groups = tuple(self.part(int(group), kept[own]) for group, own in zip(found, members, strict=True))
+        else:
+            groups = (_over_tasks(self, gone, -1),)
+        # All features are there, so that nothing of the forgotten ones need stay by rounding.
+        left = replace(self, groups=groups, group_of=group_of)
+        return left.described(None if self.tasks is None else take_rows(self.tasks, kept))
+
+    def digits_lost(self, after: Statistics, alpha: float) -> float:
+        """Return how much of what is left, once something was forgotten, is rounding: the worst of the groups."""
+        if self.per_task and after.n_tasks != self.n_tasks:  # tasks that are told apart leave nothing behind
+            return 0.0
+        worst = 0.0
+        for own, left in zip(after.members, after.groups, strict=True):
+            number = int(self.group_of[own[0]])
+            if self.groups[number].gram is not left.gram or not self.per_task:
+                known = self.part(number, own) if self.per_task else self.groups[0]
+                worst = max(worst, known.digits_lost(left, alpha))
+        return worst
+
+
+def collect(
+    Phi: Array, Y: Array, tasks: Array | None = None, *, per_task: bool = False, constant: bool = False
+) -> Statistics:
+    r"""Return the statistics of a block of rows.
+
+    Parameters
+    ----------
+    Phi : array or sparse matrix of shape (l, d)
+    Y : array or sparse matrix of shape (l, q)
+        Labels, NaN where missing; the zeros that a sparse matrix does not store are labels too.
+    tasks : array of shape (q, r), default=None
+        Features :math:`\boldsymbol\Psi`; None for tasks without any. They are kept, not copied.
+    per_task : bool, default=False
+        Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` rather than its product with the features of the tasks.
+        Missing labels always need it.
+    constant : bool, default=False
+        Whether there is an unpenalised constant.
+
+    Returns
+    -------
+    Statistics
+    """
+    tasks = None if tasks is None else double(tasks)
+    if tasks is None or per_task or has_holes(Y):
+        return gather(Phi, Y, constant=constant).described(tasks)
+    sums = Group.of(tasks, tasks[:, :0], constant=constant)
+    right = tasks if sums.mean is None else with_ones(centred(tasks, sums.mean))
+    return replace(gather(Phi, Y, right, constant=constant), tasks=tasks, task_sums=sums)
+
+
+def gather(Phi: Array, Y: Array, right: Array | None = None, *, constant: bool = False) -> Statistics:
+    """Return the statistics of a block of rows, of tasks without features.
+
+    Parameters
+    ----------
+    Phi, Y, constant : as in `collect`
+    right : array of shape (q, r), default=None
+        What complete labels are multiplied by, so that tasks are not told apart.
+
+    Returns
+    -------
+    Statistics
+    """
+    if not has_holes(Y):
+        group = Group.of(Phi, Y, right, constant=constant)
+        return Statistics((group,), np.zeros(int(Y.shape[1]), dtype=np.intp), per_task=right is None)
+    observed = ~np.isnan(to_numpy(Y))
+    group_of, n_groups = _codes(observed)
+    _check_groups(n_groups, int(Phi.shape[1]), Y)
+    # The Gram matrix of all instances, which those of tasks that have every label share.
+    whole = Group.of(Phi, Y[:, :0], constant=constant)
+    groups = []
+    columns, seen = row_major(Y.T), np.ascontiguousarray(observed.T)
+    for own in _members(group_of, n_groups):
+        rows = np.flatnonzero(seen[own[0]])
+        is_whole = rows.size == len(observed)
+        part = Phi if is_whole else take_rows(Phi, rows)
+        found = Group.of(part, take_rows(take_rows(columns, own).T, rows), constant=constant)
+        groups.append(replace(found, gram=whole.gram, mean=whole.mean) if is_whole else found)
+    return Statistics(tuple(groups), group_of, whole)
+
+
+def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bool = True) -> Statistics:
+    """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second.
+
+    Parameters
+    ----------
+    first, second : Statistics
+        Of the same tasks. The result has the features of the tasks of the first.
+    sign : int, default=1
+    instances : bool, default=True
+        Whether the instances of the second come and go too, not their labels alone.
+
+    Returns
+    -------
+    Statistics
+
+    Raises
+    ------
+    ValueError
+        If the second cannot have been added, so that it cannot be taken away.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.growing.statistics import collect, merge
+    >>> X, Y = np.arange(8.0).reshape(4, 2), np.ones((4, 3))
+    >>> both = merge(collect(X[:3], Y[:3]), collect(X[3:], Y[3:]))
+    >>> both.n_rows, np.array_equal(both.gram, X.T @ X)
+    (4, True)
+    """
+
+    def changed(known: Group, other: Group, what: str) -> Group:
+        return known.plus(other) if sign > 0 else known.minus(other, what)
+
+    if first.is_complete and second.is_complete:
+        return replace(first, groups=(changed(first.groups[0], second.groups[0], "instances"),))
+    whole = changed(first.everyone, second.everyone, "instances") if instances else first.everyone
+    groups, group_of = list(first.groups), first.group_of.copy()
+    touched = second.counts > 0
+    _check_groups(len(np.unique(second.group_of[touched])), int(first.gram.shape[0]), first.gram)
+    # Groups of which no task is touched stay as they are.
+    for number in np.unique(first.group_of[touched]):
+        own = first.members[number]
+        parts = [own[second.group_of[own] == other] for other in np.unique(second.group_of[own])]
+        for place, tasks in enumerate(parts):
+            known, other = first.part(int(number), tasks), int(second.group_of[tasks[0]])
+            if second.groups[other].n_rows:
+                known = changed(known, second.part(other, tasks), "labels of a task")
+            if place == 0:
+                groups[number] = known
+            else:
+                group_of[tasks] = len(groups)
+                groups.append(known)
+    both = replace(first, groups=tuple(groups), group_of=group_of, instances=whole)
+    return both if np.array_equal(both.labelled, first.labelled) else both.described(first.tasks)
+
+
+def _over_tasks(known: Statistics, other: Statistics, sign: int) -> Group:
+    """Return sums of products with features of the tasks, with those of some tasks added or taken away.
+
+    With a constant each is about the mean of its own tasks: what its last column, the sum over the tasks, says of the
+    step between the two means has to move too.
+    """
+    first, second = known.groups[0], other.groups[0]
+    if known.task_mean is None or other.task_mean is None:
+        return replace(first, cross=first.cross + sign * second.cross)
+    xp, q, count = namespace(first.cross), known.n_tasks, other.n_tasks
+    step, weight = difference(other.task_mean, known.task_mean), sign * q * count / (q + sign * count)
+
+    def joined(known: Array, other: Array) -> Array:
+        between = weight * outer(other[:, -1] / count - known[:, -1] / q, step)
+        total = known + sign * other
+        return xp.concat([total[:, :-1] + between, total[:, -1:]], axis=1)
+
+    means: list[Any] = [first.label_mean, second.label_mean]
+    label_mean = joined(*(mean[None, :] for mean in means))[0, :]
+    return replace(first, cross=joined(first.cross, second.cross), label_mean=label_mean)
+
+
+def check_told_apart(known: Statistics, Y: Array) -> None:
+    """Raise if labels are missing and the statistics do not tell the tasks apart."""
+    if not known.per_task and has_holes(Y):
+        raise ValueError(
+            "Y contains NaN, labels that are not observed, and this model keeps what it knows of its tasks mixed by "
+            "their features, which takes every label: fit it anew with keep_tasks=True, or with a first batch that has "
+            "such holes too. Nothing was learnt."
+        )
+
+
+def check_room(Phi: Array, Y: Array, tasks: Array | None) -> None:
+    """Raise if statistics do not fit in memory: of features (l, d), labels (l, q) and tasks (q, r) or None."""
+    d, width = Phi.shape[1], (Y if tasks is None else tasks).shape[1]
+    # Statistics before and after an update, what it adds and what corrects that, an inverse and what is solved with.
+    check_memory(8 * (6 * d**2 + 5 * d * width), Y, f"Keeping the statistics of {d} features", _REMEDY)
+
+
+def _check_groups(n_groups: int, d: int, like: Array) -> None:
+    """Raise if Gram matrices do not fit in memory: before and after an update, and those it adds."""
+    purpose = f"Keeping the statistics of {d} features for {n_groups} tasks that are observed for different instances"
+    check_memory(8.0 * 3 * n_groups * d**2, like, purpose, _REMEDY)
+
+
+def _codes(observed: np.ndarray) -> tuple[np.ndarray, int]:
+    """Return a number for each column of truth values (l, q), the same for the same ones, and how many there are."""
+    found: dict[bytes, int] = {}
+    codes = [found.setdefault(column.tobytes(), len(found)) for column in np.packbits(observed, axis=0).T]
+    return np.array(codes, dtype=np.intp), len(found)
+
+
+def _members(group_of: np.ndarray, n_groups: int) -> tuple[np.ndarray, ...]:
+    """Return the positions of each group, ascending."""
+    order, ends = np.argsort(group_of, kind="stable"), np.cumsum(np.bincount(group_of, minlength=n_groups)).tolist()
+    return tuple(order[start:end] for start, end in zip([0, *ends], ends, strict=False))
+
+
+def equal_features(first: Array | None, second: Array | None) -> bool:
+    """Return whether two matrices of features, either of which may be None, are the same."""
+    if first is None or second is None or first is second:
+        return first is second
+    return first.shape == second.shape and bool(namespace(first, second).all(first == second))
+
+
+def same_gram(first: Array, second: Array, beside: Array | float = 0.0) -> bool:
+    """Return whether two Gram matrices (d, d) are of the same rows, up to rounding.
+
+    Every feature is compared on its own scale, which is at least that of `beside` (d,).
+    """
+    xp = namespace(first)
+    scale = unit_scale(xp.linalg.diagonal(first) + xp.linalg.diagonal(second) + beside)
+    gap = xp.linalg.matrix_norm((first - second) * scale * scale[:, None])
+    return bool(gap <= SAME_GRAM * math.sqrt(first.shape[0]))
+
+
+def plus_diagonal(matrix: Array, weights: Any) -> Array:
+    """Return a square matrix (d, d) with a number, or an array (d,), added to its diagonal."""
+    xp = namespace(matrix)
+    return with_diagonal(xp.asarray(matrix, copy=True), xp.linalg.diagonal(matrix) + weights)
+
+
+def has_holes(Y: Array) -> bool:
+    """Return whether a label is missing, which is NaN; those of a sparse matrix are all there."""
+    return not is_sparse(Y) and bool(namespace(Y).any(namespace(Y).isnan(Y)))

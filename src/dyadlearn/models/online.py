@@ -29,11 +29,11 @@ from dyadlearn._checks import (
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
-from dyadlearn.growing.columns import Columns, seen_in, started
 from dyadlearn.growing.holdout import check_knows_tasks, lone_labels, online_holdout, online_squared_errors
 from dyadlearn.growing.inverse import SOLVERS
 from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson, stacked
-from dyadlearn.growing.statistics import Statistics, check_room, equal_features, has_holes
+from dyadlearn.growing.statistics import Statistics, check_room, collect, equal_features, has_holes
+from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
@@ -148,7 +148,7 @@ class OnlineTwoStepRidge(PairModel):
         them, shape (q,) or a float.
     n_seen_, n_tasks_ : int
         Number of instances and of tasks that are learnt and not forgotten.
-    statistics_ : Statistics, or Columns from the first hole on
+    statistics_ : Statistics
         What is known of the data.
     feature_map_, task_feature_map_ : transformer or array
         The fitted feature maps, where there are any.
@@ -212,7 +212,7 @@ class OnlineTwoStepRidge(PairModel):
         return self._learnt.model.task_inverse is not None
 
     @property
-    def statistics_(self) -> Statistics | Columns:
+    def statistics_(self) -> Statistics:
         """What is known of the data."""
         check_is_fitted(self)
         return self._learnt.model.statistics
@@ -428,10 +428,9 @@ class OnlineTwoStepRidge(PairModel):
             _check_labels(grid.values)
             per_task = bool(self.keep_tasks or self.keep_labels)
             check_room(Phi, grid.values, None if per_task or has_holes(grid.values) else Psi)
-            options = {"per_task": per_task, "constant": bool(self.fit_intercept)}
-            statistics = seen_in(Phi, grid.values, Psi, **options)
+            statistics = collect(Phi, grid.values, Psi, per_task=per_task, constant=bool(self.fit_intercept))
             nothing = Knowledge(
-                started(statistics, self.alpha, self.task_alpha, self.solver),
+                OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
                 result_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
                 task_ids,
@@ -525,7 +524,7 @@ class OnlineTwoStepRidge(PairModel):
         """
         learnt = self._current()
         lesson, _ = self._known_rows(X, y)
-        if not learnt.model.takes_holes:
+        if learnt.model.statistics.is_complete:
             _refuse_holes(lesson.labels)
         self._forgotten(learnt, learnt.without_rows(lesson))
         return self
@@ -615,7 +614,7 @@ class OnlineTwoStepRidge(PairModel):
             )
         ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
         parts = self._task_parts(_pieces(X, y, chunks, learnt)[1], len(where), ids)
-        seen: Any = learnt.seen_of_tasks(map(_complete, parts), take_rows(known.tasks, where))
+        seen = learnt.seen_of_tasks(map(_complete, parts), take_rows(known.tasks, where))
         self._forgotten(learnt, learnt.without_tasks(where, seen))
         return self
 
@@ -707,10 +706,7 @@ class OnlineTwoStepRidge(PairModel):
         wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
-        if model.takes_holes:
-            warn_of_lone(
-                lone_labels(model, grid.values), Labels.of_grid(dense(grid.values)), wanted, "their predictions are NaN"
-            )
+        _warn_of_lone(model, grid.values, wanted, "their predictions are NaN")
         return grid.restore(cast(held_out, self._learnt.dtype))
 
     def landscape(
@@ -747,10 +743,7 @@ class OnlineTwoStepRidge(PairModel):
             columns if self._knows_tasks else columns[:1],
         )
         warn_of_undefined(scores, rows, columns if self._knows_tasks else None, wanted.value, 2)
-        if model.takes_holes:
-            warn_of_lone(
-                lone_labels(model, grid.values), Labels.of_grid(dense(grid.values)), wanted, "they are not scored"
-            )
+        _warn_of_lone(model, grid.values, wanted, "they are not scored")
         return scores
 
     def tune(
@@ -782,20 +775,23 @@ class OnlineTwoStepRidge(PairModel):
             "are at hand, or fit a TwoStepRidge."
         )
 
-    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[Any, Array, Table]:
+    def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
         """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
 
         Where tasks are left out and the statistics do not tell them apart, the rows are left out of the model of these
         rows alone.
         """
         check_is_fitted(self)
-        model: Any = self._learnt.model
-        check_knows_tasks(model.statistics, setting)
+        model = self._learnt.model
+        known = model.statistics
+        check_knows_tasks(known, setting)
         lesson, grid = self._known_rows(X, y)
-        if not model.takes_holes:
+        if known.is_complete:
             _refuse_holes(grid.values)
-        if setting.new_task and not model.statistics.per_task:
-            model = model.of_rows(lesson.Phi, grid.values)
+        if setting.new_task and not known.per_task:
+            alone = known.of_rows(lesson.Phi, grid.values, per_task=True).described(known.tasks)
+            task_alpha = 1.0 if model.task_inverse is None else model.task_inverse.alpha
+            model = OnlineRidge.start(alone, model.inverse.alpha, task_alpha)
         return model, lesson.Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
@@ -853,6 +849,12 @@ def _refuse_holes(labels: Array) -> None:
         raise ValueError(
             "Y contains NaN, but every label of these instances was learnt: give the labels that they were learnt with."
         )
+
+
+def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str) -> None:
+    """Warn of labels that have no prediction without them, being the only ones of their tasks."""
+    if not model.statistics.is_complete:
+        warn_of_lone(lone_labels(model, labels), Labels.of_grid(dense(labels)), setting, what, 3)
 
 
 def _warn_of_lost(lost: float, stacklevel: int = 4) -> None:
