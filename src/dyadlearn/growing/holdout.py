@@ -262,7 +262,10 @@ class _LeftOut:
             raise ValueError(NOTHING_LEARNT)
         self.Phi, self.Y, self.setting = double(Phi), Y, setting
         self.task_eigen = None if model.task_inverse is None else model.task_inverse.eigen
+        is_pair = setting is Setting.A and known.is_complete
         self.compresses = known.is_complete and self.task_eigen is not None and not setting.new_task
+        # Whether the first step is wanted without the rows.
+        self.leaves_rows = self.task_eigen is None or not (setting is Setting.C or is_pair)
         self.level = self._level()
         if known.is_complete:
             self.parts = [self._complete_part(model.inverse.eigen)]
@@ -397,51 +400,61 @@ class _LeftOut:
         Beside them are the leverages and slacks (b, 1) of the rows, where there is a single part. For a task whose only
         label leaves, nothing is said without it: NaN, unless there is no constant.
         """
-        swapped, pieces = namespace(labels).permute_dims, []
-        for part in self.parts:
-            mine = labels if len(self.parts) == 1 else take_rows(labels.T, part.columns).T
-            *both, leverage, slack = self._of_part(part, rows, mine, alphas)
-            pieces.append((part.columns, *(swapped(each, (2, 1, 0)) for each in both)))
-        fitted, left_out = (in_places([(piece[0], piece[which]) for piece in pieces]) for which in (1, 2))
+        is_single = len(self.parts) == 1
+        found = [
+            self._of_part(part, rows, labels if is_single else take_rows(labels.T, part.columns).T, alphas)
+            for part in self.parts
+        ]
+        fitted, left_out, leverage, slack = found[0]
+        if not is_single:
+            fitted, left_out = (self._in_columns([each[which] for each in found]) for which in (0, 1))
         return [
-            (fitted[:, place, :].T, left_out[:, place, :].T, leverage[:, place, None], slack[:, place, None])
+            (fitted[:, place, :], left_out[:, place, :], leverage[:, place, None], slack[:, place, None])
             for place in range(len(alphas))
         ]
+
+    def _in_columns(self, pieces: Sequence[Array]) -> Array:
+        """Return what the parts predict (b, p, c) put together, each column in its place."""
+        swapped = namespace(pieces[0]).permute_dims
+        places = [part.columns for part in self.parts]
+        columns = [swapped(piece, (2, 1, 0)) for piece in pieces]
+        return swapped(in_places(list(zip(places, columns, strict=True))), (2, 1, 0))
 
     def _of_part(
         self, part: _Part, rows: slice, labels: Array, alphas: Sequence[float]
     ) -> tuple[Array, Array, Array, Array]:
         """Return predictions (b, p, c) of a part with and without the rows, their leverages and slacks (b, p)."""
-        shape, group, start = (int(labels.shape[0]), len(alphas), int(labels.shape[1])), part.group, rows.start or 0
-        xp, (size, count, width), is_complete = namespace(labels), shape, self.statistics.is_complete
-        none = zeros((size, count), labels)
+        xp, shape, group = namespace(labels), (int(labels.shape[0]), len(alphas), int(labels.shape[1])), part.group
+        none = zeros(shape[:2], labels)
         if group.n_rows == 0:
             nothing = zeros(shape, labels) + (0.0 if group.mean is None else float("nan"))
             return nothing, nothing, none, none
         phi = 1.0 / (part.eigen.values[:, None] + as_array_of(np.array(alphas), labels, labels.dtype))
-        target = xp.reshape(phi[:, :, None] * part.target[:, None, :], (-1, count * width))
+        target = xp.reshape(phi[:, :, None] * part.target[:, None, :], (-1, shape[1] * shape[2]))
         projected = part.projected(self.Phi[rows, :])
         about_means = xp.reshape(projected @ target, shape)
         fitted = about_means + part.means
-        inside = np.arange(size) if is_complete else np.flatnonzero(~np.isnan(to_numpy(labels[:, 0])))
-        if not inside.size:
-            return fitted, fitted, none, none
-        side = side_of_rows(take_rows(projected, inside), part.eigen.values, group.n_rows, group.mean is not None)
-        check_learnt(side, inside + start)
+        inside = np.arange(shape[0])
+        if not self.statistics.is_complete:
+            inside = np.flatnonzero(~np.isnan(to_numpy(labels[:, 0])))
+            if not inside.size:
+                return fitted, fitted, none, none
+            about_means, labels, projected = (take_rows(each, inside) for each in (about_means, labels, projected))
+        side = side_of_rows(projected, part.eigen.values, group.n_rows, group.mean is not None)
+        check_learnt(side, inside + rows.start)
         leverage, slack, floors = leverage_and_slack(side, alphas)
-        if self.task_eigen is not None and (
-            self.setting is Setting.C or (self.setting is Setting.A and is_complete)
-        ):  # nobody asks for the first step without the rows
+        if not self.leaves_rows:
             return fitted, fitted, leverage, slack
-        if group.n_rows == 1 and group.mean is not None and not is_complete:
-            gone = take_rows(fitted, inside) + float("nan")
+        if group.n_rows == 1 and group.mean is not None and not self.statistics.is_complete:
+            gone = about_means + float("nan")
         else:
             tight = (to_numpy(slack) <= floors).any(axis=1)
             if tight.any():
-                raise leverage_error(inside[tight] + start, int(self.Y.shape[0]), "rows")
-            mine = (take_rows(labels, inside) - part.means)[:, None, :]
-            gone = (take_rows(about_means, inside) - leverage[:, :, None] * mine) / slack[:, :, None] + part.means
-        return fitted, gone if is_complete else in_places([(inside, gone)], fitted), leverage, slack
+                raise leverage_error(inside[tight] + rows.start, int(self.Y.shape[0]), "rows")
+            gone = about_means - leverage[:, :, None] * (labels - part.means)[:, None, :]
+            gone /= slack[:, :, None]
+            gone += part.means
+        return fitted, gone if inside.size == shape[0] else in_places([(inside, gone)], fitted), leverage, slack
 
     # The second step ----------------------------------------------------------------------------------
 
