@@ -46,9 +46,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -93,6 +92,15 @@ def side_of_rows(projected: Array, values: Array, n_rows: int, constant: bool) -
     share = zeros((vectors.shape[0], 1), vectors) + 1.0 / math.sqrt(n_rows)
     values, vectors = xp.concat([values, zeros((1,), values)]), xp.concat([vectors, share], axis=1)
     return Spectrum(values, n_rows, None, vectors, constant="free")
+
+
+def _projected(Phi: Array, mean: Array | None, vectors: Array) -> Array:
+    """Return features (l, d), where there is a mean less it, in an eigenbasis (d, k)."""
+    if mean is None:
+        return matmul(Phi, vectors)
+    rows, rest = about(Phi, mean)
+    product = matmul(rows, vectors)
+    return product if rest is None else product - rest @ vectors
 
 
 def check_learnt(side: Spectrum, rows: np.ndarray) -> None:
@@ -219,36 +227,6 @@ def lone_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
     return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1))
 
 
-@dataclass(frozen=True)
-class _Part:
-    """Columns of labels that the first step is the same for, with what is known of them in the eigenbasis.
-
-    Attributes
-    ----------
-    group : Group
-    eigen : Eigen
-    columns : integer array of shape (c,)
-    target : array of shape (k, c)
-        The right-hand side.
-    means : array of shape (c,) or float
-        Of the labels, less `_LeftOut.level`; 0 without a constant.
-    """
-
-    group: Group
-    eigen: Eigen
-    columns: np.ndarray
-    target: Array
-    means: Any
-
-    def projected(self, Phi: Array) -> Array:
-        """Return features (l, d), with a constant less their mean, in the eigenbasis (l, k)."""
-        if self.group.mean is None:
-            return matmul(Phi, self.eigen.vectors)
-        rows, rest = about(Phi, self.group.mean)
-        product = matmul(rows, self.eigen.vectors)
-        return product if rest is None else product - rest @ self.eigen.vectors
-
-
 class _LeftOut:
     """Learnt rows and their labels, to be left out of a model in one setting.
 
@@ -266,19 +244,19 @@ class _LeftOut:
         self.compresses = known.is_complete and self.task_eigen is not None and not setting.new_task
         # Whether the first step is wanted without the rows.
         self.leaves_rows = self.task_eigen is None or not (setting is Setting.C or is_pair)
+        # What is taken from labels, for the digits of what cancels: the mean over the tasks of their means.
         self.level = self._level()
+        # Groups with the columns of the first step, the places of these, and eigendecompositions of the Gram matrices.
+        self.parts: list[tuple[Group, np.ndarray, Eigen]] = []
         if known.is_complete:
-            self.parts = [self._complete_part(model.inverse.eigen)]
-        else:
-            self._check_labels(~np.isnan(to_numpy(dense(Y))))
-            # Once for all blocks of rows and all regularisations.
-            self.parts = [
-                self._part(group, Eigen.of(group.gram, group.n_rows, group.rounding), own)
-                for group, own in zip(known.groups, known.members, strict=True)
-            ]
+            group = self._compressed_group() if self.compresses else known.groups[0]
+            self.parts.append((group, np.arange(int(group.cross.shape[1])), model.inverse.eigen))
+            return
+        self._check_labels(~np.isnan(to_numpy(dense(Y))))
+        for group, own in zip(known.groups, known.members, strict=True):
+            self.parts.append((group, own, Eigen.of(group.gram, group.n_rows, group.rounding)))
 
     def _level(self) -> float:
-        """Return what is taken from labels, for the digits of what cancels: the mean over the tasks of their means."""
         known, first = self.statistics, self.statistics.groups[0]
         if first.label_mean is None:
             return 0.0
@@ -288,19 +266,14 @@ class _LeftOut:
         xp = namespace(first.label_mean)
         return float(xp.mean(xp.concat(means))) if means else 0.0
 
-    def _part(self, group: Group, eigen: Eigen, columns: np.ndarray) -> _Part:
-        means = 0.0 if group.label_mean is None else group.label_mean - self.level
-        return _Part(group, eigen, columns, eigen.vectors.T @ group.cross, means)
-
-    def _complete_part(self, eigen: Eigen) -> _Part:
+    def _compressed_group(self) -> Group:
+        """Return the only group with columns that are products with the tasks in their eigenbasis."""
         known, group = self.statistics, self.statistics.groups[0]
-        if not self.compresses:
-            return self._part(group, eigen, np.arange(known.n_tasks))
-        target, means = self._rotated(eigen.vectors.T @ known.over_tasks(group.cross)), 0.0
-        if group.label_mean is not None:
-            means = self._rotated(known.over_tasks(group.label_mean[None, :]))[0, :]
-            means[-1] = 0.0  # they add up to nothing
-        return _Part(group, eigen, np.arange(int(target.shape[1])), target, means)
+        cross, label_mean = self._rotated(known.over_tasks(group.cross)), group.label_mean
+        if label_mean is not None:
+            label_mean = self._rotated(known.over_tasks(label_mean[None, :]))[0, :]
+            label_mean[-1] = 0.0  # less the level they add up to nothing
+        return replace(group, cross=cross, label_mean=label_mean)
 
     def _check_labels(self, observed: np.ndarray) -> None:
         """Raise if the labels cannot be those that were learnt, as far as the groups tell."""
@@ -377,9 +350,9 @@ class _LeftOut:
             labels = dense(double(self.Y[rows, :])) - self.level
             first = self._first_step(rows, labels @ self.projected_tasks if self.compresses else labels, alphas)
             for side in tasks:
-                tight = side is not None and to_numpy(side.slack) <= side.slack_floor
-                if self.setting.new_task and np.any(tight):
-                    raise leverage_error(self.statistics.labelled[tight], self.statistics.n_tasks, "tasks")
+                tight = side is not None and self.setting.new_task and self._tight_tasks(side.slack, side)
+                if np.any(tight):
+                    raise leverage_error(np.flatnonzero(tight), self.statistics.n_tasks, "tasks")
             for row, (fitted, left_out, leverage, slack) in enumerate(first):
                 for column, side in enumerate(tasks):
                     if side is None:  # of independent tasks a pair is as good as its row
@@ -402,8 +375,8 @@ class _LeftOut:
         """
         is_single = len(self.parts) == 1
         found = [
-            self._of_part(part, rows, labels if is_single else take_rows(labels.T, part.columns).T, alphas)
-            for part in self.parts
+            self._of_group(group, eigen, rows, labels if is_single else take_rows(labels.T, columns).T, alphas)
+            for group, columns, eigen in self.parts
         ]
         fitted, left_out, leverage, slack = found[0]
         if not is_single:
@@ -416,31 +389,31 @@ class _LeftOut:
     def _in_columns(self, pieces: Sequence[Array]) -> Array:
         """Return what the parts predict (b, p, c) put together, each column in its place."""
         swapped = namespace(pieces[0]).permute_dims
-        places = [part.columns for part in self.parts]
-        columns = [swapped(piece, (2, 1, 0)) for piece in pieces]
-        return swapped(in_places(list(zip(places, columns, strict=True))), (2, 1, 0))
+        placed = [(part[1], swapped(piece, (2, 1, 0))) for part, piece in zip(self.parts, pieces, strict=True)]
+        return swapped(in_places(placed), (2, 1, 0))
 
-    def _of_part(
-        self, part: _Part, rows: slice, labels: Array, alphas: Sequence[float]
+    def _of_group(
+        self, group: Group, eigen: Eigen, rows: slice, labels: Array, alphas: Sequence[float]
     ) -> tuple[Array, Array, Array, Array]:
-        """Return predictions (b, p, c) of a part with and without the rows, their leverages and slacks (b, p)."""
-        xp, shape, group = namespace(labels), (int(labels.shape[0]), len(alphas), int(labels.shape[1])), part.group
+        """Return predictions (b, p, c) of a group with and without the rows, their leverages and slacks (b, p)."""
+        xp, shape = namespace(labels), (int(labels.shape[0]), len(alphas), int(labels.shape[1]))
         none = zeros(shape[:2], labels)
         if group.n_rows == 0:
             nothing = zeros(shape, labels) + (0.0 if group.mean is None else float("nan"))
             return nothing, nothing, none, none
-        phi = 1.0 / (part.eigen.values[:, None] + as_array_of(np.array(alphas), labels, labels.dtype))
-        target = xp.reshape(phi[:, :, None] * part.target[:, None, :], (-1, shape[1] * shape[2]))
-        projected = part.projected(self.Phi[rows, :])
-        about_means = xp.reshape(projected @ target, shape)
-        fitted = about_means + part.means
+        means = 0.0 if group.label_mean is None else group.label_mean - (0.0 if self.compresses else self.level)
+        phi = 1.0 / (eigen.values[:, None] + as_array_of(np.array(alphas), labels, labels.dtype))
+        target = phi[:, :, None] * (eigen.vectors.T @ group.cross)[:, None, :]
+        projected = _projected(self.Phi[rows, :], group.mean, eigen.vectors)
+        about_means = xp.reshape(projected @ xp.reshape(target, (-1, shape[1] * shape[2])), shape)
+        fitted = about_means + means
         inside = np.arange(shape[0])
         if not self.statistics.is_complete:
             inside = np.flatnonzero(~np.isnan(to_numpy(labels[:, 0])))
             if not inside.size:
                 return fitted, fitted, none, none
             about_means, labels, projected = (take_rows(each, inside) for each in (about_means, labels, projected))
-        side = side_of_rows(projected, part.eigen.values, group.n_rows, group.mean is not None)
+        side = side_of_rows(projected, eigen.values, group.n_rows, group.mean is not None)
         check_learnt(side, inside + rows.start)
         leverage, slack, floors = leverage_and_slack(side, alphas)
         if not self.leaves_rows:
@@ -451,9 +424,9 @@ class _LeftOut:
             tight = (to_numpy(slack) <= floors).any(axis=1)
             if tight.any():
                 raise leverage_error(inside[tight] + rows.start, int(self.Y.shape[0]), "rows")
-            gone = about_means - leverage[:, :, None] * (labels - part.means)[:, None, :]
+            gone = about_means - leverage[:, :, None] * (labels - means)[:, None, :]
             gone /= slack[:, :, None]
-            gone += part.means
+            gone += means
         return fitted, gone if inside.size == shape[0] else in_places([(inside, gone)], fitted), leverage, slack
 
     # The second step ----------------------------------------------------------------------------------
@@ -472,34 +445,27 @@ class _LeftOut:
         return self._rotated(self.statistics.task_rows)
 
     @cached_property
-    def labelled_tasks(self) -> Array:
-        """Those of the tasks that have labels."""
-        return take_rows(self.projected_tasks, self.statistics.labelled)
-
-    @cached_property
     def tasks(self) -> Spectrum:
-        """The side of the tasks that have labels."""
+        """The side of the tasks: what each weighs beside those that have labels."""
         assert self.task_eigen is not None
-        values, rows = self.task_eigen.values, self.labelled_tasks
-        return side_of_rows(rows[:, : values.shape[0]], values, int(rows.shape[0]), self.statistics.has_constant)
+        values, rows = self.task_eigen.values, self.projected_tasks
+        count = int(self.statistics.labelled.size)
+        return side_of_rows(rows[:, : values.shape[0]], values, count, self.statistics.has_constant)
 
     @cached_property
-    def place(self) -> np.ndarray:
-        """Where each task (q,) stands among those that have a label; −1 for one that has none."""
-        place = np.full(self.statistics.n_tasks, -1)
-        place[self.statistics.labelled] = np.arange(self.statistics.labelled.size)
-        return place
+    def is_labelled(self) -> Array:
+        """Which tasks (q,) have a label, as an array of the library of the labels."""
+        return as_array_of(np.isin(np.arange(self.statistics.n_tasks), self.statistics.labelled), self.projected_tasks)
 
     def _over_tasks(self, half: Array, side: Smoother) -> Array:
         """Return the second step (b, q) for the first, compressed (b, r') or not (b, q)."""
         if not self.compresses:
-            half = take_rows(half.T, self.statistics.labelled).T @ self.labelled_tasks
+            half = namespace(half).where(self.is_labelled, half, zeros((), half)) @ self.projected_tasks
         return (half * side.phi) @ self.projected_tasks.T
 
-    def _spread(self, values: Array, otherwise: float) -> Array:
-        """Return what tasks that have a label have (q_l,) for all (q,), another value for those that have none."""
-        more = namespace(values).concat([values, zeros((1,), values) + otherwise])
-        return take_rows(more, self.place)
+    def _tight_tasks(self, slack: Array, side: Smoother) -> np.ndarray:
+        """Return which tasks (q,) that have a label are fitted whatever it is."""
+        return np.asarray((to_numpy(slack) <= side.slack_floor) & to_numpy(self.is_labelled))
 
     def _completed_pairs(self, labels: Array, fitted: Array, leverage: Array, slack: Array, side: Smoother) -> Array:
         """Return predictions (b, q) of pairs that are completed by both steps."""
@@ -512,43 +478,38 @@ class _LeftOut:
         known, setting = self.statistics, self.setting
         if self.compresses:
             return self._over_tasks(left_out, side)
-        observed = ~np.isnan(to_numpy(labels))
+        xp, observed = namespace(fitted), ~np.isnan(to_numpy(labels))
         lone = observed & (known.counts == 1) & (not known.is_complete)
-        leverage, slack = self._spread(side.leverage, 0.0), self._spread(side.slack, 1.0)
-        if setting is Setting.A:
-            return self._without_pairs(lone, observed, fitted, left_out, side)
         half = fitted
         if setting.new_instance:
             # A lone entry has no say: any number will do before it is exchanged.
-            half = namespace(fitted).where(as_array_of(lone, fitted), fitted, left_out)
+            half = xp.where(as_array_of(lone, fitted), fitted, left_out)
         found = self._over_tasks(half, side)
-        alone = self._without_tasks(found, half, leverage, slack) if setting.new_task else found
+        if setting is Setting.A:
+            # The label of a pair leaves its task, and nothing else does; a lone one takes its task with it.
+            gaps = xp.where(as_array_of(observed & ~lone, fitted), fitted - left_out, zeros((), fitted))
+            changed = found - side.leverage * gaps
+            if not lone.any():
+                return changed
+            tight = lone.any(axis=0) & self._tight_tasks(side.slack, side)
+            if tight.any():
+                raise leverage_error(np.flatnonzero(tight), known.n_tasks, "tasks")
+            alone = self._without_tasks(found, half, side.leverage, side.slack)
+            return xp.where(as_array_of(lone, fitted), alone, changed)
+        alone = self._without_tasks(found, half, side.leverage, side.slack) if setting.new_task else found
         if not setting.new_instance or not lone.any():
             return alone
         some = np.flatnonzero(lone.any(axis=1))
-        again = [self._without_lone(lone[i], found[int(i), :], half[int(i), :], leverage, side) for i in some]
-        return in_places([(some, namespace(alone).stack(again))], alone)
+        again = [self._without_lone(lone[i], found[int(i), :], half[int(i), :], side) for i in some]
+        return in_places([(some, xp.stack(again))], alone)
 
     def _without_tasks(self, found: Array, half: Array, leverage: Array, slack: Array) -> Array:
         """Return the second step of each task without what the first says of it."""
-        has_none = as_array_of(self.place < 0, found)
-        return namespace(found).where(has_none, found, (found - leverage * half) / slack)
+        xp = namespace(found)
+        slack = xp.where(self.is_labelled, slack, xp.ones_like(slack))
+        return xp.where(self.is_labelled, (found - leverage * half) / slack, found)
 
-    def _without_pairs(
-        self, lone: np.ndarray, observed: np.ndarray, fitted: Array, left_out: Array, side: Smoother
-    ) -> Array:
-        """Return predictions in setting A: the label of a pair leaves its task, and nothing else does."""
-        xp, found = namespace(fitted), self._over_tasks(fitted, side)
-        leverage, slack = self._spread(side.leverage, 0.0), self._spread(side.slack, 1.0)
-        changed = found - leverage * xp.where(as_array_of(observed, fitted), fitted - left_out, xp.zeros_like(fitted))
-        if not lone.any():
-            return changed
-        tight = to_numpy(slack) <= side.slack_floor
-        if (lone & tight).any():
-            raise leverage_error(np.flatnonzero((lone & tight).any(axis=0)), int(slack.shape[0]), "tasks")
-        return xp.where(as_array_of(lone, fitted), self._without_tasks(found, fitted, leverage, slack), changed)
-
-    def _without_lone(self, lone: np.ndarray, found: Array, half: Array, leverage: Array, side: Smoother) -> Array:
+    def _without_lone(self, lone: np.ndarray, found: Array, half: Array, side: Smoother) -> Array:
         """Return the second step (q,) of a row without the tasks (q,) that have no other label."""
         xp, gone = namespace(found), np.flatnonzero(lone)
         if gone.size == self.statistics.labelled.size and self.statistics.has_constant:
@@ -564,8 +525,8 @@ class _LeftOut:
         exchanged, inverse = solved[:, 0], solved[:, 1:]
         without = found + (exchanged - own) @ across
         if self.setting.new_task:
-            hat = leverage + xp.sum(across * inverse, axis=0)
-            tight = (to_numpy(1.0 - hat) <= side.slack_floor) & ~lone & (self.place >= 0)
+            hat = side.leverage + xp.sum(across * inverse, axis=0)
+            tight = self._tight_tasks(1.0 - hat, side) & ~lone
             if tight.any():
                 raise leverage_error(np.flatnonzero(tight), self.statistics.n_tasks, "tasks")
             without = self._without_tasks(without, half, hat, 1.0 - hat)

@@ -29,7 +29,7 @@ from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import blas, cho_solve, lapack
+from scipy.linalg import cho_solve, lapack
 
 from dyadlearn._array import Array, as_array_of, copied, dense, double, epsilon, is_foreign, largest, namespace, solve
 from dyadlearn._means import centred
@@ -90,29 +90,23 @@ class Cholesky(Stored):
         return int(self.lower.shape[0])
 
     @cached_property
-    def _half(self) -> np.ndarray:
-        """The lower triangle of the inverse, shape (d, d)."""
-        half: np.ndarray = lapack.dpotri(self.lower, lower=1)[0]
-        return half
+    def inverse(self) -> np.ndarray:
+        """The inverse itself, shape (d, d)."""
+        half = lapack.dpotri(self.lower, lower=1)[0]
+        inverse: np.ndarray = half + half.T
+        np.fill_diagonal(inverse, np.diagonal(half))
+        return inverse
 
     @cached_property
     def _inflation(self) -> float:
         """The largest entry on the diagonal of the inverse, of a matrix with a diagonal of ones."""
-        return float(np.max(np.einsum("ij,ij->i", self.lower, self.lower) * np.diagonal(self._half)))
-
-    @property
-    def inverse(self) -> np.ndarray:
-        """The inverse itself, shape (d, d)."""
-        inverse: np.ndarray = self._half + self._half.T
-        np.fill_diagonal(inverse, np.diagonal(self._half))
-        return inverse
+        return float(np.max(np.einsum("ij,ij->i", self.lower, self.lower) * np.diagonal(self.inverse)))
 
     def solve(self, B: Array, alpha: float) -> Array:
         """Return the inverse times B (d, p)."""
         # Two triangular solutions take the time of two products: for many columns an inverse and one product are less.
-        if (2 * B.shape[1] >= B.shape[0] or "_half" in self.__dict__) and self._inflation <= INFLATION:
-            # From the right, as the transpose of an ordinary array lies in memory: nothing is copied.
-            return blas.dsymm(1.0, self._half, B.T, side=1, lower=1).T
+        if (2 * B.shape[1] >= B.shape[0] or "inverse" in vars(self)) and self._inflation <= INFLATION:
+            return self.inverse @ B
         return cho_solve((self.lower, True), B, check_finite=False)
 
 
@@ -127,14 +121,11 @@ class Explicit(Stored):
         Drift when it was last made from the Gram matrix: what its condition does to any method.
     drift : float
         Drift after the last change.
-    n_refreshes : int
-        How often it was made anew because it had drifted.
     """
 
     matrix: Array
     fresh_drift: float = 0.0
     drift: float = 0.0
-    n_refreshes: int = 0
 
     _shapes: ClassVar[Mapping[str, str]] = {"matrix": "d d"}
 
@@ -343,13 +334,8 @@ class RidgeInverse(Stored):
     def _settle(self) -> Form:
         if self.form is not None and self.rows is None:
             return self.form
-        n_refreshes = 0
-        if isinstance(self.form, Explicit):
-            changed = self._changed(self.form)
-            if changed is not None:
-                return changed
-            n_refreshes = self.form.n_refreshes + 1
-        return self._fresh(n_refreshes)
+        changed = self._changed(self.form) if isinstance(self.form, Explicit) else None
+        return self._fresh() if changed is None else changed
 
     def _changed(self, form: Explicit) -> Explicit | None:
         """Return the inverse with the waiting rows taken in, or None if it drifted."""
@@ -363,7 +349,7 @@ class RidgeInverse(Stored):
             return None
         return replace(changed, drift=drift)
 
-    def _fresh(self, n_refreshes: int) -> Form:
+    def _fresh(self) -> Form:
         """Return the inverse made from the Gram matrix, which is scaled to a diagonal of about one.
 
         Factors of it are as good whatever the scales of the features, and only then its condition says how good.
@@ -386,7 +372,7 @@ class RidgeInverse(Stored):
                 condition = _one_norm(matrix) * _one_norm(inverse)
             if not self._is_known_well(condition, rounding):
                 return self.eigen
-            return self._made(inverse * scale * scale[:, None], n_refreshes)
+            return self._made(inverse * scale * scale[:, None])
         size = 0.0 if condition < limit else _one_norm(matrix)
         # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
         lower, failed = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
@@ -397,7 +383,7 @@ class RidgeInverse(Stored):
         lower /= scale[:, None]
         factor = Cholesky(lower)
         if self.solver == "woodbury" or self._pays(self.n_new):
-            return self._made(factor.inverse, n_refreshes)
+            return self._made(factor.inverse)
         return factor
 
     def _is_known_well(self, condition: float, rounding: float) -> bool:
@@ -413,9 +399,9 @@ class RidgeInverse(Stored):
             )
         return True
 
-    def _made(self, matrix: Array, n_refreshes: int) -> Explicit:
+    def _made(self, matrix: Array) -> Explicit:
         drift = Explicit(matrix).measured(self.gram, self.alpha)
-        return Explicit(matrix, drift, drift, n_refreshes)
+        return Explicit(matrix, drift, drift)
 
     def _pays(self, n_rows: int) -> bool:
         """Tell whether Woodbury's identity with so many rows is cheaper than factorising the Gram matrix."""

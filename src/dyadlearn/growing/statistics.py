@@ -124,7 +124,9 @@ class Group(Stored):
         Rows are added block by block: only a block is ever copied to double precision.
         """
         if Phi.shape[0] == 0:
-            return cls.nothing(int(Phi.shape[1]), int(Y.shape[1]), Y, constant)
+            (d, c), dtype = (int(Phi.shape[1]), int(Y.shape[1])), namespace(Y).float64
+            none = cls(0, zeros((d, d), Y, dtype), zeros((d, c), Y, dtype))
+            return replace(none, mean=no_mean(d, none.gram), label_mean=zeros((c,), none.gram)) if constant else none
         width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y))
         width += 0 if right is None else right.shape[1]
         make = _block_about_mean if constant else _block
@@ -140,14 +142,6 @@ class Group(Stored):
         if not math.isfinite(size):
             raise ValueError("Sums of products of the features and labels overflow: scale X, Y or tasks down.")
         return total
-
-    @classmethod
-    def nothing(cls, n_features: int, n_columns: int, like: Array, constant: bool) -> Group:
-        """Return the sums over no rows, in the library of `like`."""
-        gram, cross = (zeros((n_features, width), like, namespace(like).float64) for width in (n_features, n_columns))
-        if not constant:
-            return cls(0, gram, cross)
-        return cls(0, gram, cross, no_mean(n_features, gram), zeros((n_columns,), gram))
 
     def columns(self, places: np.ndarray) -> Group:
         """Return the sums of some columns; the Gram matrix is the same one."""
