@@ -10,6 +10,7 @@ from scipy import sparse
 from dyadlearn import TwoStepRidge, landscape
 from dyadlearn._array import row_blocks
 from dyadlearn.exceptions import LeverageError
+from dyadlearn.filters import Tikhonov
 from dyadlearn.growing import holdout
 from dyadlearn.growing.holdout import leverage_and_slack, online_holdout, online_squared_errors, side_of_rows
 from dyadlearn.growing.inverse import Eigen
@@ -17,6 +18,7 @@ from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.settings import Setting
 from sweeps import covering, every, over
+from two_ridges import labels_with_holes, refitted_without
 
 # Instances × features, tasks × features: primal, as many features as tasks, fewer rows than features.
 SHAPES = [(30, 4, 9, 3), (25, 3, 5, 5), (5, 7, 4, 6)]
@@ -235,3 +237,89 @@ def test_features_of_any_scales(constant, holes, alpha, library):
     assert_allclose(found, wanted, rtol=0, atol=1e-9)
     error = np.nanmean((wanted - Y) ** 2)
     assert_allclose(online_squared_errors(model, *given, [alpha], [1.0], Setting.B), [error], rtol=1e-8)
+
+
+@over(
+    covering(
+        **constants,
+        setting=[*Setting, None],
+        alphas=[(0.3, 0.7), (1e-6, 1e4), (1e5, 1e-3)],
+        shape=[(9, 3, 7, 3), (9, 12, 6, 8)],
+        wrap=[np.asarray, sparse.csr_array],
+        level=[0.0, 100.0],
+    )
+)
+def test_holdout_equals_refitting(constant, setting, alphas, shape, wrap, level):
+    X, Y, T = labels_with_holes(shape)
+    Y = Y + level * constant
+    Y[5, 4], Y[[*range(5), *range(6, len(X))], 4] = 2.0 + level * constant, np.nan  # a second lone label
+    tasks = None if setting is None else T
+    wanted = refitted_without(X, Y, tasks, *alphas, constant, setting or Setting.B)
+    model = OnlineRidge.start(collect(X[:6], Y[:6], tasks, constant=constant), *alphas).with_rows(X[6:], Y[6:])
+    some = [8, 3, 5, 0]
+    setting = setting or Setting.B
+    assert_allclose(online_holdout(model, wrap(X), Y, setting), wanted, rtol=1e-7, atol=1e-7)
+    assert_allclose(online_holdout(model, wrap(X[some]), Y[some], setting), wanted[some], rtol=1e-7, atol=1e-7)
+    if setting is Setting.A or not constant:
+        return
+    errors = online_squared_errors(model, wrap(X), Y, [5.0, alphas[0]], [alphas[1]], setting)
+    scored = ~np.isnan(Y) & ~np.isnan(wanted)
+    assert_allclose(np.ravel(errors)[1], np.mean((wanted - Y)[scored] ** 2), rtol=1e-6)
+
+
+def test_holdout_of_one_row_that_has_all_lone_labels():
+    X, T = np.arange(8.0).reshape(4, 2), np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    Y = np.full((4, 3), np.nan)
+    Y[1] = 1.0, 2.0, 4.0
+    for constant in (True, False):
+        model = OnlineRidge.start(collect(X, Y, T, constant=constant), 0.3, 0.7)
+        for setting in (Setting.B, Setting.D):
+            wanted = refitted_without(X, Y, T, 0.3, 0.7, constant, setting)
+            assert_allclose(online_holdout(model, X, Y, setting)[1], wanted[1], atol=1e-12)
+            assert np.isnan(wanted[1]).all() == constant
+
+
+def test_labels_that_are_not_those_that_were_learnt_cannot_be_left_out():
+    X, Y, _ = labels_with_holes()
+    model = OnlineRidge.start(collect(X, Y), 0.3)
+    wrong = Y.copy()
+    i = int(np.flatnonzero(~np.isnan(Y[:, 0]))[0])
+    wrong[i, 0] = np.nan  # of two tasks that were always observed together
+    with pytest.raises(ValueError, match=f"such as those of row {i}: give them as they were learnt"):
+        online_holdout(model, X, wrong, Setting.B)
+    with pytest.raises(ValueError, match="labels that were not learnt"):
+        online_holdout(model, X, np.zeros_like(Y), Setting.B)
+
+
+@over(every(setting=[Setting.A, Setting.B, Setting.D]))
+def test_blocks_of_rows_do_not_matter(setting, monkeypatch):
+    X, Y, T = labels_with_holes()
+    model = OnlineRidge.start(collect(X, Y, T, constant=True), 0.3, 0.7)
+    wanted = online_holdout(model, X, Y, setting)
+    errors = online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting)
+    monkeypatch.setattr(holdout, "_BLOCK", 1)
+    assert_allclose(online_holdout(model, X, Y, setting), wanted, rtol=1e-12)
+    assert_allclose(online_squared_errors(model, X, Y, [0.3, 2.0], [0.7, 0.1], setting), errors, rtol=1e-12)
+
+
+@over(every(**constants, alpha=[0.0, 1e-3, 1.0, 1e6], shape=[(20, 4), (5, 9)]))
+def test_all_penalties_at_once_weigh_as_one_by_one(constant, alpha, shape):
+    rows = np.random.default_rng(0).normal(size=shape)
+    about = rows - rows.mean(axis=0) * constant
+    eigen = Eigen.of(about.T @ about, len(rows))
+    side = side_of_rows(about @ eigen.vectors, eigen.values, len(rows), constant)
+    leverage, slack, floors = leverage_and_slack(side, [0.5, alpha])
+    smoother = side.smoother(Tikhonov(), alpha)
+    assert_allclose(leverage[:, 1], smoother.leverage, rtol=1e-12)
+    assert_allclose(slack[:, 1], smoother.slack, rtol=1e-12, atol=1e-15)
+    assert floors[1] == smoother.slack_floor
+
+
+def test_rows_that_are_fitted_whatever_their_label():
+    X, Y, T = labels_with_holes((6, 9, 5, 6))
+    model = OnlineRidge.start(collect(X, Y, T), 0.0, 0.7)
+    with pytest.raises(LeverageError, match="rows"):
+        online_holdout(model, X, Y, Setting.B)
+    model = OnlineRidge.start(collect(X, Y, T), 0.5, 0.0)
+    with pytest.raises(LeverageError, match="tasks"):
+        online_holdout(model, X, Y, Setting.C)

@@ -21,6 +21,7 @@ from dyadlearn.growing.statistics import (
     same_gram,
 )
 from sweeps import covering, every, lines, over
+from two_ridges import labels_with_holes
 
 N, D, Q, R = 11, 4, 6, 3
 forms = {
@@ -330,3 +331,16 @@ def test_rounding_of_a_feature_that_is_the_same_in_all_rows_is_no_reason_to_refu
         assert same_rows(collect(X[:2], Y[:2], constant=True), left)
         last = remove_rows(left, X[1:2], Y[1:2])
         assert same_rows(collect(X[:1], Y[:1], constant=True), last)
+
+
+def test_statistics_with_holes_join_in_any_order():
+    X, Y, T = labels_with_holes()
+    parts = [collect(X[rows], Y[rows], T, constant=True) for rows in (slice(0, 5), slice(5, 12), slice(12, None))]
+    whole = collect(X, Y, T, constant=True)
+    for order in ([0, 1, 2], [2, 0, 1]):
+        first, second, third = (parts[i] for i in order)
+        found = merge(merge(first, second), third)
+        assert_array_equal(found.counts, whole.counts)
+        for j in range(Y.shape[1]):
+            own, other = (seen.groups[seen.group_of[j]] for seen in (found, whole))
+            assert_allclose(own.gram, other.gram, atol=1e-12)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.testing import assert_allclose
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from dyadlearn.growing.inverse import SOLVERS, Explicit
 from dyadlearn.growing.statistics import collect
 from dyadlearn.growing.two_step import OnlineRidge
-from sweeps import every, lines, over
+from sweeps import covering, every, lines, over
+from two_ridges import check, labels_with_holes
+
+constants = {"constant": {"no constant": False, "constant": True}}
 
 
 def side_form(X, alpha, constant):
@@ -102,3 +106,149 @@ def test_thousands_of_woodbury_batches(n_batches, window, constant):
     assert 0 < worst < 1e-9
     if window:  # rows that leave take digits with them: unrepaired, the coefficients would be wrong by 1e-7
         assert 1 < made_anew < n_batches  # the first one is
+
+
+@over(
+    covering(
+        with_tasks=[True, False],
+        **constants,
+        alphas=[(0.3, 0.7), (0.0, 0.0), (1e-5, 1e6), (1e7, 1e-5)],
+        shape=[(20, 4, 7, 3), (6, 9, 5, 6)],
+        wrap=[np.asarray, sparse.csr_array],
+        offset=[0.0, 30.0],
+    )
+)
+def test_every_step_equals_refitting(with_tasks, constant, alphas, shape, wrap, offset):
+    X, Y, T = labels_with_holes(shape, offset=offset * constant)
+    tasks, options = T if with_tasks else None, {"alpha": alphas[0], "task_alpha": alphas[1], "constant": constant}
+    few = len(X) // 3
+    model = OnlineRidge.start(collect(wrap(X[:few]), Y[:few], tasks, constant=constant), *alphas)
+    check(model, X[:few], Y[:few], tasks, **options)
+    model = model.with_rows(wrap(X[few:-1]), Y[few:-1])
+    check(model, X[:-1], Y[:-1], tasks, **options)
+    before = model.coefficients.copy()
+    full = np.where(np.isnan(Y[-1:]), offset * constant, Y[-1:])
+    later = model.with_rows(wrap(X[-1:]), full)
+    check(later, X, np.vstack([Y[:-1], full]), tasks, **options)
+    assert_array_equal(model.coefficients, before)
+    left = later.without_rows(wrap(X[1:4]), Y[1:4])
+    kept = np.delete(np.arange(len(X)), range(1, 4))
+    check(left, X[kept], np.vstack([Y[:-1], full])[kept], tasks, **options)
+    back = left.without_rows(X[-1:], full)
+    check(back, X[kept[:-1]], Y[kept[:-1]], tasks, **options)
+    fewer = back.without_tasks(np.array([0, 3]))
+    columns = np.delete(np.arange(Y.shape[1]), [0, 3])
+    check(fewer, X[kept[:-1]], Y[kept[:-1]][:, columns], None if tasks is None else T[columns], **options)
+    other = fewer.with_alphas(2.0, 0.1)
+    check(
+        other,
+        X[kept[:-1]],
+        Y[kept[:-1]][:, columns],
+        None if tasks is None else T[columns],
+        alpha=2.0,
+        task_alpha=0.1,
+        constant=constant,
+    )
+    assert other.with_alphas(2.0, 0.1) is other
+
+
+@over(every(**constants, with_tasks=[True, False]))
+def test_complete_labels_are_one_group_until_one_is_missing(constant, with_tasks):
+    rng = np.random.default_rng(0)
+    X, Y, T = rng.normal(size=(20, 4)), rng.normal(size=(20, 6)), rng.normal(size=(6, 3))
+    tasks = T if with_tasks else None
+    complete = OnlineRidge.start(collect(X, Y, tasks, per_task=True, constant=constant), 0.3, 0.7)
+    assert len(complete.statistics.groups) == 1
+    check(complete, X, Y, tasks, alpha=0.3, task_alpha=0.7, constant=constant)
+    assert complete.with_rows(X[:2], Y[:2]).statistics.is_complete
+    holes = np.where(rng.random((2, 6)) < 0.5, np.nan, Y[:2])
+    later = complete.with_rows(X[:2], holes)
+    check(later, np.vstack([X, X[:2]]), np.vstack([Y, holes]), tasks, alpha=0.3, task_alpha=0.7, constant=constant)
+    # Tasks that the batch says nothing of cost nothing: their Gram matrix is the one that was there.
+    one = np.full((1, 6), np.nan)
+    one[0, 2] = 1.0
+    after = complete.with_rows(X[:1], one).statistics
+    assert not after.is_complete
+    assert len(after.groups) == 2
+    assert sum(group.gram is complete.statistics.gram for group in after.groups) == 1
+
+
+def test_mixed_tasks_cannot_have_holes():
+    rng = np.random.default_rng(0)
+    X, Y, T = rng.normal(size=(20, 4)), rng.normal(size=(20, 6)), rng.normal(size=(6, 3))
+    model = OnlineRidge.start(collect(X, Y, T, constant=True), 0.3, 0.7)
+    with pytest.raises(ValueError, match=r"mixed by their features.*keep_tasks=True"):
+        model.with_rows(X[:1], np.full((1, 6), np.nan))
+
+
+def test_only_tasks_with_new_labels_are_solved_again():
+    X, Y, _ = labels_with_holes()
+    model = OnlineRidge.start(collect(X, Y, constant=True), 0.3)
+    weights = model.weights
+    one = np.full((1, Y.shape[1]), np.nan)
+    one[0, 2] = 1.0
+    later = model.with_rows(X[:1], one)
+    assert_array_equal(np.isnan(later.solved[0]), np.arange(Y.shape[1]) == 2)
+    assert_array_equal(np.delete(later.weights, 2, axis=1), np.delete(weights, 2, axis=1))
+    assert np.all(later.weights[:, 2] != weights[:, 2])
+    # Never asked in between, two changes are one.
+    twice = later.with_rows(X[1:2], one).with_rows(X[2:3], np.roll(one, 1))
+    assert_array_equal(np.flatnonzero(np.isnan(twice.solved[0])), [2, 3])
+    again = np.vstack([Y, one, one, np.roll(one, 1)])
+    check(twice, np.vstack([X, X[:3]]), again, None, alpha=0.3, task_alpha=0.0, constant=True)
+
+
+@over(every(**constants, same=[True, False]))
+def test_labels_are_exchanged(constant, same):
+    X, Y, T = labels_with_holes()
+    model = OnlineRidge.start(collect(X, Y, T, constant=constant), 0.3, 0.7)
+    if same:
+        model.coefficients  # noqa: B018, what was solved is taken over
+    old, new = (np.full((2, Y.shape[1]), np.nan) for _ in range(2))
+    wanted = Y.copy()
+    for row, i in enumerate((4, 7)):
+        seen, hole = np.flatnonzero(~np.isnan(Y[i]))[0], np.flatnonzero(np.isnan(Y[i]))[0]
+        old[row, seen], new[row, seen], new[row, hole] = Y[i, seen], 3.0, -1.0
+        wanted[i, [seen, hole]] = 3.0, -1.0
+    model = model.with_labels(X[[4, 7]], old, -1).with_labels(X[[4, 7]], new)
+    assert model.statistics.n_rows == len(X)
+    check(model, X, wanted, T, alpha=0.3, task_alpha=0.7, constant=constant)
+
+
+@over(every(**constants))
+def test_tasks_with_holes_join(constant):
+    X, Y, T = labels_with_holes()
+    seen = [collect(X, Y[:, part], T[part], constant=constant) for part in (slice(0, 3), slice(3, None))]
+    model = OnlineRidge.start(seen[0], 0.3, 0.7)
+    model.coefficients  # noqa: B018
+    model = model.with_tasks(seen[1])
+    check(model, X, Y, T, alpha=0.3, task_alpha=0.7, constant=constant)
+    assert_allclose(
+        OnlineRidge.start(seen[0].with_tasks(seen[1]), 0.3, 0.7).coefficients, model.coefficients, rtol=1e-9, atol=1e-12
+    )
+
+
+def test_what_was_not_learnt_cannot_be_forgotten():
+    X, Y, _ = labels_with_holes()
+    for constant in (False, True):
+        model = OnlineRidge.start(collect(X[:6], Y[:6], constant=constant), 0.3)
+        with pytest.raises(ValueError, match="There are 7 instances to forget, but only 6 were learnt"):
+            model.without_rows(X[:7], Y[:7])
+        labels = np.full((2, Y.shape[1]), np.nan)
+        labels[:, -2] = 1.5
+        with pytest.raises(ValueError, match=r"There are 2 labels of a task to forget, but only 1 were learnt"):
+            model.without_rows(X[2:4], labels)
+        with pytest.raises(ValueError, match="instances that were not learnt as they are given here"):
+            model.without_rows(9 * X[:1], Y[:1])
+
+
+def test_the_worst_of_the_groups_tells_how_many_digits_are_lost():
+    X, Y, _ = labels_with_holes()
+    X = np.vstack([X, 1e6 * X[:1]])
+    Y = np.vstack([Y, np.full((1, Y.shape[1]), np.nan)])
+    Y[-1, 2] = 1e3
+    model = OnlineRidge.start(collect(X, Y, constant=True), 0.3)
+    left = model.without_rows(X[-1:], Y[-1:])
+    assert model.digits_lost(left) > 1e-7
+    assert model.digits_lost(model.without_tasks(np.array([2]))) == 0.0
+    assert left.digits_lost(left.without_rows(X[:1], Y[:1])) < 1e-10
