@@ -82,16 +82,14 @@ class Batch(Stored):
         rows, labels = (None if part is None else take_rows(part, places) for part in (self.rows, self.labels))
         return Batch(len(places), ids, rows, labels, self.is_thin)
 
-    def joins(self, other: Batch) -> bool:
-        """Return whether both keep the same of their instances, in the same form, and are not too many."""
-        kinds = [
-            (part.ids is None, part.is_thin, *((each is None, is_sparse(each)) for each in (part.rows, part.labels)))
-            for part in (self, other)
-        ]
-        return kinds[0] == kinds[1] and self.n_rows + other.n_rows <= _ROWS
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What is kept of the instances, and in which form: those of two batches are put together if it is the same."""
+        forms = [None if part is None else is_sparse(part) for part in (self.rows, self.labels)]
+        return self.ids is None, self.is_thin, *forms
 
     def joined(self, other: Batch) -> Batch:
-        """Return the instances of both."""
+        """Return the instances of both, which are of the same kind."""
         ids = None
         if self.ids is not None and other.ids is not None:
             ids = Ids((*self.ids.labels, *other.ids.labels), self.ids.name)
@@ -187,7 +185,7 @@ class Kept(Stored):
         batches = list(self.batches)
         for start in range(0, batch.n_rows, _ROWS):
             part = batch if batch.n_rows <= _ROWS else batch.take(np.arange(start, min(start + _ROWS, batch.n_rows)))
-            if batches and batches[-1].joins(part):
+            if batches and batches[-1].kind == part.kind and batches[-1].n_rows + part.n_rows <= _ROWS:
                 part = batches.pop().joined(part)
             batches.append(part)
         return Kept(tuple(batches))
@@ -323,7 +321,12 @@ class Knowledge(Stored):
 
     def state(self) -> dict[str, Any]:
         """Return the fields, the dtype by its name."""
-        return super().state() | {"dtype": f"float{namespace(self.model.statistics.gram).finfo(self.dtype).bits}"}
+        return super().state() | {"dtype": self.precision}
+
+    @property
+    def precision(self) -> str:
+        """The name of the dtype."""
+        return f"float{namespace(self.model.statistics.gram).finfo(self.dtype).bits}"
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Knowledge:

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, double, is_sparse, namespace, take_rows
+from dyadlearn._array import Array, cast, copied, dense, double, is_sparse, take_rows
 from dyadlearn._checks import (
     check_alphas,
     check_choice,
@@ -234,7 +234,7 @@ class OnlineTwoStepRidge(PairModel):
 
     @property
     def _precision(self) -> str:
-        return f"float{namespace(self._learnt.model.statistics.gram).finfo(self._learnt.dtype).bits}"
+        return self._learnt.precision
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
@@ -480,7 +480,6 @@ class OnlineTwoStepRidge(PairModel):
         places = learnt.known_among(lesson.ids)
         if places.size:
             self._check_replaceable(learnt, lesson, places, known)
-        if places.size:
             learnt, lost = learnt.replacing(lesson.take(places), self._mapped)
             _warn_of_lost(lost, 3)
             lesson = lesson.take(np.delete(np.arange(len(lesson)), places))
@@ -525,7 +524,7 @@ class OnlineTwoStepRidge(PairModel):
         learnt = self._current()
         lesson, _ = self._known_rows(X, y)
         if learnt.model.statistics.is_complete:
-            _refuse_holes(lesson.labels)
+            _complete(lesson.labels)
         self._forgotten(learnt, learnt.without_rows(lesson))
         return self
 
@@ -614,7 +613,8 @@ class OnlineTwoStepRidge(PairModel):
             )
         ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
         parts = self._task_parts(_pieces(X, y, chunks, learnt)[1], len(where), ids)
-        seen = learnt.seen_of_tasks(map(_complete, parts), take_rows(known.tasks, where))
+        complete = ((Phi, _complete(labels)) for Phi, labels in parts)
+        seen = learnt.seen_of_tasks(complete, take_rows(known.tasks, where))
         self._forgotten(learnt, learnt.without_tasks(where, seen))
         return self
 
@@ -787,7 +787,7 @@ class OnlineTwoStepRidge(PairModel):
         check_knows_tasks(known, setting)
         lesson, grid = self._known_rows(X, y)
         if known.is_complete:
-            _refuse_holes(grid.values)
+            _complete(grid.values)
         if setting.new_task and not known.per_task:
             alone = known.of_rows(lesson.Phi, grid.values, per_task=True).described(known.tasks)
             task_alpha = 1.0 if model.task_inverse is None else model.task_inverse.alpha
@@ -831,24 +831,19 @@ def _pieces(X: Any, y: Any, chunks: Chunks | None, learnt: Knowledge) -> tuple[t
     raise ValueError("chunks is empty: give at least one pair of instances and labels.")
 
 
-def _complete(part: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return features and labels as they are; raise if a label is missing."""
-    _refuse_holes(part[1])
-    return part
-
-
 def _check_labels(labels: Array) -> None:
     """Refuse labels to learn from of which none is observed."""
     if not is_sparse(labels):
         check_labels(labels)
 
 
-def _refuse_holes(labels: Array) -> None:
-    """Refuse labels with holes of instances that were learnt with every label."""
+def _complete(labels: Array) -> Array:
+    """Return labels of instances that were learnt with every label; raise if one is missing."""
     if has_holes(labels):
         raise ValueError(
             "Y contains NaN, but every label of these instances was learnt: give the labels that they were learnt with."
         )
+    return labels
 
 
 def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str) -> None:
