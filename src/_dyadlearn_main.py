@@ -25,5 +25,4 @@ def main() -> None:
     """Load the command and run it."""
     from dyadlearn.cli import main as run
 
-    signal.signal(signal.SIGINT, _before)
-    run()
+    run(lambda: signal.signal(signal.SIGINT, _before))

@@ -13,7 +13,7 @@ import pytest
 
 import dyadlearn
 
-START = "import sys; sys.argv = ['dyadlearn', '--version']; from _dyadlearn_main import main; main()"
+START = "import sys; sys.argv = ['dyadlearn', 'inspect', 'gone']; from _dyadlearn_main import main; main()"
 INTERRUPT = """
 import os, signal, sys
 class Interrupt:
@@ -29,6 +29,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 QUIET = (130, "", "dyadlearn: interrupted; no output was written.\n")
+GONE = (2, "", "dyadlearn: gone: No such file or directory.\n")
 VERSION = (0, f"dyadlearn {dyadlearn.__version__}\n", "")
 
 
@@ -50,7 +51,7 @@ def test_an_interrupt_while_it_is_loaded_is_one_line():
     ignored = "signal.signal(signal.SIGINT, signal.SIG_IGN);"
     after = "; assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN"
     script = interrupt("scipy") + ignored + START.replace("main()", "") + "\ntry: main()\nexcept SystemExit: pass\n"
-    assert run("-c", script + after[2:]) == VERSION
+    assert run("-c", script + after[2:]) == (0, *GONE[1:])
 
 
 @pytest.mark.slow
@@ -60,8 +61,10 @@ def test_an_interrupt_while_the_package_is_loaded_as_a_command_is_one_line(tmp_p
     places = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     for module in ("dyadlearn", "dyadlearn.cli"):
         (tmp_path / "sitecustomize.py").write_text(interrupt("scipy"), encoding="utf-8")
-        assert run("-m", module, "--version", env={**os.environ, "PYTHONPATH": places}) == QUIET
-    script = interrupt("scipy") + "\ntry:\n    import dyadlearn\nexcept KeyboardInterrupt:\n    print('raised')\n"
+        assert run("-m", module, "inspect", "gone", env={**os.environ, "PYTHONPATH": places}) == QUIET
+    script = (
+        interrupt("scipy") + "\ntry:\n    import dyadlearn.models\nexcept KeyboardInterrupt:\n    print('raised')\n"
+    )
     assert run("-c", script) == (0, "raised\n", "")
 
 
@@ -73,3 +76,10 @@ def test_it_is_what_is_installed():
 
 def test_the_package_is_the_command():
     assert run("-m", "dyadlearn", "--version") == VERSION
+
+
+def test_help_and_wrong_options_load_neither_numpy_nor_the_library():
+    script = "import sys; sys.argv = ['dyadlearn', *{!r}]; from _dyadlearn_main import main\ntry: main()\n"
+    script += "except SystemExit as stop: print(stop.code, 'numpy' in sys.modules, 'dyadlearn.models' in sys.modules)"
+    for words, code in ((["tune", "--help"], 0), (["evaluate", "--nonsense"], 2), (["tune"], 2)):
+        assert run("-c", script.format(words))[1].endswith(f"{code} False False\n")

@@ -1,41 +1,43 @@
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if sys.argv[:1] == ["-m"]:  # python -m dyadlearn: Ctrl-C is quiet while the rest is loaded
     import _dyadlearn_main  # noqa: F401
 
-from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
-from dyadlearn.features import read_features
-from dyadlearn.holdout.refit import verify_holdout
-from dyadlearn.kernels import Descriptions, Landmarks
-from dyadlearn.models import (
-    IndependentTaskRidge,
-    KroneckerRidge,
-    OnlineTwoStepRidge,
-    PairKernelRidge,
-    PairRegressor,
-    Tasks,
-    TwoStepRegressor,
-    TwoStepRidge,
-)
-from dyadlearn.selection import (
-    IndependentTaskRidgeCV,
-    KroneckerRidgeCV,
-    LearnedKernelRidge,
-    PairKernelRidgeCV,
-    SettingKFold,
-    TwoStepRidgeCV,
-    audit,
-    bootstrap_interval,
-    evaluate,
-    landscape,
-    nested_score,
-)
-from dyadlearn.store import load, save
+if TYPE_CHECKING:
+    from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
+    from dyadlearn.features import read_features
+    from dyadlearn.holdout.refit import verify_holdout
+    from dyadlearn.kernels import Descriptions, Landmarks
+    from dyadlearn.models import (
+        IndependentTaskRidge,
+        KroneckerRidge,
+        OnlineTwoStepRidge,
+        PairKernelRidge,
+        PairRegressor,
+        Tasks,
+        TwoStepRegressor,
+        TwoStepRidge,
+    )
+    from dyadlearn.selection import (
+        IndependentTaskRidgeCV,
+        KroneckerRidgeCV,
+        LearnedKernelRidge,
+        PairKernelRidgeCV,
+        SettingKFold,
+        TwoStepRidgeCV,
+        audit,
+        bootstrap_interval,
+        evaluate,
+        landscape,
+        nested_score,
+    )
+    from dyadlearn.store import load, save
 
 __version__ = "0.1.0.dev0"
-
 
 __all__ = [
     "Descriptions",
@@ -71,3 +73,26 @@ __all__ = [
     "top_pairs",
     "verify_holdout",
 ]
+
+# Modules in which public names are looked for; they are imported when a name is first used.
+_MODULES = ("models", "selection", "kernels", "holdout.refit", "diagnostics", "features", "store")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name, or a module such as ``dyadlearn.kernels``, when it is first used."""
+    if name in __all__:
+        modules = (import_module(f"{__name__}.{module}") for module in _MODULES)
+        value = next(vars(module)[name] for module in modules if name in vars(module))
+        globals()[name] = value
+        return value
+    if not name.startswith("_"):
+        try:
+            return import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

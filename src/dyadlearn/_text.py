@@ -10,9 +10,8 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,7 +84,7 @@ def number(value: Any, digits: int = 4) -> str:
         return "–"
     if isinstance(value, str | bool):
         return str(value)
-    return f"{value:.{digits}g}" if isinstance(value, float | np.floating) else str(value)
+    return f"{value:.{digits}g}" if isinstance(value, Real) and not isinstance(value, Integral) else str(value)
 
 
 def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:

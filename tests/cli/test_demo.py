@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
 from sklearn.utils import Bunch
 
-from dyadlearn import TwoStepRidge
+from dyadlearn import TwoStepRidge, datasets
 from dyadlearn.cli import demo
 from dyadlearn.datasets import debtags_kernels, load_debtags
 
@@ -35,8 +35,8 @@ def small_debtags(kernels, monkeypatch, tmp_path):
         facets=data.facets,
     )
     monkeypatch.setattr(demo, "_ALPHAS", (0.3, 3.0))
-    monkeypatch.setattr(demo, "load_debtags", lambda: part)
-    monkeypatch.setattr(demo, "debtags_kernels", lambda _: kernels)
+    monkeypatch.setattr(datasets, "load_debtags", lambda: part)
+    monkeypatch.setattr(datasets, "debtags_kernels", lambda _: kernels)
     monkeypatch.chdir(tmp_path)
     return part
 
@@ -69,9 +69,9 @@ def test_the_figures_are_those_of_the_models(small_debtags, run, tmp_path):
     assert ran.code == 0, ran.err
     assert (tmp_path / "report.html").read_text() == "mine"
     assert ran.json["report"] is None
-    assert "was left as it is: --force replaces it" in ran.json["notes"][0]
+    assert "was not replaced: use --force" in ran.json["notes"][0]
     best = ran.json["models"]["two-step"]
-    K, G = demo.debtags_kernels(small_debtags)
+    K, G = datasets.debtags_kernels(small_debtags)
     Y = small_debtags.Y
     for setting in "AD":  # to 1e-4, as nearly equal predictions count as tied in one of the two
         model = TwoStepRidge(

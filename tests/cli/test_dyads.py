@@ -6,36 +6,37 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels
-from dyadlearn.cli.entities import Files
-from dyadlearn.cli.options import Reading
+from dyadlearn._files.tables import read_cells
+from dyadlearn._tables import Ids
+from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels, shape_of
+from dyadlearn.cli.options import Data
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 
 
 def dyads(tables, terminal=None, labels=None, instances=None, tasks=None, **options):
     terminal = terminal or Terminal(quiet=True)
-    files = (Files.one(instances or tables.instances, "--instances"), Files.one(tasks or tables.tasks, "--tasks"))
+    sides = {"instances": [str(instances or tables.instances)], "tasks": [str(tasks or tables.tasks)]}
     # As typer gives what may be repeated.
     options = {name: [each] if name in ("kernel", "instances_smiles") else each for name, each in options.items()}
-    return read_dyads(labels or tables.labels, *files, Reading(**options), terminal)
+    return read_dyads(labels or tables.labels, Data(**sides, **options), terminal)
 
 
 def test_sides_are_matched_by_name(tables):
     found = dyads(tables)
     assert_array_equal(found.labels.values, tables.Y)
-    assert_array_equal(found.instances.table.values, tables.X)
-    assert_array_equal(found.tasks.table.values, tables.T)
+    assert_array_equal(found.instances.values, tables.X)
+    assert_array_equal(found.tasks.values, tables.T)
     assert found.labels.row_ids.labels == tuple(tables.users)
-    assert found.instances.table.column_ids.labels == ("age", "height", "mood")
+    assert found.instances.column_ids.labels == ("age", "height", "mood")
 
 
 def test_entities_without_labels_are_left_out_and_counted(tables, put):
     put(tables.labels, tables.users[:5], tables.items[2:], tables.Y[:5, 2:])
     terminal = Terminal(quiet=True)
     found = dyads(tables, terminal)
-    assert_array_equal(found.instances.table.values, tables.X[:5])
-    assert_array_equal(found.tasks.table.values, tables.T[2:])
+    assert_array_equal(found.instances.values, tables.X[:5])
+    assert_array_equal(found.tasks.values, tables.T[2:])
     assert [note.partition(" in ")[0] for note in terminal.notes] == ["7 of 12 instances", "2 of 8 tasks"]
 
 
@@ -95,7 +96,7 @@ def test_files_without_headings(tables, put):
     for path in (tables.labels, tables.instances, tables.tasks):
         text = path.read_text()
         path.write_text(text.partition("\n")[2])
-        with pytest.raises(DataFileError, match=rf"{path.name}, first line: '[ui]\d+' is an id, but headings belong"):
+        with pytest.raises(DataFileError, match=rf"{path.name}, first line: '[ui]\d+' is an id"):
             dyads(tables)
         path.write_text(text)
 
@@ -108,7 +109,7 @@ def test_tables_that_have_nothing_in_common(tables, put):
 
 def test_labels_on_their_side(tables, put):
     put(tables.labels, tables.items, tables.users, tables.Y.T)
-    with pytest.raises(IdError, match="lies on its side.*--transpose"):
+    with pytest.raises(IdError, match="looks transposed.*--transpose"):
         dyads(tables)
     assert_array_equal(dyads(tables, transpose=True).labels.values, tables.Y)
 
@@ -120,7 +121,7 @@ def test_without_ids_the_order_counts(tables):
     assert_array_equal(found.labels.values, tables.Y[::-1, ::-1])
     assert found.labels.row_ids.labels == tuple(tables.users[::-1])
     assert found.labels.column_ids.labels == tuple(tables.items[::-1])
-    assert sum("taken in the order they stand" in note for note in terminal.notes) == 2
+    assert sum("are taken in their order" in note for note in terminal.notes) == 2
     np.save(tables.folder / "labels.npy", tables.Y[:5])
     with pytest.raises(ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"):
         dyads(tables, labels=tables.folder / "labels.npy")
@@ -144,26 +145,26 @@ def test_long_tables_are_recognised(tables, heading):
     order = [found.labels.column_ids.labels.index(item) for item in tables.items]
     rows = [found.labels.row_ids.labels.index(user) for user in tables.users]
     assert_array_equal(found.labels.values[np.ix_(rows, order)], np.where(missing, np.nan, tables.Y))
-    assert_array_equal(found.instances.table.values[rows], tables.X)
+    assert_array_equal(found.instances.values[rows], tables.X)
 
 
 def test_a_long_table_may_name_everybody_once(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\na,p,5\nb,q,4\n")
-    grid = read_labels(path, Reading(), Terminal(quiet=True))
+    grid = read_labels(path, Data(), Terminal(quiet=True))
     assert_array_equal(grid.values, [[5, np.nan], [np.nan, 4]])
 
 
 def test_a_grid_of_two_tasks_is_no_long_table(tables, put):
     put(tables.labels, tables.users, ["1", "2"], tables.Y[:, :2])
-    grid = read_labels(tables.labels, Reading(), Terminal(quiet=True))
+    grid = read_labels(tables.labels, Data(), Terminal(quiet=True))
     assert grid.column_ids.labels == ("1", "2")
 
 
 def test_numeric_ids_make_a_long_table_if_they_repeat(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\n1,10,5\n1,11,4\n2,10,3\n2,12,1\n")
-    grid = read_labels(path, Reading(), Terminal(quiet=True))
+    grid = read_labels(path, Data(), Terminal(quiet=True))
     assert grid.row_ids.labels == ("1", "2")
     assert_array_equal(grid.values, [[5, 4, np.nan], [3, np.nan, 1]])
 
@@ -172,20 +173,20 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("time,user,item,stars\n1,a,p,5\n2,a,p,3\n3,b,q,\n5,b,q,2\n")
     terminal = Terminal(quiet=True)
-    grid = read_labels(path, Reading(columns="user,item,stars"), terminal)
+    grid = read_labels(path, Data(columns="user,item,stars"), terminal)
     assert_array_equal(grid.values, [[4, np.nan], [np.nan, 2]])
     assert terminal.notes == [
         f"1 of 4 rows of {path} lack a value and were dropped.",
-        f"1 pairs stand in {path} more than once and were averaged; 1 of them with different values.",
+        f"1 pairs are repeated in {path} and were averaged, 1 of them with different values.",
     ]
-    filled = read_labels(path, Reading(columns="user,item,stars", fill=0.0), Terminal(quiet=True))
+    filled = read_labels(path, Data(columns="user,item,stars", fill=0.0), Terminal(quiet=True))
     assert_array_equal(filled.values, [[4, 0], [0, 2]])
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "long"}, r"has 4 columns \('time', .*\).*name them by --columns"),
+        ({"format": "long"}, r"has 4 columns \('time', .*\).*name those of instance, task and value by --columns"),
         ({"columns": "user,item"}, "--columns names three columns"),
         ({"columns": "user,item,star"}, "no column 'star'"),
         ({"columns": "user,item,user"}, "--columns names three columns"),
@@ -198,7 +199,7 @@ def test_long_tables_that_are_not(tmp_path, options, message):
     path = tmp_path / "l.csv"
     path.write_text("time,user,item,stars\n1,a,p,5\n")
     with pytest.raises(ValueError, match=message):
-        read_labels(path, Reading(**options), Terminal(quiet=True))
+        read_labels(path, Data(**options), Terminal(quiet=True))
 
 
 def test_labels_that_are_none(tmp_path):
@@ -206,7 +207,7 @@ def test_labels_that_are_none(tmp_path):
     for text, shape in (("id,p,q\na,,NA\n", None), ("id,p,q\na,b,\n", "long")):
         path.write_text(text)
         with pytest.raises(DataFileError, match=r"l\.csv holds no label"):
-            read_labels(path, Reading(format=shape), Terminal(quiet=True))
+            read_labels(path, Data(format=shape), Terminal(quiet=True))
 
 
 def test_fill_is_for_long_tables(tables):
@@ -248,8 +249,8 @@ def test_what_cannot_be_read_is_left_out_with_its_labels(tables, kind):
         found = dyads(tables, terminal, instances=path, drop_invalid=True, **options)
     kept = [i for i in range(12) if i != 4]
     assert_array_equal(found.labels.values, tables.Y[kept])
-    assert found.labels.row_ids.labels == found.instances.table.row_ids.labels == tuple(tables.users[i] for i in kept)
-    assert found.instances.table.values.shape[0] == 11
+    assert found.labels.row_ids.labels == found.instances.row_ids.labels == tuple(tables.users[i] for i in kept)
+    assert found.instances.values.shape[0] == 11
     assert "'u4'" in terminal.notes[0]
 
 
@@ -264,3 +265,121 @@ def test_groups_are_matched_by_name(tables):
     path.write_text("user,group,x\nu0,1,1\n")
     with pytest.raises(ValueError, match="must have two columns"):
         read_groups(path, ids, "instances")
+
+
+# Grids and long tables ---------------------------------------------------------------------------
+
+
+GRID = "id,y1,y2\n" + "".join(f"r{k},{k / 2},{k / 4}\n" for k in range(8))
+PAIRS = "user,item,stars\n" + "".join(f"u{k // 2},i{k % 3},{k}\n" for k in range(8))
+NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in range(9))
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        # Two columns.
+        ("id,y\na,1\nb,2\n", "grid"),
+        # Three: grids.
+        (GRID, "grid"),
+        ("id,y1,y2\na,,1\nb,NA,2\n", "grid"),
+        ("7,y1,y2\n1,0,1\n2,1,0\n3,1,1\n", "grid"),
+        # One slip in them: a typing error, a dash, a decimal comma, a comparison, a repeated id.
+        (GRID.replace("r3,1.5", "r3,1.5x"), "fault: .*line 5, column 'y1': '1.5x' is not a number"),
+        (GRID.replace("r3,1.5", "r3,-"), "line 5, column 'y1': '-' is not"),
+        (GRID.replace("r3,1.5", 'r3,"1,5"'), "'1,5' is not a number, write decimals with a point"),
+        (GRID.replace("r3,1.5", "r3,<1"), "'<1' is not a number"),
+        (GRID.replace("r3,1.5", "r3,1.5,0.75").replace("r3,1.5,0.75,0.75", "r2,1.5,0.75"), "the id 'r2' stands in"),
+        ("id,y1,y2\n1,0,1\n1,1,0\n2,1,1\n", "the id '1' stands in the lines 2 and 3"),
+        # Many slips of one kind, too.
+        ('id;y1;y2\na;1,5;3\nb;2,5;4\nc;"3,5";5\n', "'1,5' is not a number, write decimals with a point"),
+        ("id;y1;y2;y3\na;-2,3e-05;1;2\n", r"'-2,3e-05' is not a number, write decimals with a point\. Correct that"),
+        ("id,y1,y2\na,n.d.,3\nb,n.d.,4\n", "'n.d.' is not a number"),
+        ("id,y1,y2\na,x,3\n", "'x' is not a number"),
+        ("id,y1,y2\na,0.5,1\na,0.6,1\nb,0.7,2\nb,0.4,2\n", "the id 'a' stands in"),
+        ("id,y1,y2\na,1,1\na,1,1\nb,1,2\nb,0,2\n", "the id 'a' stands in"),
+        # Long tables, with and without headings, of texts and of numbers.
+        (PAIRS, "long"),
+        (PAIRS.partition("\n")[2], "long"),
+        ("user,item,stars\na,p,5\nb,q,4\n", "long"),
+        ("user,item,stars\na,50-02-2,5\nb,1.1.1.1,4\n", "long"),
+        (NUMBERS, "long"),
+        (NUMBERS.partition("\n")[2], "long"),
+        (NUMBERS.replace(",10,", ",x10,"), "long"),
+        # One slip in them.
+        (PAIRS.replace("u1,i2", "u1,12"), "long"),
+        (PAIRS.replace("u1,i2", "u1,"), "may be a grid of the tasks 'item', 'stars' or a long table"),
+        (NUMBERS.replace("1,11,4", "1,10,4"), "may be a grid"),
+        # Four: grids, or long tables whose columns want names.
+        ("id,y1,y2,y3\na,1,2,3\nb,4,5,6\n", "grid"),
+        ("u,i,r,time\na,i998,5,1\nb,i9,4,1\n", r"'i998' is not a number\. .*--columns u,i,r\."),
+        ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' stands in .*--columns u,i,r\."),
+        ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' stands in .* after putting a line of headings above"),
+    ],
+)
+def test_grid_or_long(tmp_path, text, shape):
+    path = tmp_path / "l.csv"
+    path.write_text(text)
+    if shape in ("grid", "long"):
+        assert shape_of(read_cells(path)) == shape
+    else:
+        with pytest.raises(DataFileError, match=shape):
+            shape_of(read_cells(path))
+
+
+def test_the_options_decide(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text(GRID.replace("r3,1.5", "r3,1.5x"))
+    with pytest.raises(DataFileError, match=r"l\.csv, line 5, column 'y1': '1.5x' is not a number\.$"):
+        read_labels(path, Data(format="grid"), Terminal(quiet=True))
+    assert read_labels(path, Data(format="long"), Terminal(quiet=True)).values.shape == (8, 8)
+
+
+def test_the_ids_of_the_tasks_decide(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text("user,item,stars\n1,10,5\n2,11,4\n3,10,3\n")
+    assert shape_of(read_cells(path)) == "grid"
+    assert shape_of(read_cells(path), Ids(("10", "11", "12"))) == "long"
+    assert shape_of(read_cells(path), Ids(("item", "stars"))) == "grid"
+    path.write_text(GRID.replace("r3,1.5", "r3,1.5x"))
+    assert shape_of(read_cells(path), Ids(("y1", "y2", "y3"))) == "grid"
+
+
+def test_a_grid_that_could_be_long_is_told(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text("user,item,stars\n1,10,5\n2,11,4\n3,12,3\n")
+    for options, notes in ((Data(), 1), (Data(format="grid"), 0)):
+        terminal = Terminal(quiet=True)
+        assert read_labels(path, options, terminal).column_ids.labels == ("item", "stars")
+        assert sum("add --format long" in note for note in terminal.notes) == notes
+
+
+def test_first_lines_of_long_tables(tmp_path):
+    path = tmp_path / "l.csv"
+    path.write_text(PAIRS.partition("\n")[2])
+    grid = read_labels(path, Data(), Terminal(quiet=True))
+    assert_array_equal(grid.values[0], [0, 1, np.nan])
+    path.write_text(PAIRS.partition("\n")[2].replace("u0,i0,0", "u0,i0,0x"))
+    with pytest.raises(DataFileError, match="first line: 'u0' and 'i0' look like a pair, but '0x' is not a number"):
+        read_labels(path, Data(), Terminal(quiet=True))
+    path.write_text("0,1,2\n" + NUMBERS.partition("\n")[2])
+    with pytest.raises(DataFileError, match="first line: '0', '1', '2' may be headings or a pair"):
+        read_labels(path, Data(format="long"), Terminal(quiet=True))
+    path.write_text("1,10,5,99\n1,11,4,98\n")
+    with pytest.raises(DataFileError, match="may be headings or a pair"):
+        read_labels(path, Data(columns="1,10,5"), Terminal(quiet=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "where"),
+    [
+        ("id,y1,y2\na,1,2\n ,3,4\n", {}, "line 3, column 'id'"),
+        ("user,item,stars\na,p,1\n,q,2\n", {"format": "long"}, "line 3, column 'user'"),
+        ("user,item,stars\na,p,1\nb,,2\n", {"columns": "user,item,stars"}, "line 3, column 'item'"),
+    ],
+)
+def test_empty_ids_are_refused_everywhere(tmp_path, text, options, where):
+    path = tmp_path / "l.csv"
+    path.write_text(text)
+    with pytest.raises(IdError, match=rf"l\.csv, {where}: the id is empty"):
+        read_labels(path, Data(**options), Terminal(quiet=True))

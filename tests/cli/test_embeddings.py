@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dyadlearn import load
-from dyadlearn.cli.entities import Files, file_name, file_options, open_source
+from dyadlearn.cli.entities import Files, file_options, open_source
 
 h5py = pytest.importorskip("h5py")
 pa = pytest.importorskip("pyarrow")
@@ -56,8 +56,8 @@ def stored(tables, stores, run):
 
 def test_the_model_is_that_of_the_tables(tables, stores, stored, model, run):
     assert_allclose(load(stored).predict(tables.X, tables.T), load(model).predict(tables.X, tables.T), rtol=1e-10)
-    scored = run("evaluate", tables.labels, "--instances", stores[0], "--tasks", stores[1], "--settings", "D", "--json")
-    same = run("evaluate", tables.labels, *tables.sides, "--settings", "D", "--json")
+    scored = run("evaluate", tables.labels, "--instances", stores[0], "--tasks", stores[1], "--setting", "D", "--json")
+    same = run("evaluate", tables.labels, *tables.sides, "--setting", "D", "--json")
     assert_allclose(scored.json["settings"][0]["scores"]["roc_auc"], same.json["settings"][0]["scores"]["roc_auc"])
     found = run("inspect", stored, "--json").json["files"]
     assert found == {"labels": "labels.csv", "instances": "users.h5", "tasks": "items.parquet"}
@@ -104,12 +104,14 @@ def test_pairs_tell_who_is_read(tables, stores, stored, run):
 
 
 def test_recommending_explaining(tables, stores, stored, run):
-    explained = run("explain", stored, "--instance", "n0", "--new-instance", stores[0], "--task", "i1", "--json")
+    explained = run(
+        "predict", "--explain", stored, "--instance", "n0", "--instances", stores[0], "--task", "i1", "--json"
+    )
     assert explained.code == 0, explained.err
     assert_allclose(explained.json["prediction"], load(stored).predict(stores[2][[12]])[0, 1])
     (tables.folder / "wanted.txt").write_text("n1\n")
     new = f"{stores[0]}::ids={tables.folder / 'wanted.txt'}"
-    best = run("recommend", stored, "--new", new, "--side", "instance", "-k", 2, "--json")
+    best = run("recommend", stored, "--new", new, "--side", "instance", "-n", 2, "--json")
     assert best.code == 0, best.err
     assert {entry["instance"] for entry in best.json["best"]} == {"n1"}
 
@@ -142,7 +144,22 @@ def test_an_online_model_grows_from_a_store(tables, stores, put, run):
 def test_several_descriptions_of_which_one_is_a_store(tables, stores, put, run):
     path = tables.folder / "learned.dyad"
     words = ["--instances", f"emb={stores[0]}", "--instances", f"table={tables.instances}", "--tasks", stores[1]]
-    ran = run("learn", tables.labels, *words, "--stages", 1, "--steps", 2, "--setting", "B", "-o", path, "-q")
+    ran = run(
+        "tune",
+        "--model",
+        "learned",
+        tables.labels,
+        *words,
+        "--stages",
+        1,
+        "--steps",
+        2,
+        "--setting",
+        "B",
+        "-o",
+        path,
+        "-q",
+    )
     assert ran.code == 0, ran.err
     # The table tells who is new.
     new = put(tables.folder / "few.csv", ["n1", "n0"], ["age", "height", "mood"], stores[2][[13, 12]])
@@ -193,9 +210,9 @@ def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch
         {"key": "g", "pool": "mean", "row_ids": "acc"},
     )
     assert file_options(Path("b.h5")) == (Path("b.h5"), {})
-    assert file_name(Path("a/b.h5::/g/x")) == "b.h5::/g/x"
+    assert Files({"": Path("a/b.h5::/g/x")}, "--tasks").words == "b.h5::/g/x"
     for wrong in ("b.h5::", "b.h5::g,h", "b.h5::colour=red", "b.h5::pool="):
-        with pytest.raises(ValueError, match=r"After b\.h5:: stand the name of what is to be read"):
+        with pytest.raises(ValueError, match=r"b\.h5:: takes the name of a part of the file"):
             file_options(Path(wrong))
     files = Files.of(["r=b.h5::pool=mean", "s=c.h5::g"], "--instances")
     assert files.paths == {"r": Path("b.h5::pool=mean"), "s": Path("c.h5::g")}
@@ -203,7 +220,7 @@ def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch
     assert Files.of(["b.h5::pool=mean"], "--instances").paths == {"": Path("b.h5::pool=mean")}
     monkeypatch.chdir(tmp_path)
     one_each(Path("odd::name.h5"), tables.users, tables.X)
-    assert open_source(Path("odd::name.h5")).ids.labels == tuple(sorted(tables.users))
+    assert open_source(Path("odd::name.h5")).file.ids.labels == tuple(sorted(tables.users))
     Path("p.fasta").write_text(">a\nACDE\n")
     ran = run("tune", tables.labels, "--instances", "p.fasta::x", "--model", "independent", "-o", "m.dyad")
     assert (ran.code, "p.fasta holds sequences: :: is for files of features" in ran.err) == (2, True)

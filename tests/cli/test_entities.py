@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn._tables import Ids
 from dyadlearn.cli.entities import (
+    Files,
     Recipe,
     in_words,
     new_entities,
     open_new,
     open_source,
+    parse_kernel,
     recipes_from_state,
     recipes_state,
     training_side,
 )
-from dyadlearn.cli.options import Reading, parse_options
+from dyadlearn.cli.options import Data
 from dyadlearn.cli.terminal import Terminal, spoken
 from dyadlearn.exceptions import KernelError, ModelFileError
 
@@ -26,11 +30,11 @@ K = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 3.0]])
 
 
 def side(path, places=None, kernel=None, smiles=None, terminal=None, fingerprint=None):
-    source, kernels = open_source(path, smiles), {} if kernel is None else {"": kernel}
-    n, terminal = source.file.n if places is None else len(places), terminal or Terminal(quiet=True)
-    found, kept = training_side({"": source}, {"": places}, kernels, Reading(fingerprint=fingerprint), terminal, n=n)
-    assert kept is None
-    return found.table, found.recipes[""]
+    source = open_source(path, smiles, kernel)
+    n, how = source.file.n if places is None else len(places), Data(fingerprint=fingerprint)
+    table, recipes, kept = training_side({"": source}, {"": places}, how, terminal or Terminal(quiet=True))
+    assert_array_equal(kept, np.arange(n))
+    return table, recipes[""]
 
 
 @pytest.mark.parametrize(
@@ -43,13 +47,13 @@ def side(path, places=None, kernel=None, smiles=None, terminal=None, fingerprint
     ],
 )
 def test_options_of_kernels(text, expected):
-    assert parse_options(text) == expected
+    assert parse_kernel(text) == expected
 
 
 @pytest.mark.parametrize("text", ["rbf:gamma", "rbf:gamma=", "rbf:=1"])
 def test_options_that_are_none(text):
     with pytest.raises(ValueError, match="Expected option=value"):
-        parse_options(text)
+        parse_kernel(text)
 
 
 def test_a_square_table_with_equal_ids_is_a_kernel_and_that_is_said(tmp_path, put):
@@ -176,23 +180,23 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     put(tmp_path / "k.csv", IDS, IDS, K)
     (tmp_path / "p.fasta").write_text(FASTA)
     (tmp_path / "d.csv").write_text("drug,structure\na,CCO\nb,CCO(\nc,c1ccccc1\n")
-    sources = {name: open_source(tmp_path / file) for name, file in (("k", "k.csv"), ("p", "p.fasta"))}
-    sources["d"] = open_source(tmp_path / "d.csv", "structure")
+    sources = {name: open_source(tmp_path / file, None, None) for name, file in (("k", "k.csv"), ("p", "p.fasta"))}
+    sources["d"] = open_source(tmp_path / "d.csv", "structure", None)
     places = dict.fromkeys(sources, np.arange(3))
     with pytest.warns(UserWarning, match="'b'.*are left out"):
-        found, kept = training_side(sources, places, {}, Reading(drop_invalid=True), Terminal(quiet=True), n=3)
+        found, recipes, kept = training_side(sources, places, Data(drop_invalid=True), Terminal(quiet=True))
     assert_array_equal(kept, [0, 2])
-    assert found.table.row_ids.labels == ("a", "c")
-    assert {name: table.values.shape for name, table in found.table.tables.items()} == {
+    assert found.row_ids.labels == ("a", "c")
+    assert {name: table.values.shape for name, table in found.tables.items()} == {
         "k": (2, 2),
         "p": (2, 2),
         "d": (2, 2048),
     }
-    assert_array_equal(found.table.tables["k"].values, K[np.ix_([0, 2], [0, 2])])
-    assert found.recipes["p"].sequences == ["MKVLAAGG", "WWPWW"]
+    assert_array_equal(found.tables["k"].values, K[np.ix_([0, 2], [0, 2])])
+    assert recipes["p"].sequences == ["MKVLAAGG", "WWPWW"]
     # A model file keeps all of it.
-    assert in_words(found.recipes).startswith("k: a kernel as given; p: sequences, smith-waterman kernel; d: SMILES")
-    assert recipes_from_state(recipes_state(found.recipes), "tasks") == found.recipes
+    assert in_words(recipes).startswith("k: a kernel as given; p: sequences, smith-waterman kernel; d: SMILES")
+    assert recipes_from_state(recipes_state(recipes), "tasks") == recipes
 
 
 @pytest.mark.parametrize(
@@ -200,10 +204,75 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     [
         ({}, TypeError),
         ([], TypeError),
-        ({"": {"kind": "features", "kernel": "rbf"}}, ValueError),
+        ({"": {"kind": "features", "kernel": "rbf"}}, ModelFileError),
+        ({"": {}, "a": {}}, ValueError),
         ({"a": {"kind": "magic"}}, ModelFileError),
     ],
 )
 def test_forged_recipes(forged, error):
     with pytest.raises(error):
-        recipes_from_state({"descriptions": forged}, "instances")
+        recipes_from_state(forged, "instances")
+
+
+# Files of one side -------------------------------------------------------------------------------
+
+
+PATHS = {"ecfp": Path("drugs.csv"), "sim": Path("kernel.csv")}
+SEVERAL = Files(PATHS, "--instances")
+ONE = Files({"": Path("drugs.csv")}, "--instances")
+
+
+def test_files_and_their_names(tmp_path, monkeypatch):
+    assert Files.of(["drugs.csv"], "--instances") == ONE
+    assert Files.of(["ecfp=drugs.csv", "sim = kernel.csv"], "--instances").paths.keys() == PATHS.keys()
+    assert Files.of(["ecfp=a=b.csv"], "--instances").paths == {"ecfp": Path("a=b.csv")}
+    assert Files.of(["folder/a=b.csv"], "--instances").paths == {"": Path("folder/a=b.csv")}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a=b.csv").write_text("")
+    assert Files.of(["a=b.csv"], "--instances").paths == {"": Path("a=b.csv")}
+    assert SEVERAL.words == "ecfp=drugs.csv sim=kernel.csv"
+    assert ONE.words == "drugs.csv"
+
+
+WRONG = {
+    ("a.csv", "b.csv"): "--instances is given 2 times: give each file a name, such as --instances structure=a.csv",
+    ("x=a.csv", "b.csv"): "such as --instances structure=b.csv",
+    ("x=a.csv", "x=b.csv"): "--instances has two files for 'x'",
+}
+
+
+def test_files_that_cannot_be_told_apart():
+    for given, message in WRONG.items():
+        with pytest.raises(ValueError, match=message):
+            Files.of(given, "--instances")
+
+
+SAID = [
+    (ONE, None, {}),
+    (ONE, ["rbf:gamma=0.1"], {"": "rbf:gamma=0.1"}),
+    (ONE, ["tanimoto"], {"": "tanimoto"}),
+    (SEVERAL, None, {}),
+    (SEVERAL, ["ecfp=tanimoto"], {"ecfp": "tanimoto"}),
+    (SEVERAL, ["rbf:gamma=0.1"], {"ecfp": "rbf:gamma=0.1", "sim": "rbf:gamma=0.1"}),
+    (SEVERAL, ["linear", "ecfp=rbf:gamma=0.1"], {"ecfp": "rbf:gamma=0.1", "sim": "linear"}),
+]
+
+
+def test_what_is_said_of_each_file():
+    for files, given, expected in SAID:
+        assert files.of_each(given, "--kernel", common=True) == expected
+
+
+UNCLEAR = [
+    (ONE, ["rbf", "linear"], True, "--kernel is given 2 times, but --instances names a single file"),
+    (SEVERAL, ["other=rbf"], True, "--kernel other=rbf is about 'other', but --instances has 'ecfp', 'sim'"),
+    (SEVERAL, ["ecfp=rbf", "ecfp=linear"], True, "--kernel is given twice for 'ecfp'"),
+    (SEVERAL, ["rbf", "linear"], True, "write it as --kernel ecfp=linear"),
+    (SEVERAL, ["smiles"], False, "write it as --kernel ecfp=smiles"),
+]
+
+
+def test_what_is_said_of_no_file():
+    for files, given, common, message in UNCLEAR:
+        with pytest.raises(ValueError, match=message):
+            files.of_each(given, "--kernel", common=common)

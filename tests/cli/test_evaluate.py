@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV, cli, load, save
+import dyadlearn
+from dyadlearn import (
+    IndependentTaskRidge,
+    KroneckerRidge,
+    OnlineTwoStepRidge,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+    compare,
+    load,
+    permutation_test,
+    save,
+)
 from dyadlearn import evaluate as evaluated
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.metrics import scorer
@@ -31,7 +42,7 @@ def test_a_model_file(model, run):
 
 def test_tables_with_given_regularisation(tables, run):
     pytest.importorskip("pandas")
-    ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 0.5, "--task-alpha", 2, "--json", "--settings", "DB")
+    ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 0.5, "--task-alpha", 2, "--json", "--setting", "DB")
     twin = TwoStepRidge(0.5, 2.0).fit(tables.X, tables.Y, tasks=tables.T)
     expected = evaluated(twin, "DB", "roc_auc")
     assert_allclose(list(scores(ran).values()), expected["roc_auc"])
@@ -47,7 +58,7 @@ def test_tables_without_an_intercept(tables, model, run):
             *tables.sides,
             "--model",
             kind,
-            "--settings",
+            "--setting",
             "B",
             "--scoring",
             "r2",
@@ -59,9 +70,9 @@ def test_tables_without_an_intercept(tables, model, run):
 
 
 def test_verify_refits(model, run):
-    ran = run("evaluate", model, "--verify", "--cells", 5, "--json")
+    ran = run("evaluate", model, "--verify", "-n", 5, "--json")
     assert all(0 <= row["difference"] < 1e-9 for row in ran.json["settings"])
-    seen = run("evaluate", model, "--verify", "--cells", 5)
+    seen = run("evaluate", model, "--verify", "-n", 5)
     assert "from refitting" in seen.out
     assert "exact leave-one-out" in seen.out
 
@@ -69,9 +80,9 @@ def test_verify_refits(model, run):
 def test_as_many_cells_are_refitted_as_asked_for(model, run, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        cli.evaluate, "verify_holdout", lambda model, setting, **more: asked.append(more["n_cells"]) or 0.0
+        dyadlearn, "verify_holdout", lambda model, setting, **more: asked.append(more["n_cells"]) or 0.0
     )
-    assert run("evaluate", model, "--verify", "--cells", 3, "--settings", "AD", "-q").code == 0
+    assert run("evaluate", model, "--verify", "-n", 3, "--setting", "AD", "-q").code == 0
     assert asked == [3, 3]
 
 
@@ -79,7 +90,7 @@ def test_missing_labels_have_nothing_to_verify(tables, run, put):
     Y = tables.Y.copy()
     Y[3, 4] = np.nan
     put(tables.labels, tables.users, tables.items, Y)
-    ran = run("evaluate", tables.labels, *tables.sides, "--verify", "--json", "--settings", "A")
+    ran = run("evaluate", tables.labels, *tables.sides, "--verify", "--json", "--setting", "A")
     assert ran.code == 0
     assert ran.json["settings"][0]["difference"] is None
     assert "nothing to verify" in ran.err
@@ -101,7 +112,7 @@ def test_other_alphas_for_a_model_file(tables, model, run):
     assert_allclose(list(scores(ran).values()), list(scores(twin).values()))
     refused = run("evaluate", model, "--alpha", 1)
     assert refused.code == 2
-    assert "chose its own regularisation" in refused.err
+    assert "chose its regularisation" in refused.err
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -113,14 +124,14 @@ def test_a_search_is_judged_by_what_it_was_chosen_by(tables, run):
     ):
         search = TwoStepRidgeCV([0.1, 1.0], [0.1, 1.0], setting="D", scoring=scoring).fit(tables.X, tables.Y, tables.T)
         save(search, path)
-        ran = run("evaluate", path, "--json", "--settings", "D")
+        ran = run("evaluate", path, "--json", "--setting", "D")
         assert ran.code == 0, ran.err
         assert_allclose(scores(ran, name)["D"], search.best_score_)
-        assert name in run("evaluate", path, "--settings", "D").out
+        assert name in run("evaluate", path, "--setting", "D").out
 
 
 @pytest.mark.parametrize(
-    ("words", "message"), [(["--settings", "X"], "Unknown setting"), (["--scoring", "auc"], "Unknown scoring")]
+    ("words", "message"), [(["--setting", "X"], "Unknown setting"), (["--scoring", "auc"], "Unknown scoring")]
 )
 def test_wrong_words(model, run, words, message):
     ran = run("evaluate", model, *words)
@@ -148,22 +159,199 @@ def test_the_best_mean_stands_beside_the_score(model, run):
 def test_a_model_that_has_learnt_nothing_is_noted(tables, run, put):
     rng = np.random.default_rng(0)
     put(tables.labels, tables.users, tables.items, 9 + 5 * rng.normal(size=8) + 0.1 * rng.normal(size=(12, 8)))
-    ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 1e6, "--settings", "B")
+    ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 1e6, "--setting", "B")
     assert "note: In setting B the model reaches neg_mean_squared_error" in ran.err
     assert "no more than simple means do without any features" in ran.err
 
 
-def test_permuted_labels_beside_a_score(model, run):
-    table = evaluated(load(model), n_permutations=3)
-    ran = run("evaluate", model, "--permutations", 3, "--json").json["settings"]
-    name = list(table)[1]
-    assert_allclose([row["null"][name] for row in ran], table["null"])
-    assert "null" in run("evaluate", model, "--permutations", 3).out
-    assert "null" not in run("evaluate", model).out
-    # Several scores have a row each, so that there is room for it.
-    both = ("--scoring", "r2", "--scoring", "average_precision")
-    seen = run("evaluate", model, *both, "--settings", "BD", "--permutations", 3).out
-    assert [seen.count(word) for word in ("null", "score ", "r2", "average_precision")] == [1, 1, 2, 2]
-    assert set(run("evaluate", model, *both, "--settings", "B", "--json").json["settings"][0]["null"]) == set(
-        both[1::2]
+# Comparison of models ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tables):
+    """Two models of the same labels."""
+    models = {"two_step": TwoStepRidge(0.5, 0.5), "kronecker": KroneckerRidge(50.0)}
+    models = {name: model.fit(tables.X, tables.Y, tasks=tables.T) for name, model in models.items()}
+    paths = [tables.folder / f"{name}.dyad" for name in models]
+    for path, model in zip(paths, models.values(), strict=True):
+        save(model, path)
+    return paths, models
+
+
+def test_what_the_library_finds(files, run):
+    paths, models = files
+    found = compare(models, "B", n_resamples=50, random_state=3)
+    ran = run("evaluate", paths[0], "--against", paths[1], "--setting", "B", "--resamples", 50, "--seed", 3, "--json")
+    assert (ran.code, len(ran.json["settings"])) == (0, 1)
+    [figures] = ran.json["settings"]
+    assert (figures["verdict"], figures["coverage"]) == (found.verdict, 0.95)
+    assert figures["scores"] == pytest.approx(found.scores)
+    [line] = figures["differences"]
+    assert_allclose([line["low"], line["high"]], [found.differences[0].low, found.differences[0].high])
+    seen = run(
+        "evaluate",
+        paths[0],
+        "--against",
+        paths[1],
+        "--setting",
+        "B",
+        "--resamples",
+        50,
+        "--seed",
+        3,
+        "--sides",
+        "host,parasite",
+    )
+    assert "95 % intervals from 50 bootstrap samples of hosts and parasites" in " ".join(seen.out.split())
+    assert found.verdict in " ".join(seen.out.split())
+    assert all(word in seen.out for word in ("two_step", "kronecker", "behind", "best share"))
+
+
+def test_comparison_into_a_file(files, run, get):
+    paths, _ = files
+    out = paths[0].parent / "table.csv"
+    ran = run("evaluate", paths[0], "--against", paths[1], "--setting", "D", "--resamples", 20, "-o", out)
+    assert f"Wrote 2 rows to {out}." in " ".join(ran.out.split())
+    lines = get(out)
+    assert lines[0][:4] == ["setting", "model", "roc_auc", "behind"]
+    assert len(lines) == 3
+    assert "exists already" in run("evaluate", paths[0], "--against", paths[1], "--setting", "D", "-o", out).err
+
+
+def test_several_settings_have_an_answer_each(files, run, get):
+    paths, models = files
+    out = paths[0].parent / "table.csv"
+    for words, rows in ((["--against", paths[1], "--resamples", 10], 4), (["--permutations", 2], 2), ([], 2)):
+        ran = run("evaluate", paths[0], "--setting", "BD", *words, "--json", "-q")
+        assert [each["setting"] for each in ran.json["settings"]] == ["B", "D"]
+        assert run("evaluate", paths[0], "--setting", "BD", *words, "-o", out, "-f", "-q").code == 0
+        lines = get(out)
+        assert [line[lines[0].index("setting")] for line in lines[1:]] == ["B"] * (rows // 2) + ["D"] * (rows // 2)
+    found = {setting: compare(models, setting, n_resamples=10, random_state=0) for setting in "BD"}
+    ran = run("evaluate", paths[0], "--setting", "BD", "--against", paths[1], "--resamples", 10)
+    assert all(" ".join(each.verdict.split()) in " ".join(ran.out.split()) for each in found.values())
+
+
+def test_files_of_the_same_name_are_called_by_their_paths(files, run):
+    paths, _ = files
+    other = paths[0].parent / "other"
+    other.mkdir()
+    (other / "two_step.dyad").write_bytes(paths[1].read_bytes())
+    ran = run("evaluate", paths[0], "--against", other / "two_step.dyad", "--setting", "B", "--resamples", 10, "--json")
+    assert set(ran.json["settings"][0]["scores"]) == {str(paths[0]), str(other / "two_step.dyad")}
+
+
+def test_what_cannot_be_compared(files, tables, run):
+    paths, _ = files
+    assert "is given twice" in run("evaluate", paths[0], "--against", paths[0], "--setting", "B").err
+    assert "Unknown setting" in run("evaluate", paths[0], "--against", paths[1], "--setting", "E").err
+    ran = run("evaluate", paths[0], "--against", paths[1])
+    assert (ran.code, "('two_step' for none, 'kronecker' for none): name one by --setting" in ran.err) == (
+        2,
+        True,
+    )
+    other = tables.folder / "other.dyad"
+    save(TwoStepRidge().fit(tables.X, 1 - tables.Y, tasks=tables.T), other)
+    ran = run("evaluate", paths[0], "--against", other, "--setting", "B")
+    assert ran.code == 2
+    assert "'two_step' and 'other' were fitted on different labels" in ran.err
+    online = tables.folder / "online.dyad"
+    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), online)
+    ran = run("evaluate", paths[0], "--against", online, "--setting", "B")
+    assert (ran.code, "'online' cannot be compared" in ran.err) == (2, True)
+
+
+def test_the_setting_that_all_were_tuned_for(tables, run):
+    paths = {}
+    for name, setting, alphas in (("a", "D", "1,10"), ("b", "D", "100"), ("c", "B", "1,10")):
+        paths[name] = tables.folder / f"{name}.dyad"
+        given = ("tune", tables.labels, "--instances", tables.instances, "--tasks", tables.tasks, "-o", paths[name])
+        assert run(*given, "--setting", setting, "--alphas", alphas).code == 0
+    ran = run("evaluate", paths["a"], "--against", paths["b"], "--resamples", 10, "--json")
+    assert (ran.code, ran.json["settings"][0]["setting"]) == (0, "D")
+    [own] = run("evaluate", paths["a"], "--setting", "D", "--json").json["settings"]
+    permuted = run("evaluate", paths["a"], "--permutations", 1, "--json").json["settings"][0]
+    # One model in one setting has one score, whichever command tells it.
+    assert_allclose([own["scores"]["roc_auc"], permuted["score"]], ran.json["settings"][0]["scores"]["a"])
+    seen = run("evaluate", paths["a"], "--against", paths["b"], "--resamples", 10).out
+    assert "roc_auc" in next(line for line in seen.splitlines() if "behind" in line)
+    assert "'a' for D, 'c' for B" in run("evaluate", paths["a"], "--against", paths["c"]).err
+
+
+# Permutation tests -------------------------------------------------------------------------------
+
+
+def test_a_table_and_its_figures(model, run):
+    found = permutation_test(load(model), "D", n_permutations=4, random_state=2)
+    ran = run("evaluate", model, "--setting", "D", "--permutations", 4, "--seed", 2, "--json")
+    assert_allclose(ran.json["settings"][0]["null"], found.null)
+    [figures] = ran.json["settings"]
+    assert_allclose([figures["score"], figures["null_mean"]], [found.score, found.null.mean()])
+    assert (figures["p_value"], figures["permuted"]) == (found.p_value, "both")
+    seen = run("evaluate", model, "--setting", "D", "--permutations", 4, "--seed", 2).out
+    assert "4 permutations of the labels" in seen
+    assert f" both      {found.method} " in seen
+    assert f"{found.score:.4g}" in seen
+    assert f"{found.null_mean:.4g} ± {found.null_deviation:.4g}" in seen
+
+
+def test_what_is_not_said_is_what_the_model_was_tuned_for(tables, model, run):
+    own = load(model)
+    ran = run("evaluate", model, "--permutations", 2, "--json").json["settings"][0]
+    assert (ran["setting"], ran["scoring"]) == (own.holdout_setting_, own.scoring)
+    assert_allclose(ran["score"], own.best_score_)
+    path = tables.folder / "fixed.dyad"
+    save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    ran = run("evaluate", path, "--permutations", 2, "--permute", "tasks", "--scoring", "r2", "--json").json[
+        "settings"
+    ][0]
+    assert (ran["setting"], ran["permuted"], ran["scoring"]) == ("B", "tasks", "r2")
+
+
+def test_wrong_words_of_permutations(tables, model, run):
+    assert "permute must be" in run("evaluate", model, "--permutations", 2, "--permute", "rows").err.replace(
+        "--permute must", "permute must"
+    )
+    assert run("evaluate", model, "--permutations", 0).code == 2
+    path = tables.folder / "online.dyad"
+    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    ran = run("evaluate", path, "--permutations", 2)
+    assert ran.code == 2
+    assert "keeps statistics only" in ran.err
+    with pytest.raises(ValueError, match="Unknown setting"):
+        permutation_test(load(model), "Z")
+    assert run("evaluate", model, "--permutations", 2, "--setting", "Z").code == 2
+
+
+def test_sides_are_called_by_their_names(tables, run):
+    path = tables.folder / "named.dyad"
+    given = ("tune", tables.labels, "--instances", tables.instances, "--tasks", tables.tasks, "-o", path)
+    assert run(*given, "--setting", "B", "--sides", "user,film").code == 0
+    assert " users " in run("evaluate", path, "--setting", "B", "--permutations", "3").out
+    ran = run("predict", "--explain", path, "--instance", "u0", "--task", "i0", "--sides", "reader,book")
+    assert ran.code == 0
+    assert "reader" in ran.out
+    assert "book" in ran.out
+    assert (
+        run("evaluate", path, "--permutations", 2, "--permute", "films", "--json").json["settings"][0]["permuted"]
+        == "tasks"
+    )
+    assert (
+        run("evaluate", path, "--permutations", 2, "--permute", "tasks", "--json").json["settings"][0]["permuted"]
+        == "tasks"
+    )
+    wrong = run("evaluate", path, "--permutations", 2, "--permute", "rows")
+    assert wrong.err == "dyadlearn: --permute must be both, users or films, found 'rows'.\n"
+    asked = ("predict", "--explain", path, "--instance", "u0", "--task", "i0")
+    for word, heading in (("film", "film"), ("task", "film"), ("user", "user"), ("pair", "user")):
+        out = tables.folder / f"{word}.csv"
+        assert run(*asked, "--by", word, "-o", out).code == 0
+        assert out.read_text().startswith(heading)
+    assert (
+        "--by must be pair, user or film, found 'row'"
+        in run(*asked, "--by", "row", "-o", tables.folder / "row.csv").err
+    )
+    assert (
+        "not among the ids of the users"
+        in run("predict", "--explain", path, "--instance", "nobody", "--task", "i0").err
     )

@@ -73,7 +73,7 @@ def test_files_that_are_none(tables, model, run):
 
 def test_report(tables, model, run):
     path = tables.folder / "report.html"
-    ran = run("report", model, "-o", path, "--title", "Users & items", "--settings", "D")
+    ran = run("report", model, "-o", path, "--title", "Users & items", "--setting", "D")
     assert ran.code == 0, ran.err
     assert ran.out == f"Wrote {path}: open it in a browser.\n"
     page = path.read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def test_report(tables, model, run):
     assert "Users &amp; items" in page
     assert run("report", model, "-o", path).code == 2
     assert path.read_text(encoding="utf-8") == page
-    assert run("report", model, "-o", path, "-f", "--sides", "user,item", "--settings", "A").code == 0
+    assert run("report", model, "-o", path, "-f", "--sides", "user,item", "--setting", "A").code == 0
     assert "12 users × 8 items" in path.read_text(encoding="utf-8")
 
 
@@ -95,7 +95,7 @@ def test_a_report_that_cannot_be_written(tables, model, run, monkeypatch):
     assert ran.err == f"dyadlearn: {tables.folder / 'r.html'}: could not be written (No space left on device).\n"
 
 
-@pytest.mark.parametrize("words", [["--settings", "Q"], ["--scoring", "nonesuch"]])
+@pytest.mark.parametrize("words", [["--setting", "Q"], ["--scoring", "nonesuch"]])
 def test_wrong_words(tables, model, run, words):
     ran = run("report", model, "-o", tables.folder / "r.html", *words)
     assert ran.code == 2

@@ -68,10 +68,10 @@ def test_the_whole_way(nr, folder, run, get):
     predicted = np.array([line[1:] for line in lines[1:]], dtype=float)
     assert_allclose(predicted, twin.predict(nr.K[M:, :M], tasks=nr.G[Q:, :Q]), rtol=1e-10)
 
-    screened = run("screen", "model.dyad", "-k", 5, "--json")
+    screened = run("screen", "model.dyad", "-n", 5, "--json")
     assert len(screened.json["cells"]) == 5
     drug = screened.json["cells"][0]["task"]
-    best = run("recommend", "model.dyad", "--for", drug, "-k", 3, "--json")
+    best = run("recommend", "model.dyad", "--for", drug, "-n", 3, "--json")
     assert len({entry["instance"] for entry in best.json["best"]} & set(nr.instance_names)) == 3
     assert run("report", "model.dyad", "-q").code == 0
     assert (folder / "report.html").stat().st_size > 10_000
@@ -101,7 +101,7 @@ def scribble(folder):
     ("breaking", "sentence"),
     [
         (misspell, "not in targets.csv: 'hsa2O99' (did you mean 'hsa2099'?)."),
-        (transpose, "labels.csv lies on its side: its columns are the ids of targets.csv"),
+        (transpose, "labels.csv looks transposed: its columns are the ids of targets.csv"),
         (scribble, "drugs.csv, line 5, column 'D00067': 'o.5' is not a number."),
         (lambda folder: (folder / "targets.csv").unlink(), "targets.csv: No such file or directory."),
     ],

@@ -1,4 +1,4 @@
-"""``dyadlearn learn``: the model it writes is the library's, and the other commands know it."""
+"""``dyadlearn tune --model learned``: the model it writes is that of the library, and the other commands know it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,19 @@ def learned(tables, several, run, kept):
     def make(setting, *more):
         path = tables.folder / f"{setting}.dyad"
         if setting not in kept:
-            words = ["learn", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", setting, "--steps", 4]
+            words = [
+                "tune",
+                "--model",
+                "learned",
+                tables.labels,
+                *several[0],
+                "--tasks",
+                tables.tasks,
+                "--setting",
+                setting,
+                "--steps",
+                4,
+            ]
             ran = run(*words, *more, "--cv", 3, "-o", path, "-q")
             assert (ran.code, ran.out, ran.err) == (0, "", "")
             kept[setting] = path.read_bytes()
@@ -79,7 +91,21 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
 
 def test_what_people_see(tables, several, run):
     path = tables.folder / "m.dyad"
-    ran = run("learn", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", "B", "--steps", 2, "-o", path)
+    ran = run(
+        "tune",
+        "--model",
+        "learned",
+        tables.labels,
+        *several[0],
+        "--tasks",
+        tables.tasks,
+        "--setting",
+        "B",
+        "--steps",
+        2,
+        "-o",
+        path,
+    )
     assert ran.code == 0
     assert "12 instances × 8 tasks, 100 % observed" in ran.out
     assert "noise: features, rbf kernel; sim: a kernel as given" in ran.out
@@ -90,7 +116,21 @@ def test_what_people_see(tables, several, run):
 
 
 def test_what_machines_see(tables, several, run):
-    words = ["learn", tables.labels, *several[0], "--tasks", tables.tasks, "--sides", "user,item", "--json", "-q"]
+    words = [
+        "tune",
+        "--model",
+        "learned",
+        tables.labels,
+        *several[0],
+        "--tasks",
+        tables.tasks,
+        "--sides",
+        "user,item",
+        "--json",
+        "-q",
+        "--setting",
+        "A",
+    ]
     ran = run(*words, "--stages", 2, "--steps", 2, "--cv", 3, "-o", tables.folder / "m.dyad")
     found = ran.json
     model = load(tables.folder / "m.dyad")
@@ -111,7 +151,19 @@ def test_one_table_a_side_and_a_long_table_of_labels(tables, run):
     lines = [f"{u},{i},{tables.Y[a, b]}" for a, u in enumerate(tables.users) for b, i in enumerate(tables.items)]
     long.write_text("user,item,likes\n" + "\n".join(line for place, line in enumerate(lines) if place % 5))
     path = tables.folder / "m.dyad"
-    words = ["learn", long, *tables.sides, "--kernel", "linear", "--task-kernel", "rbf:gamma=0.5", "--steps", 2]
+    words = [
+        "tune",
+        "--model",
+        "learned",
+        long,
+        *tables.sides,
+        "--kernel",
+        "linear",
+        "--task-kernel",
+        "rbf:gamma=0.5",
+        "--steps",
+        2,
+    ]
     ran = run(*words, "--stages", 1, "--cv", 3, "--seed", 4, "--shrinkage", 0, "--no-normalize", "-o", path, "--json")
     assert ran.code == 0, ran.err
     assert ran.json["observed"] == 76
@@ -127,7 +179,23 @@ def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
     path, noise = tables.folder / "m.dyad", several[0][:2]
     # What features do not tell of the users, their other labels do.
     put(tables.labels, tables.users, tables.items, tables.X @ np.ones((3, 2)) @ tables.T.T)
-    words = ["learn", tables.labels, *noise, "--tasks", tables.tasks, "--stages", 2, "--steps", 6, "--cv", 3]
+    words = [
+        "tune",
+        "--model",
+        "learned",
+        tables.labels,
+        *noise,
+        "--tasks",
+        tables.tasks,
+        "--stages",
+        2,
+        "--steps",
+        6,
+        "--cv",
+        3,
+        "--setting",
+        "A",
+    ]
     assert run(*words, "-o", path, "-q").code == 0
     model = load(path)
     assert model.n_stages_ == 2
@@ -139,7 +207,7 @@ def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
     refused = run("predict", path, "--instances", f"noise={tables.folder / 'new_noise.csv'}")
     assert (refused.code, refused.out) == (2, "")
     assert "leave --instances out for all of them, or fit with --stages 1" in refused.err
-    assert run("evaluate", path, "--settings", "B").code == 2
+    assert run("evaluate", path, "--setting", "B").code == 2
 
 
 def test_the_other_commands_take_such_a_file(tables, several, learned, run):
@@ -151,24 +219,24 @@ def test_the_other_commands_take_such_a_file(tables, several, learned, run):
     assert run("inspect", path, "--json").json["weights"] == load(path).weights_
     scores = {}
     for nested in ("--nested", "--no-nested"):
-        ran = run("evaluate", path, "--settings", "B", "--scoring", "neg_mean_squared_error", nested, "--json")
+        ran = run("evaluate", path, "--setting", "B", "--scoring", "neg_mean_squared_error", nested, "--json")
         assert ran.code == 0, ran.err
         (row,) = ran.json["settings"]
         scores[nested] = row["scores"]["neg_mean_squared_error"]
         assert ("learned again" in row["method"]) is (nested == "--nested")
     assert_allclose(scores["--no-nested"], -load(path).holdout_error_)
     assert scores["--nested"] != scores["--no-nested"]
-    why = ["--new-instance", asked[1], "--new-instance", asked[3], "--instance", "n1", "--task", "i2"]
-    explained = run("explain", path, *why, "--json").json
+    why = ["--instances", asked[1], "--instances", asked[3], "--instance", "n1", "--task", "i2"]
+    explained = run("predict", "--explain", path, *why, "--json").json
     predicted = run("predict", path, *asked, "--json").json["predictions"]
     assert_allclose(explained["prediction"], predicted[1][2])
-    best = run("recommend", path, "--new", asked[1], "--new", asked[3], "-k", 1, "--json").json["best"]
+    best = run("recommend", path, "--new", asked[1], "--new", asked[3], "-n", 1, "--json").json["best"]
     assert [row["instance"] for row in best] == ["n0", "n1", "n2"]
     bounds = run("predict", path, *asked, "--interval", 0.9, "--json").json["predictions"]
     assert all(low < high for low, high in zip(bounds["lower"], bounds["upper"], strict=True))
-    assert run("screen", path, "-k", 2).code == 0
+    assert run("screen", path, "-n", 2).code == 0
     page = tables.folder / "r.html"
-    assert run("report", path, "-o", page, "--settings", "B", "-q").code == 0
+    assert run("report", path, "-o", page, "--setting", "B", "-q").code == 0
     refused = run("update", path, "--labels", tables.labels, "--instances", tables.instances)
     assert (refused.code, refused.out) == (2, "")
 
@@ -180,8 +248,8 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
     model = LearnedKernelRidge(kernel={"noise": "rbf", "sim": "precomputed"}, setting="B", n_steps=2)
     save(model.fit(training, tables.Y), path)
     found = models.load_model(path)
-    assert found.tasks is None
-    assert {name: recipe.kind for name, recipe in found.instances.items()} == {
+    assert found.recipes[1] is None
+    assert {name: recipe.kind for name, recipe in found.recipes[0].items()} == {
         "noise": "features",
         "sim": "kernel",
     }
@@ -189,12 +257,12 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
     assert ran.code == 0, ran.err
     plain = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2).fit(training["sim"], tables.Y)
     save(plain, path)
-    assert models.load_model(path).instances[""].kind == "kernel"
+    assert models.load_model(path).recipes[0][""].kind == "kernel"
     assert "features" not in run("inspect", path).out.partition("weigh")[0]
 
 
 REFUSED = [
-    (["--instances", "users.csv"], "such as --instances noise=FILE; found a file without a name"),
+    (["--instances", "users.csv"], "give new ones as --instances noise=FILE; found a file without a name"),
     (["--instances", "noise=new_noise.csv"], "The model was made by the descriptions 'noise', 'sim'"),
     (
         ["--instances", "noise=new_noise.csv", "--instances", "sim=sim.csv"],
@@ -216,7 +284,7 @@ WRONG = [
     (["--stages", "some"], "--stages is a number or auto, found 'some'"),
     (["--stages", "2", "--setting", "D"], "set --stages 1"),
     (["--shrinkage", "-1"], "shrinkage"),
-    (["--kernel", "other=rbf"], "is said of 'other'"),
+    (["--kernel", "other=rbf"], "is about 'other'"),
     (["--instances-smiles", "structure"], "write it as --instances-smiles noise=structure"),
     (["--instances", "more.csv"], "--instances is given 3 times"),
     (["--setting", "E"], "E"),
@@ -226,7 +294,7 @@ WRONG = [
 def test_wrong_words(tables, several, run):
     path = tables.folder / "m.dyad"
     for words, message in WRONG:
-        ran = run("learn", tables.labels, *several[0], "--tasks", tables.tasks, "-o", path, *words)
+        ran = run("tune", "--model", "learned", tables.labels, *several[0], "--tasks", tables.tasks, "-o", path, *words)
         assert (ran.code, ran.out) == (2, ""), words
         assert message in ran.err, words
         assert not path.exists()
@@ -240,7 +308,9 @@ def test_an_interrupt_keeps_the_best_so_far(tables, several, run, monkeypatch):
 
     monkeypatch.setattr(Progress, "advance", stop)
     path = tables.folder / "m.dyad"
-    ran = run("learn", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", "B", "-o", path)
+    ran = run(
+        "tune", "--model", "learned", tables.labels, *several[0], "--tasks", tables.tasks, "--setting", "B", "-o", path
+    )
     assert ran.code == 0
     assert "Learning was interrupted" in ran.err
     assert load(path).n_stages_ == 1
@@ -253,10 +323,21 @@ def test_molecules_beside_a_table(tables, put, run):
     path.write_text("id,structure\n" + "\n".join(f"{i},{s}" for i, s in zip(tables.items, smiles, strict=True)))
     words = ["--instances", tables.instances, "--tasks", f"ecfp={path}", "--tasks", f"size={tables.tasks}"]
     words += ["--tasks-smiles", "ecfp=structure", "--setting", "B", "--steps", 2]
-    ran = run("learn", tables.labels, *words, "-o", tables.folder / "m.dyad")
+    ran = run("tune", "--model", "learned", tables.labels, *words, "-o", tables.folder / "m.dyad")
     assert ran.code == 2
     assert "not one" in ran.err
-    ran = run("learn", tables.labels, *words, "--drop-invalid", "-o", tables.folder / "m.dyad", "--json", "-q")
+    ran = run(
+        "tune",
+        "--model",
+        "learned",
+        tables.labels,
+        *words,
+        "--drop-invalid",
+        "-o",
+        tables.folder / "m.dyad",
+        "--json",
+        "-q",
+    )
     assert ran.code == 0, ran.err
     assert ran.json["tasks"] == 7
     assert ran.json["weights"]["tasks"].keys() == {"ecfp", "size", "constant"}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, load, save
+from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, explain, load, save
 from dyadlearn._files.tables import load_table, read_cells, write_columns
 from dyadlearn.models._base import PairwiseRidge
 
@@ -113,7 +113,7 @@ def test_formats(tables, model, new, run, ending):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "nothing new to predict for"),
+        ([], 2, "Give --instances, --tasks or both"),
         (["--instances", "nonesuch.csv"], 2, "nonesuch.csv: No such file or directory."),
         (["--instances", "new_users.csv", "-o", "out.xls"], 2, "out.xls must end in one of .csv"),
         (["--instances", "new_items.csv"], 2, "lacks 3 of the 3 columns that the model needs"),
@@ -203,7 +203,7 @@ def test_models_saved_in_python(tables, new, run):
     ran = run("predict", path, "--instances", tables.instances, "--tasks", tables.tasks, "--json")
     assert_allclose(ran.json["predictions"], load(path).predict(tables.X[::-1], tasks=tables.T[::-1]))
     refused = run("predict", path, "--tasks", tables.tasks)
-    assert "An online model keeps no instances" in refused.err
+    assert "keeps no instances to predict for: give --instances" in refused.err
 
 
 # --- intervals -----------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     X = np.concatenate([tables.X[:2], new["X"]])
     users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
     ran = run("predict", model, "--instances", users, "--interval", "0.6", "--json")
-    assert "around what is predicted without it" in ran.err
+    assert "around the prediction that is made without it" in ran.err
     assert "around" not in run("predict", model, "--instances", new["users"], "--interval", "0.6").err
     known, fresh = fitted.predict_interval(coverage=0.6), fitted.predict_interval(new["X"], coverage=0.6)
     rows = [list(fitted._ids[0].labels).index(name) for name in ("u0", "u1")]
@@ -302,3 +302,102 @@ def test_probabilities_that_there_are_none_of(tables, new, run):
     ran = run("predict", path, "--instances", new["users"], "--probability")
     assert ran.code == 2
     assert "keeps statistics only" in ran.err
+
+
+# Explanations ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few(tables, put):
+    """Two new users, the columns in another order than in training, and one new item."""
+    rng = np.random.default_rng(1)
+    X, T = rng.normal(size=(2, 3)), rng.normal(size=(1, 2))
+    users = put(tables.folder / "new_users.csv", ["n0", "n1"], ["mood", "age", "height"], X[:, [2, 0, 1]])
+    items = put(tables.folder / "new_items.csv", ["m0"], ["price", "size"], T)
+    return {"X": X, "T": T, "users": users, "items": items}
+
+
+def test_a_pair_of_training(model, run):
+    found = explain(load(model), "u3", "i5", top=4)
+    ran = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4, "--json")
+    assert ran.json["prediction"] == pytest.approx(found.prediction)
+    assert (ran.json["instance"], ran.json["setting"], ran.json["label"]) == ("u3", "A", found.label)
+    for kind in ("pair", "instance", "task"):
+        listed, rest = ran.json[f"{kind}s"]["listed"], ran.json[f"{kind}s"]["rest"]
+        assert_allclose([row["contribution"] for row in listed], found.by(kind).contributions)
+        assert_allclose(sum(row["contribution"] for row in listed) + rest["contribution"], found.prediction)
+    assert (listed[0]["task"], rest["count"]) == (found.tasks.ids[0], 4)
+    seen = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4)
+    assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}, the sum of:" in seen.out
+    assert "92 others" in seen.out
+    assert "note: The regularisation was chosen by these labels too" in seen.err
+
+
+def test_new_entities_of_files(model, few, run):
+    loaded = load(model)
+    cases = [
+        (["--instances", few["users"], "--instance", "n1", "--task", "i2"], (few["X"][1:], "i2"), "B"),
+        (["--instance", "u2", "--tasks", few["items"]], ("u2", few["T"]), "C"),
+        (
+            ["--instances", few["users"], "--instance", "n0", "--tasks", few["items"], "--task", "m0"],
+            (few["X"][:1], few["T"]),
+            "D",
+        ),
+    ]
+    for words, asked, setting in cases:
+        ran = run("predict", "--explain", model, *words, "--json")
+        assert (ran.json["prediction"], ran.json["setting"]) == (
+            pytest.approx(explain(loaded, *asked).prediction),
+            setting,
+        )
+    assert (ran.json["instance"], ran.json["task"], ran.json["label"]) == ("n0", "m0", None)
+    ran = run("predict", "--explain", model, "--instances", few["users"], "--task", "i2")
+    assert (ran.code, "has 2 rows: choose one instance by --instance" in ran.err) == (2, True)
+    assert (
+        "'n7' not among the ids of"
+        in run("predict", "--explain", model, "--instances", few["users"], "--instance", "n7", "--task", "i2").err
+    )
+
+
+def test_one_list_into_a_file(tables, model, run, get):
+    out = tables.folder / "why.csv"
+    words = ("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 2, "-o", out)
+    assert run(*words, "--by", "instance").out == f"Wrote 2 rows to {out}.\n"
+    lines = get(out)
+    assert lines[0] == ["instance", "weight", "mean_label", "contribution"]
+    refused = run(*words)
+    assert (refused.code, "exists already" in refused.err) == (2, True)
+    assert get(out) == lines
+    assert "--by must be" in run(*words, "--by", "row", "--force").err
+    run(*words, "--force")
+    assert get(out)[0] == ["instance", "task", "weight", "label", "contribution"]
+
+
+def test_what_cannot_be_explained(tables, model, few, run):
+    for words, message in (
+        (("--instance", "u3"), "Choose one task: give --task, an id of training or of a file in --tasks."),
+        (("--instance", "nobody", "--task", "i5"), "'nobody' not among the ids of the instances"),
+        (("--instance", "u3", "--task", "i5", "--instances", "gone.csv"), "gone.csv"),
+    ):
+        ran = run("predict", "--explain", model, *words)
+        assert (ran.code, message in ran.err) == (2, True), ran.err
+    path = tables.folder / "other.dyad"
+    save(OnlineTwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
+    ran = run("predict", "--explain", path, "--instance", 1, "--task", 2)
+    assert (ran.code, "keeps statistics only, not the labels" in ran.err) == (2, True)
+    save(IndependentTaskRidge().fit(tables.X, tables.Y), path)
+    ran = run("predict", "--explain", path, "--instance", 1, "--tasks", few["items"])
+    assert (ran.code, "leave --tasks out" in ran.err) == (2, True)
+    assert "is a position from 0, found 'x'" in run("predict", "--explain", path, "--instance", "x", "--task", 2).err
+    ran = run("predict", "--explain", path, "--instance", 1, "--task", 2, "--json")
+    assert ran.json["prediction"] == pytest.approx(explain(load(path), 1, 2).prediction)
+
+
+def test_a_network_lists_its_nodes_once(tables, run):
+    path = tables.folder / "n.dyad"
+    Y = tables.X @ tables.X.T
+    save(TwoStepRidge(symmetry="symmetric").fit(tables.X, Y), path)
+    ran = run("predict", "--explain", path, "--instance", 1, "--task", 2, "--json")
+    assert set(ran.json) >= {"pairs", "instances"}
+    assert "tasks" not in ran.json
+    assert "other node" in run("predict", "--explain", path, "--instance", 1, "--task", 2).out

@@ -12,19 +12,19 @@ from dyadlearn._tables import Table, make_ids
 
 def test_screen_prints_what_the_library_finds(model, run):
     found = screen(load(model), "B", k=4)
-    ran = run("screen", model, "-k", 4, "--setting", "B", "--json")
+    ran = run("screen", model, "-n", 4, "--setting", "B", "--json")
     assert [(cell["instance"], cell["task"]) for cell in ran.json["cells"]] == list(
         zip(found.instances, found.tasks, strict=True)
     )
     assert_allclose([cell["contradiction"] for cell in ran.json["cells"]], found.contradictions)
-    seen = run("screen", model, "-k", 4, "--setting", "B")
+    seen = run("screen", model, "-n", 4, "--setting", "B")
     assert "in setting B (exact leave-one-out)" in seen.out
     assert all(name in seen.out for name in found.instances)
 
 
 def test_screen_of_one_label_into_a_file(tables, model, run, get):
     out = tables.folder / "suspicious.csv"
-    ran = run("screen", model, "--label", 0, "-k", 3, "-o", out)
+    ran = run("screen", model, "--label", 0, "-n", 3, "-o", out)
     assert ran.out == f"Wrote 3 rows to {out}.\n"
     lines = get(out)
     assert lines[0] == ["instance", "task", "label", "prediction", "contradiction"]
@@ -37,11 +37,11 @@ def test_screen_of_one_label_into_a_file(tables, model, run, get):
 @pytest.mark.parametrize(("subject", "of"), [("u3", "tasks"), ("i5", "instances")])
 def test_recommend_for_either_side(tables, model, run, subject, of):
     found = recommend(load(model), **{"instance" if of == "tasks" else "task": subject}, k=2)
-    ran = run("recommend", model, "--for", subject, "-k", 2, "--json")
+    ran = run("recommend", model, "--for", subject, "-n", 2, "--json")
     assert ran.json["recommended"] == of
     assert [entry[of.removesuffix("s")] for entry in ran.json["best"]] == list(found.ids)
     assert_allclose([entry["score"] for entry in ran.json["best"]], found.scores)
-    seen = run("recommend", model, "--for", subject, "-k", 2)
+    seen = run("recommend", model, "--for", subject, "-n", 2)
     assert f"Best {of} for {subject} that are not observed" in seen.out
 
 
@@ -53,7 +53,7 @@ def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):
     path = tables.folder / "b.dyad"
     run("tune", tables.labels, *tables.sides, "--alphas", "1,10", "-o", path, "-q")
     ran = run("recommend", path, "--for", "x2")
-    assert (ran.code, ran.err) == (2, "dyadlearn: 'x2' is among the instances and the tasks: say which by --side.\n")
+    assert (ran.code, ran.err) == (2, "dyadlearn: 'x2' is among the instances and the tasks: choose one by --side.\n")
     assert run("recommend", path, "--for", "x2", "--side", "task", "--json").json["recommended"] == "instances"
     ran = run("recommend", path, "--for", "nobody")
     assert ran.code == 2
@@ -67,7 +67,7 @@ def test_a_node_of_a_network_is_one(tables, run):
     Y = (tables.X @ tables.X.T > 0).astype(float)
     frame = pd.DataFrame(Y, index=tables.users, columns=tables.users)
     save(TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(tables.X, frame), path)
-    ran = run("recommend", path, "--for", "u2", "-k", 1, "--json")
+    ran = run("recommend", path, "--for", "u2", "-n", 1, "--json")
     assert ran.json["recommended"] == "nodes"
     assert [entry["node"] for entry in ran.json["best"]] == list(recommend(load(path), instance="u2", k=1).ids)
 
@@ -75,7 +75,7 @@ def test_a_node_of_a_network_is_one(tables, run):
 def test_models_without_ids_are_asked_by_position(tables, run):
     path = tables.folder / "p.dyad"
     save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
-    ran = run("recommend", path, "--for", 11, "-k", 1, "--json")
+    ran = run("recommend", path, "--for", 11, "-n", 1, "--json")
     assert ran.json["best"][0]["task"] == recommend(load(path), instance=11, k=1).ids[0]
 
 
@@ -111,17 +111,17 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
     )
     put(new_tasks, ["t0", "t1"], ["price", "size"], T_new)
     found = recommend(load(model), X=Table(X_new, make_ids(["n0", "n1", "n2"], None, "X")), k=2)
-    ran = run("recommend", model, "--new", new, "-k", 2, "--json")
+    ran = run("recommend", model, "--new", new, "-n", 2, "--json")
     assert ran.json["recommended"] == "tasks"
     assert ran.json["setting"] == "B"
     assert [(entry["instance"], entry["task"]) for entry in ran.json["best"]] == list(
         zip(found.columns()["instance"], found.columns()["task"], strict=True)
     )
     assert_allclose([entry["score"] for entry in ran.json["best"]], found.columns()["score"])
-    seen = run("recommend", model, "--new", new, "-k", 2, "-q")
+    seen = run("recommend", model, "--new", new, "-n", 2, "-q")
     assert "Best tasks for each of 3 new instances" in seen.out
     out = tables.folder / "wanted.csv"
-    ran = run("recommend", model, "--new", new_tasks, "--side", "task", "-k", 3, "-o", out)
+    ran = run("recommend", model, "--new", new_tasks, "--side", "task", "-n", 3, "-o", out)
     assert ran.out == f"Wrote 6 rows to {out}.\n"
     lines = get(out)
     assert lines[0] == ["task", "instance", "score"]
@@ -141,7 +141,7 @@ def test_an_online_model_recommends_for_those_that_it_has_kept(tables, run, put)
     words = ["--model", "online", "--alphas", "0.1,1,10", "--keep-labels", "-o", path, "-q"]
     assert run("tune", tables.labels, *tables.sides, *words).code == 0
     found = recommend(load(path), instance=tables.users[2], k=2)
-    ran = run("recommend", path, "--for", tables.users[2], "-k", 2, "--json")
+    ran = run("recommend", path, "--for", tables.users[2], "-n", 2, "--json")
     assert [entry["task"] for entry in ran.json["best"]] == list(found.ids)
     assert set(found.ids) < set(tables.items[:3])
     refused = run("recommend", path, "--for", "nobody")
@@ -154,7 +154,7 @@ def test_an_online_model_recommends_for_new_ones(tables, run, put):
     path, new = tables.folder / "o.dyad", tables.folder / "new.csv"
     run("tune", tables.labels, *tables.sides, "--model", "online", "--alphas", "0.1,1,10", "-o", path, "-q")
     put(new, ["n0", "n1"], ["age", "height", "mood"], tables.X[:2] + 0.5)
-    found = run("recommend", path, "--new", new, "-k", 2, "--json").json
+    found = run("recommend", path, "--new", new, "-n", 2, "--json").json
     assert {entry["task"] for entry in found["best"]} <= set(tables.items)
     ran = run("recommend", path, "--new", tables.tasks, "--side", "task")
     assert (ran.code, "keeps no instances to recommend" in ran.err) == (2, True)
@@ -162,13 +162,13 @@ def test_an_online_model_recommends_for_new_ones(tables, run, put):
 
 def test_the_top_pairs(model, run):
     found = top_pairs(load(model), k=4)
-    ran = run("recommend", model, "--pairs", "--top", 4, "--json")
+    ran = run("recommend", model, "--pairs", "--number", 4, "--json")
     assert ran.json["recommended"] == "pairs"
     assert [(pair["instance"], pair["task"]) for pair in ran.json["best"]] == list(
         zip(found.instances, found.tasks, strict=True)
     )
     seen = run("recommend", model, "--pairs")
-    assert "Likeliest pairs that are not observed" in seen.out
+    assert "Best pairs that are not observed" in seen.out
     for words in ([], ["--pairs", "--for", "u1"], ["--new", "x.csv", "--pairs"]):
         ran = run("recommend", model, *words)
         assert (ran.code, "one of --for, a known id, --new, a file, and --pairs" in ran.err) == (2, True)

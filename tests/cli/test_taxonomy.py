@@ -82,7 +82,9 @@ def test_a_taxonomy_beside_other_descriptions(folder, run, put):
     tmp_path, _ = folder
     put(tmp_path / "mass.csv", list(HOSTS), ("mass", "tail"), np.random.default_rng(1).random((8, 2)))
     common = ["labels.csv", "--instances", "place=hosts.csv", "--instances", "body=mass.csv"]
-    done = run("learn", *common, "--kernel", "place=taxonomy", "--setting", "B", "-o", "model.dyad", "-q")
+    done = run(
+        "tune", "--model", "learned", *common, "--kernel", "place=taxonomy", "--setting", "B", "-o", "model.dyad", "-q"
+    )
     assert done.code == 0, done.err
     put(tmp_path / "new_mass.csv", list(NEW), ("mass", "tail"), [[0.2, 0.3], [0.1, 0.9]])
     new = ["--instances", "place=new.csv", "--instances", "body=new_mass.csv"]

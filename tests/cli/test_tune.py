@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
+import dyadlearn._array as array_module
 from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidgeCV,
@@ -80,7 +81,7 @@ def test_what_people_see(tables, run):
 
 def test_names_of_features_are_kept(model):
     found = models.load_model(model)
-    assert found.instances[""].names == ["age", "height", "mood"]
+    assert found.recipes[0][""].names == ["age", "height", "mood"]
     assert found.model._side.names.labels == ("age", "height", "mood")
     assert found.origin["files"] == {"labels": "labels.csv", "instances": "users.csv", "tasks": "items.csv"}
 
@@ -183,7 +184,7 @@ def test_an_online_model_is_the_two_step_model(tables, run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "deep"], "--model is one of two-step, kronecker, independent, online, found 'deep'"),
+        (["--model", "deep"], "--model is one of two-step, kronecker, independent, online, learned, found 'deep'"),
         (["--setting", "E"], "Unknown setting 'E'"),
         (["--scoring", "roc"], "Unknown scoring 'roc'"),
         (["--alphas", "1;2"], "--alphas takes numbers as 0.1,1,10 or a range"),
@@ -205,7 +206,7 @@ def test_wrong_words_are_one_sentence(tables, run, words, message):
 def test_tasks_are_asked_for(tables, run):
     ran = run("tune", tables.labels, "--instances", tables.instances, "-o", tables.folder / "m.dyad")
     assert (ran.code, ran.out) == (2, "")
-    assert "give them by --tasks, or take --model independent" in ran.err
+    assert "give them by --tasks, or use --model independent" in ran.err
     words = ["--model", "independent", "--alphas", "1,10", "-o", tables.folder / "m.dyad", "-q"]
     assert run("tune", tables.labels, "--instances", tables.instances, *words).code == 0
 
@@ -258,13 +259,70 @@ def test_nothing_is_left_of_a_file_that_could_not_be_written(tables, run, monkey
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_what_simple_means_reach_is_told_and_kept(tables, run):
+def test_baselines_are_printed_and_kept(tables, run):
     words = ["tune", tables.labels, *tables.sides, "--alphas", "0.1,1,10", "--setting", "B", "--scoring", "roc_auc"]
     for model in ("two-step", "online"):
         path = tables.folder / f"{model}.dyad"
         ran = run(*words, "--model", model, "-o", path)
         assert ran.code == 0, ran.err
         told = run("inspect", path, "--json").json["baselines"]
-        line = next(line for line in " ".join(ran.out.split()).split("simple means reach ")[1:])
+        line = next(line for line in " ".join(ran.out.split()).split("baselines ")[1:])
         assert line.startswith(f"{told['grand_mean']:.4g} grand mean, {told['instance_means']:.4g} instance means,")
         assert f"task means {told['task_means']:.4g}" in run("inspect", path).out
+
+
+# Labels that nothing predicts --------------------------------------------------------------------
+
+
+def test_labels_that_nothing_predicts_are_noted_and_not_scored(tables, run, put):
+    Y = tables.Y.copy()
+    Y[1:, 3] = np.nan
+    put(tables.labels, tables.users, tables.items, Y)
+    given = [tables.labels, "--instances", tables.instances, "--model", "independent"]
+    ran = run("evaluate", *given, "--alpha", 1, "--scoring", "neg_mean_squared_error", "--setting", "A", "--json")
+    assert ran.code == 0, ran.err
+    words = "In setting A, 1 of 85 labels leave no other label of their task (positions 3)"
+    assert " ".join(ran.err.split()).count(words) == 1
+    score = ["--scoring", "neg_mean_squared_error"]
+    tuned = run("tune", *given, *score, "--setting", "B", "--alphas", "1,10", "-o", tables.folder / "m.dyad")
+    assert tuned.code == 0, tuned.err
+    assert " ".join(tuned.err.split()).count(words.replace("A", "B", 1)) == 1
+    search = load(tables.folder / "m.dyad")
+    errors = (Y - np.asarray(search.holdout_)) ** 2
+    assert np.isnan(errors[0, 3])
+    assert_allclose(search.best_score_, -np.mean([row[~np.isnan(row)].mean() for row in errors]), rtol=1e-9)
+
+
+# Devices -----------------------------------------------------------------------------------------
+
+
+def test_tune_and_evaluate_find_the_same_on_a_device(tables, run):
+    pytest.importorskip("torch")
+    path, data = tables.folder / "device.dyad", [tables.labels, *tables.sides]
+    for words in (
+        ["tune", *data, "--alphas", "0.1,1,10", "--setting", "D", "-o", path, "--force"],
+        ["evaluate", *data],
+    ):
+        here, there = (run(*words, "--json", *more) for more in ([], ["--device", "cpu"]))
+        assert there.code == here.code == 0, there.err
+        if words[0] == "tune":
+            assert there.json["alpha"] == here.json["alpha"]
+            assert_allclose(there.json["score"], here.json["score"], rtol=1e-8)
+            opened = load(path)
+            assert array_module.library(opened.predict(tables.X, tasks=tables.T)) == "numpy"
+        else:
+            for found, expected in zip(there.json["settings"], here.json["settings"], strict=True):
+                assert_allclose(list(found["scores"].values()), list(expected["scores"].values()), rtol=1e-6)
+
+
+def test_what_is_missing_is_said(tables, run, monkeypatch):
+    monkeypatch.setattr(array_module, "find_spec", lambda name: None)
+    ran = run("evaluate", tables.labels, *tables.sides, "--device", "cuda")
+    assert ran.code != 0
+    assert "--device cuda needs torch or cupy, neither of which is installed" in " ".join(ran.err.split())
+
+
+def test_a_model_in_a_file_computes_here(tables, run):
+    ran = run("evaluate", tables.folder / "any.dyad", "--device", "cuda")
+    assert ran.code != 0
+    assert "--device goes with labels" in " ".join(ran.err.split())

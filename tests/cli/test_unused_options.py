@@ -6,20 +6,27 @@ import pytest
 
 from sweeps import every, over
 
-MODELS = ("two-step", "kronecker", "independent", "online")
+MODELS = ("two-step", "kronecker", "independent", "online", "learned")
+GRIDS = MODELS[:4]
 # The options of tune and evaluate that not every model has, with a value, the commands and the models that have them.
 OPTIONS = {
     "--task-alphas": ("0.1,1", {"tune": {"two-step", "online"}}),
     "--task-alpha": ("10", {"evaluate": {"two-step"}}),
-    "--task-kernel": ("linear", {"tune": {"two-step", "kronecker", "online"}, "evaluate": {"two-step", "kronecker"}}),
-    "--task-groups": ("GROUPS", {"tune": {"two-step", "kronecker", "online"}}),
+    "--task-kernel": (
+        "linear",
+        {"tune": {"two-step", "kronecker", "online", "learned"}, "evaluate": {"two-step", "kronecker"}},
+    ),
+    "--task-groups": ("GROUPS", {"tune": {"two-step", "kronecker", "online", "learned"}}),
     "--keep-labels": (None, {"tune": {"online"}}),
-    "--device": ("cpu", {"tune": set(MODELS), "evaluate": set(MODELS) - {"online"}}),
-    "--exhaustive": (None, {"tune": set(MODELS)}),
-    "--alphas": ("0.1,1", {"tune": set(MODELS)}),
-    "--alpha": ("10", {"evaluate": set(MODELS) - {"online"}}),
-    "--cv": ("3", {"tune": set(MODELS), "evaluate": set(MODELS) - {"online"}}),
-    "--no-intercept": (None, {"tune": set(MODELS), "evaluate": set(MODELS) - {"online"}}),
+    "--device": ("cpu", {"tune": set(GRIDS), "evaluate": set(MODELS[:3])}),
+    "--exhaustive": (None, {"tune": set(GRIDS)}),
+    "--alphas": ("0.1,1", {"tune": set(GRIDS)}),
+    "--scoring": ("r2", {"tune": set(GRIDS), "evaluate": set(MODELS[:3])}),
+    "--alpha": ("10", {"evaluate": set(MODELS[:3])}),
+    "--cv": ("3", {"tune": set(MODELS), "evaluate": set(MODELS[:3])}),
+    "--no-intercept": (None, {"tune": set(MODELS), "evaluate": set(MODELS[:3])}),
+    "--steps": ("2", {"tune": {"learned"}}),
+    "--seed": ("2", {"tune": {"learned"}, "evaluate": set(MODELS[:3])}),
 }
 
 
@@ -27,39 +34,39 @@ OPTIONS = {
 def given(tables):
     """Return the words of a command on labels, and a file of groups."""
     groups = tables.folder / "groups.csv"
-    groups.write_text("item,group\n" + "".join(f"{item},{place % 2}\n" for place, item in enumerate(tables.items)))
+    groups.write_text("item,group\n" + "".join(f"{item},{place % 5}\n" for place, item in enumerate(tables.items)))
 
     def words(command: str, *, tasks: bool = True) -> list[str]:
         found = [command, str(tables.labels), "--instances", str(tables.instances), "--quiet"]
         found += ["--tasks", str(tables.tasks)] if tasks else []
-        return found + (["-o", str(tables.folder / "m.dyad"), "--force"] if command in ("tune", "learn") else [])
+        return found + (["-o", str(tables.folder / "m.dyad"), "--force"] if command == "tune" else [])
 
     return words, {"GROUPS": str(groups)}
 
 
-@over(every(option=list(OPTIONS), command=["tune", "evaluate"], model=list(MODELS)))
-def test_options_that_a_model_lacks(run, given, option, command, model):
-    (value, having), (words, files) = OPTIONS[option], given
-    if command not in having or (command, model) == ("evaluate", "online"):
+@over(every(command=["tune", "evaluate"], model=list(MODELS)))
+def test_options_that_a_model_has_and_lacks(run, given, command, model):
+    """All that it has are given at once, the others one by one."""
+    if command == "evaluate" and model not in MODELS[:3]:
         return
-    said = [option] if value is None else [option, files.get(value, value)]
-    setting = ["--setting", "C"] if option == "--task-groups" and model != "independent" else []
-    setting += ["--alphas", "1"] if command == "tune" and option != "--alphas" else []  # which is quick
-    ran = run(*words(command), "--model", model, *setting, *said)
-    if model in having[command]:
-        assert "is no option of" not in ran.err
-        assert ran.code == 0 or "cpu" in said, ran.err
-        return
-    found = [name for name in MODELS if name in having[command]]
-    assert (ran.code, ran.out) == (2, "")
-    assert (
-        ran.err == f"dyadlearn: {option} is no option of --model {model}: use it with --model {' or '.join(found)}.\n"
-    )
+    words = [*given[0](command), "--model", model]
+    own = []
+    for option, (value, having) in OPTIONS.items():
+        asked = [option] if value is None else [option, given[1].get(value, value)]
+        if model in having.get(command, ()):
+            own += [] if option in ("--device", "--cv") else asked  # --cv does not go with groups
+        elif command in having:
+            those = " or ".join(name for name in MODELS if name in having[command])
+            ran = run(*words, *asked)
+            assert (ran.code, ran.out) == (2, "")
+            assert ran.err == f"dyadlearn: {option} is no option of --model {model}: use it with --model {those}.\n"
+    ran = run(*words, *own, *(["--setting", "C"] if "--task-groups" in own else []))
+    assert ran.code == 0, ran.err
 
 
 @over(
     every(
-        command=["tune", "learn", "evaluate"],
+        command=["tune", "evaluate"],
         option=[
             "--task-kernel linear",
             "--tasks-smiles s",
@@ -70,12 +77,12 @@ def test_options_that_a_model_lacks(run, given, option, command, model):
     )
 )
 def test_options_of_tasks_without_tasks(run, given, command, option):
-    has = {"--task-alpha": ["evaluate"], "--task-alphas": ["tune"], "--task-groups": ["tune", "learn"]}
+    has = {"--task-alpha": ["evaluate"], "--task-alphas": ["tune"], "--task-groups": ["tune"]}
     option, value = option.split()
     if command not in has.get(option, [command]):
         return
-    for model in ("independent", "online") if command == "tune" else ("independent",):
-        how = [] if command == "learn" else ["--model", model]
+    for model in ("independent", "online", "learned") if command == "tune" else ("independent",):
+        how = ["--model", model]
         ran = run(*given[0](command, tasks=False), *how, option, given[1].get(value, value))
         assert (ran.code, ran.out) == (2, "")
         assert (
@@ -94,12 +101,12 @@ UNUSED = {
     "evaluate MODEL --no-intercept": "--no-intercept goes with labels and --instances: a model in a file has its own",
     "evaluate MODEL --device cpu": "--device goes with labels and --instances: a model in a file has its own",
     "evaluate MODEL --task-alpha 2": "--task-alpha is no option of KroneckerRidge, which has --alpha alone",
-    "evaluate MODEL --cells 3": "--cells goes with --verify: add it, or leave --cells out",
-    "evaluate MODEL --no-nested": "--no-nested goes with models of dyadlearn learn, and this one learned no kernels",
-    "evaluate LABELS --instances X --tasks TASKS --no-nested": "--no-nested goes with models of dyadlearn learn",
-    "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with SMILES: name "
-    "their column by --instances-smiles or --tasks-smiles",
-    "learn LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with SMILES",
+    "evaluate MODEL -n 3": "--number goes with --verify: add it, or leave --number out",
+    "evaluate MODEL --no-nested": "--no-nested goes with learned kernels, and this model has none",
+    "evaluate LABELS --instances X --tasks TASKS --no-nested": "--no-nested goes with learned kernels",
+    "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with "
+    "--instances-smiles or --tasks-smiles: add one",
+    "tune LABELS --model learned --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with",
     "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "holds sequences, and --tasks-smiles names a "
     "column of a table: leave it out",
     "tune LABELS --instances X --tasks TASKS -o OUT --kernel linear:gamma=1": "linear",
@@ -110,8 +117,13 @@ UNUSED = {
     "from SMILES, so leave it out",
     "recommend MODEL --for u0 --smiles s": "--smiles goes with --new: add it, or leave --smiles out",
     "recommend MODEL --pairs --side task": "--side goes with --for and --new: leave it out",
-    "explain MODEL --instance u0 --task i0 --instances-smiles s": "--instances-smiles goes with --new-instance: add it",
-    "explain MODEL --instance u0 --task i0 --by task": "--by goes with --output: add it, or leave --by out",
+    "predict MODEL --explain --instance u0 --task i0 --instances-smiles s": "--instances-smiles goes with --instances",
+    "predict MODEL --explain --instance u0 --task i0 --by task": "--by goes with --output: add it, or leave --by out",
+    "predict MODEL --instance u0 --task i0": "--instance goes with --explain: add it, or leave --instance out",
+    "evaluate MODEL --coverage 0.9": "--coverage goes with --against: add it, or leave --coverage out",
+    "evaluate MODEL --permute tasks": "--permute goes with --permutations: add it, or leave --permute out",
+    "evaluate LABELS --instances X --tasks TASKS --model online": "found 'online'; fit it with tune --model online",
+    "tune LABELS --instances X --tasks TASKS -o OUT --setting BD": "--setting must name one setting here, found 'BD'",
 }
 
 

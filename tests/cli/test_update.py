@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
 from dyadlearn import TwoStepRegressor, TwoStepRidge, cli, load, save
-from dyadlearn.cli import dyads
+from dyadlearn.cli import fitting
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_ratings_of_known_users(tables, parts, put, run):
     before = path.read_bytes()
     refused = run(*words, "--known", "ignore")
     assert (refused.code, "--known must be one of 'error', 'replace', found 'ignore'" in refused.err) == (2, True)
-    assert "needs the labels of all" in run(*words).err
+    assert "note: 10 of 12 instances in" in run(*words).err
     few = put(tables.folder / "few.csv", [u[0], u[9]], ["age", "height", "mood"], tables.X[[0, 9]])
     refused = run("update", path, "--instances", few, "--labels", ratings, "--format", "long")
     assert (refused.code, f"1 of 2 instances are known already, and would count twice: '{u[0]}'" in refused.err) == (
@@ -114,7 +114,7 @@ def test_ratings_of_known_users(tables, parts, put, run):
     ran = run(*words, "--known", "replace", "--json")
     assert ran.code == 0, ran.err
     assert (ran.json["instances"], ran.json["tasks"]) == (9, 5)
-    assert "says nothing of 3 of 5 tasks: none of their labels is observed" in ran.json["notes"][-1]
+    assert "has no labels of 3 of 5 tasks: these are missing" in ran.json["notes"][-1]
     labels = np.vstack([tables.Y[:8, :5], np.full((1, 5), np.nan)])
     labels[0, 1], labels[8, [1, 3]] = 4.0, (3.0, 2.0)
     X = tables.X[[*range(8), 9]]
@@ -143,7 +143,6 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
     [
         (["--labels", "l1.csv"], "There is nothing new"),
         (["--instances", "u1.csv", "--labels", "l2.csv"], "8 of the 12 rows of l2.csv are not in u1.csv: 'u0'"),
-        (["--instances", "users.csv", "--labels", "l1.csv"], "needs the labels of all"),
         (["--instances", "users.csv", "--labels", "labels.csv"], "columns of labels.csv not in the tasks of the model"),
         (["--tasks", "items.csv", "--instances", "users.csv", "--labels", "labels.csv"], "are known already"),
     ],
@@ -168,7 +167,7 @@ def test_other_models_do_not_learn_more(tables, model, parts, run):
 
 
 def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, online, run, monkeypatch):
-    read, words = dyads.read_labels, ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
+    read, words = fitting.read_labels, ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
 
     def changed(*arguments):
         # In a context of its own, as another process has.
@@ -176,7 +175,7 @@ def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, onli
         return read(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(dyads, "read_labels", changed)
+        patch.setattr(fitting, "read_labels", changed)
         ran = run("update", online, *words)
         assert (ran.code, ran.out) == (5, "")
         assert ran.err == (

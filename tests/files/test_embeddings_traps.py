@@ -109,7 +109,7 @@ def test_ids_that_are_the_same_as_text(tmp_path):
     (tmp_path / "asked.txt").write_text("5\n7\n5\n")
     (tmp_path / "own.txt").write_text("7\n5\n6\n9\n")
     with pytest.raises(IdError, match="The list of ids has repeated ids: '5'"):
-        open_source(Path(f"{path}::ids={tmp_path / 'asked.txt'},row_ids=own.txt"))
+        open_source(Path(f"{path}::ids={tmp_path / 'asked.txt'},row_ids=own.txt"), None, None)
 
 
 @pytest.mark.parametrize(

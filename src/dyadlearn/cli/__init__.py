@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from dyadlearn import __version__
-from dyadlearn.cli import answers, demo, evaluate, fitting, inspect, predict, update
-from dyadlearn.cli.options import taking_options
+from dyadlearn.cli import commands
+from dyadlearn.cli.options import Options, make_command, on_loaded
 from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
 
 __all__ = ["app", "main"]
@@ -23,6 +24,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 
@@ -41,27 +43,26 @@ def _options(
     """Learn from labelled pairs of instances and tasks."""
 
 
-for _command in (
-    demo.demo,
-    fitting.tune,
-    fitting.learn,
-    evaluate.evaluate,
-    evaluate.compare,
-    predict.predict,
-    update.update,
-    evaluate.permute,
-    answers.screen,
-    answers.recommend,
-    answers.explain,
-    inspect.inspect,
-    inspect.report,
-):
-    app.command()(taking_options(_command))
-app.add_typer(demo.app, name="datasets")
+# The commands and the modules that run them.
+_COMMANDS: dict[type[Options], str] = {
+    commands.Demo: "demo",
+    commands.Datasets: "demo",
+    commands.Tune: "fitting",
+    commands.Evaluate: "evaluate",
+    commands.Predict: "predict",
+    commands.Recommend: "predict",
+    commands.Screen: "predict",
+    commands.Update: "fitting",
+    commands.Inspect: "inspect",
+    commands.Report: "inspect",
+}
+for _kind, _module in _COMMANDS.items():
+    app.command()(make_command(_kind, _module))
 
 
-def main() -> None:
-    """Run the command."""
+def main(loaded: Callable[[], object] = lambda: None) -> None:
+    """Run the command; `loaded` is called when all that it needs is imported."""
+    on_loaded.append(loaded)
     try:
         app()
     except KeyboardInterrupt:  # before there was a command that could tell

@@ -1,7 +1,7 @@
-"""Labels with both their sides: read, put in order by name, and checked against each other.
+"""Labels with both sides: read, brought into one order by their ids, and checked against each other.
 
-Whether a table of labels is a grid or a long table the file tells; where a slip could turn one into the other, nobody
-guesses.
+A table of labels is a grid or a long table. It is recognised by its content, and refused where a typing error could
+turn one into the other.
 """
 
 from __future__ import annotations
@@ -10,161 +10,141 @@ import difflib
 import math
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._files.tables import (
-    ARRAYS,
-    Cells,
-    TextColumnError,
-    as_number,
-    is_blank,
-    load_table,
-    read_cells,
-    suffix_of,
-)
+from dyadlearn._files import tables
+from dyadlearn._files.embeddings import FeatureFile
+from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells
 from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, shown
-from dyadlearn.cli.entities import Entities, Files, Source, open_source, training_side
-from dyadlearn.cli.options import LabelOptions, Reading
+from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, training_side
+from dyadlearn.cli.options import Data, LabelFile
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import Labels, averaged_pairs
 from dyadlearn.models.training import is_large
+from dyadlearn.sides import SideNames, side_names
 
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
 _WHOLE = re.compile(r"[0-9]+")
-
-# Among more ids than these none is looked for that is spelled nearly alike.
+# Among more ids than these, similar spellings are not looked for.
 _MANY = 20_000
 
 
 @dataclass(frozen=True)
 class Dyads:
-    """Labels (m, q) with their ids, and the two sides in the same order.
+    """Labels (m, q) with their ids, and both sides in the same order, each with how it was read and from which files.
 
-    What is not observed is NaN, and in a sparse matrix not stored.
+    Missing labels are NaN, and not stored in a sparse matrix.
     """
 
     labels: Table
     instances: Entities
     tasks: Entities | None
+    recipes: tuple[Recipes, Recipes | None]
+    files: tuple[str, str | None]
 
     @property
     def observed(self) -> np.ndarray:
-        """The labels that are observed, one after the other."""
+        """The observed labels (n,)."""
         values = self.labels.values
         return np.asarray(values.data if is_sparse(values) else values[~np.isnan(values)])
 
 
-def read_dyads(
-    labels: Path,
-    instances: Files,
-    tasks: Files | None,
-    how: Reading,
-    terminal: Terminal,
-    *,
-    may_list: bool = True,
-    usual: str = "linear",
-) -> Dyads:
+def names_of(words: str | None, *, network: bool = False) -> SideNames:
+    """Return the names of the sides that --sides gives."""
+    return side_names(None if words is None else tuple(words.split(",")), network=network)
+
+
+def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
     """Read labels and both sides, and bring them into one order by their ids.
 
     Parameters
     ----------
-    labels : Path
-    instances : Files
-    tasks : Files or None
-    how : Reading
+    path : Path
+        Of the labels.
+    given : Data
+        The files of both sides, and how they are read.
     terminal : Terminal
-        Told what was left out, dropped or averaged.
-    may_list : bool, default=True
-        As in `read_labels`.
-    usual : str, default="linear"
-        The kernel of features where none is asked for.
+        Notes what was left out, dropped or averaged.
     """
-    if how.fingerprint and not (how.instances_smiles or how.tasks_smiles):
-        raise ValueError(
-            "--fingerprint goes with SMILES: name their column by --instances-smiles or --tasks-smiles, or leave "
-            "--fingerprint out."
-        )
-    first = _opened(instances, how.kernel, "--kernel", how.instances_smiles)
-    second = None if tasks is None else _opened(tasks, how.task_kernel, "--task-kernel", how.tasks_smiles)
-    known = first if how.transpose else second
-    grid = read_labels(labels, how, terminal, None if known is None else known.ids, may_list=may_list)
-    if lies_on_its_side(grid.row_ids, grid.column_ids, first.ids, None if second is None else second.ids):
-        raise IdError(
-            f"{labels} lies on its side: its columns are the ids of {next(iter(instances.paths.values()))}, and "
-            "instances belong in the rows. Add --transpose."
-        )
-
-    def made(side: _Side, ids: Ids | None, n: int, word: str, axis: str) -> tuple[Entities, np.ndarray | None]:
-        places = {name: _places(each, ids, n, word, axis, labels, terminal) for name, each in side.sources.items()}
-        return training_side(side.sources, places, side.kernels, how, terminal, n=n, usual=usual)
-
-    m, q = grid.values.shape
-    X, kept = made(first, grid.row_ids, m, "instances", "rows")
-    T, kept_tasks = (None, None) if second is None else made(second, grid.column_ids, q, "tasks", "columns")
-    grid = grid.take(kept, kept_tasks)
-    task_ids = grid.column_ids or (None if T is None else T.table.row_ids)
-    return Dyads(replace(grid, row_ids=grid.row_ids or X.table.row_ids, column_ids=task_ids), X, T)
-
-
-class _Side(NamedTuple):
-    """The files of one side, opened, and their kernels where these are given."""
-
-    sources: dict[str, Source]
-    kernels: dict[str, str]
-
-    @property
-    def ids(self) -> Ids | None:
-        """The ids of the first file that has some."""
-        return next((source.ids for source in self.sources.values() if source.ids is not None), None)
+    several = given.model == "learned"
+    files = Files.of(given.instances or (), "--instances", several=several)
+    task_files = Files.of(given.tasks, "--tasks", several=several) if given.tasks else None
+    sides = (
+        _opened(files, given.kernel, "--kernel", given.instances_smiles),
+        _opened(task_files, given.task_kernel, "--task-kernel", given.tasks_smiles),
+    )
+    ids = [next((source.file.ids for source in side.values() if source.file.ids is not None), None) for side in sides]
+    may_list = given.model != "online"
+    grid = read_labels(path, given, terminal, ids[0] if given.transpose else ids[1], may_list=may_list)
+    if lies_on_its_side(grid.row_ids, grid.column_ids, *ids):
+        first = next(iter(files.paths.values()))
+        raise IdError(f"{path} looks transposed: its columns are the ids of {first}. Add --transpose.")
+    found: list[Any] = [None, (None, None, np.arange(grid.values.shape[1]))]
+    names = names_of(given.sides)
+    axes = (names.instances, "rows", grid.row_ids), (names.tasks, "columns", grid.column_ids)
+    for place, sources in enumerate(sides):
+        n, axis = grid.values.shape[place], axes[place]
+        places = {name: places_in(source.file, n, axis, path, terminal) for name, source in sources.items()}
+        if sources:
+            found[place] = training_side(sources, places, given, terminal)
+    (X, recipes, kept), (T, task_recipes, kept_tasks) = found
+    is_cut = (len(kept), len(kept_tasks)) != grid.values.shape
+    grid = grid.take(kept, kept_tasks) if is_cut else grid
+    row_ids, column_ids = grid.row_ids or X.row_ids, grid.column_ids or (None if T is None else T.row_ids)
+    labels = replace(grid, row_ids=row_ids, column_ids=column_ids)
+    words = files.words, None if task_files is None else task_files.words
+    return Dyads(labels, X, T, (recipes, task_recipes), words)
 
 
-def _opened(files: Files, kernel: Sequence[str] | None, kernel_option: str, smiles: Sequence[str] | None) -> _Side:
+def _opened(
+    files: Files | None, kernels: list[str] | None, kernel_option: str, smiles: list[str] | None
+) -> dict[str, Source]:
+    """Open the files of one side; none without files."""
+    sources: dict[str, Source] = {}
+    if files is None:
+        return sources
     option = f"{files.option}-smiles"
-    kernels = files.said_of_each(kernel, kernel_option, may_be_common=True)
-    columns = files.said_of_each(smiles, option, may_be_common=False)
-    found: dict[str, Source] = {}
+    of_kernel, columns = files.of_each(kernels, kernel_option, common=True), files.of_each(smiles, option)
     for name, path in files.paths.items():
         try:
-            found[name] = open_source(path, columns.get(name), kernels.get(name), option)
+            sources[name] = open_source(path, columns.get(name), of_kernel.get(name), option)
         except TextColumnError as error:
-            column = f"{name}={error.column}" if name else error.column
-            raise DataFileError(
-                f"{str(error).removesuffix('.')}: add {option} {shlex.quote(column)} if the column holds SMILES, or "
-                "leave it out."
-            ) from None
-    return _Side(found, kernels)
+            column = shlex.quote(f"{name}={error.column}" if name else error.column)
+            said = str(error).removesuffix(".")
+            raise DataFileError(f"{said}: add {option} {column} if the column holds SMILES, or leave it out.") from None
+    return sources
 
 
 def read_labels(
-    path: Path, options: LabelOptions, terminal: Terminal, tasks: Ids | None = None, *, may_list: bool = False
+    path: Path, options: LabelFile, terminal: Terminal, tasks: Ids | None = None, *, may_list: bool = False
 ) -> Table:
-    """Read labels as a grid; what became of the rows of a long table is said.
+    """Read labels as a grid, with notes about rows of a long table that were dropped or averaged.
 
     Parameters
     ----------
     path : Path
-    options : LabelOptions
+    options : LabelFile
     terminal : Terminal
     tasks : Ids or None
-        What the columns of the grid are called where that is known, which helps to tell a grid from a long table.
+        The ids of the tasks if they are known, by which a grid is recognised.
     may_list : bool, default=False
-        Whether a long table whose grid would be large is left as it is, its pairs in a sparse matrix.
+        Whether the pairs of a long table whose grid would be large are returned in a sparse matrix.
     """
     if options.format not in (None, "grid", "long"):
         raise ValueError(f"--format is grid or long, found {options.format!r}.")
     if options.format == "grid" and options.columns is not None:
         raise ValueError("--columns names those of a long table: leave it or --format grid out.")
     is_long = False
-    if suffix_of(path) in ARRAYS:
-        grid = load_table(path)
+    if tables.suffix_of(path) in tables.ARRAYS:
+        grid = tables.load_table(path)
         if not isinstance(grid.values, np.ndarray):
             raise DataFileError(f"{path} is sparse, but zeros are labels too: store it dense.")
     else:
@@ -184,7 +164,7 @@ def read_labels(
     return grid.transposed if options.transpose else grid
 
 
-def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal, may_list: bool) -> Table:
+def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
     places = _long_places(cells, options)
     cells = _with_first_line(cells, places, named=options.columns is not None)
     first, second = (cells.labels(place) for place in places[:2])
@@ -195,10 +175,8 @@ def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal, may_list
     if found.n_dropped:
         terminal.note(f"{found.n_dropped} of {found.n_rows} rows of {cells.path} lack a value and were dropped.")
     if found.n_repeated:
-        terminal.note(
-            f"{found.n_repeated} pairs stand in {cells.path} more than once and were averaged; "
-            f"{found.n_contradicting} of them with different values."
-        )
+        differing = f"{found.n_contradicting} of them with different values"
+        terminal.note(f"{found.n_repeated} pairs are repeated in {cells.path} and were averaged, {differing}.")
     shape = (len(found.instances), len(found.tasks))
     values: Any
     if may_list and options.fill is None and is_large(shape) and len(found.values) < math.prod(shape):
@@ -210,14 +188,12 @@ def _from_long(cells: Cells, options: LabelOptions, terminal: Terminal, may_list
     return Table(values, rows, columns)
 
 
-def _long_places(cells: Cells, options: LabelOptions) -> list[int]:
+def _long_places(cells: Cells, options: LabelFile) -> list[int]:
     """Return which columns hold instance, task and value."""
     if options.columns is None:
         if len(cells.headings) != 3:
-            raise ValueError(
-                f"{cells.path} has {len(cells.headings)} columns ({shown(cells.headings)}), but a long table has an "
-                "instance, a task and a value: name them by --columns."
-            )
+            columns = f"{len(cells.headings)} columns ({shown(cells.headings)})"
+            raise ValueError(f"{cells.path} has {columns}: name those of instance, task and value by --columns.")
         return [0, 1, 2]
     names = [name.strip() for name in options.columns.split(",")]
     if len(set(names)) != 3 or len(names) != 3:
@@ -231,10 +207,8 @@ def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
     if value and _is_number(value):
         # pandas numbers the columns of a frame that has no names.
         if named or cells.headings == ["0", "1", "2"]:
-            raise DataFileError(
-                f"{cells.path}, first line: {shown(cells.headings)} may be headings or a pair. Put a line of headings "
-                "in words above the pairs."
-            )
+            first_line = f"{cells.path}, first line: {shown(cells.headings)}"
+            raise DataFileError(f"{first_line} may be headings or a pair. Put a line of headings in words above.")
         headings = ["instance", "task", "value"]
         return replace(cells, headings=headings, lines=[cells.headings, *cells.lines], numbers=[1, *cells.numbers])
     stands = zip((first, second), places, strict=False)
@@ -246,40 +220,36 @@ def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
     return cells
 
 
-def _places(
-    source: Source, wanted: Ids | None, n: int, side: str, axis: str, labels: Path, terminal: Terminal
+def places_in(
+    file: FeatureFile, n: int, axis: tuple[str, str, Ids | None], labels: Path, terminal: Terminal
 ) -> np.ndarray | None:
-    """Return where the labelled entities stand in a file; None where there are no ids and the order is taken."""
-    if wanted is None or source.ids is None:
-        found = source.file.n
-        if found != n:
+    """Return the positions of the labelled entities in a file; None if there are no ids and the order is taken."""
+    side, lines, wanted = axis
+    if wanted is None or file.ids is None:
+        if file.n != n:
             raise ValueError(
-                f"{source.path} has {found} rows, but {labels} has {n} {axis}: without ids on both, they must be as "
-                "many and in the same order."
+                f"{file.path} has {file.n} rows, but {labels} has {n} {lines}: without ids on both, they must "
+                "be as many and in the same order."
             )
-        if wanted is not None or source.ids is not None:
-            terminal.note(
-                f"Only one of {source.path} and {labels} has ids: the {side} are taken in the order they stand."
-            )
+        if wanted is not None or file.ids is not None:
+            terminal.note(f"Only one of {file.path} and {labels} has ids: the {side} are taken in their order.")
         return None
-    for path, corner, ids in ((labels, wanted.name, source.ids), (source.path, source.ids.name, wanted)):
+    for path, corner, ids in ((labels, wanted.name, file.ids), (file.path, file.ids.name, wanted)):
         if corner is not None and corner in ids.labels:
-            raise DataFileError(
-                f"{path}, first line: {corner!r} is an id, but headings belong there. Put a line of headings above."
-            )
-    lacking = list(map(str, source.ids.lacking(wanted.labels)))
+            raise DataFileError(f"{path}, first line: {corner!r} is an id. Put a line of headings above.")
+    lacking = list(map(str, file.ids.lacking(wanted.labels)))
     if lacking:
-        raise IdError(_lacking(lacking, source, wanted, axis, labels))
-    if len(source.ids) > len(wanted):
-        left_out = len(source.ids) - len(wanted)
-        terminal.note(f"{left_out} of {len(source.ids)} {side} in {source.path} have no labels and are left out.")
-    return source.ids.positions(wanted.labels, str(source.path))
+        raise IdError(_lacking(lacking, file, wanted, lines, labels))
+    if len(file.ids) > len(wanted):
+        left_out = len(file.ids) - len(wanted)
+        terminal.note(f"{left_out} of {len(file.ids)} {side} in {file.path} have no labels and are left out.")
+    return file.ids.positions(wanted.labels, str(file.path))
 
 
-def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels: Path) -> str:
-    """Return which labelled entities a file lacks, with the ids in it that may be meant."""
-    assert source.ids is not None
-    known = list(map(str, wanted.lacking(source.ids.labels)))  # those that are labelled already are not meant
+def _lacking(lacking: list[str], file: FeatureFile, wanted: Ids, axis: str, labels: Path) -> str:
+    """Return a sentence about the labelled entities that a file lacks, with similar ids in it."""
+    assert file.ids is not None
+    known = list(map(str, wanted.lacking(file.ids.labels)))  # those that are labelled already are not meant
     named = []
     for label in lacking[:5]:
         close = _closest(label, known)
@@ -287,8 +257,8 @@ def _lacking(lacking: list[str], source: Source, wanted: Ids, axis: str, labels:
     listed = ", ".join(named) + (", …" if len(lacking) > 5 else "")
     if len(lacking) == len(wanted):
         such = f"whose ids are such as {shown(known, 3)}"
-        return f"None of the {len(wanted)} {axis} of {labels} is in {source.path}, {such}: {listed}."
-    return f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {source.path}: {listed}."
+        return f"None of the {len(wanted)} {axis} of {labels} is in {file.path}, {such}: {listed}."
+    return f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {file.path}: {listed}."
 
 
 def _closest(label: str, known: list[str]) -> str | None:
@@ -326,12 +296,12 @@ def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray 
 
 
 def _is_number(cell: Any) -> bool:
-    """Tell whether a cell can be one of a grid: a number, or a missing one."""
+    """Return whether a cell can be one of a grid: a number, or a missing one."""
     return as_number(cell) is not None
 
 
 def shape_of(cells: Cells, tasks: Ids | None = None) -> str:
-    """Tell whether a table is a "grid" or "long"; refuse to guess where a single slip could decide.
+    """Return whether a table is a "grid" or "long"; raise where a single typing error could decide.
 
     A grid has numbers in all columns but that of the ids, which are all different. A long table has ids in its first
     two columns and numbers in its third. In the order in which they are asked:
@@ -375,7 +345,7 @@ def shape_of(cells: Cells, tasks: Ids | None = None) -> str:
 
 
 def _could_be_long(cells: Cells) -> bool:
-    """Tell whether a grid without fault would make a long table too: each instance once, and tasks that are numbers."""
+    """Return whether a grid without fault could be a long table: each instance once, and tasks that are numbers."""
     second = [id_text(line[1]) for line in cells.lines] if len(cells.headings) == 3 else []
     return len(set(second)) > 2 and all(map(_WHOLE.fullmatch, second))
 
@@ -406,7 +376,7 @@ def _fault_of_grid(cells: Cells) -> str | None:
 
 
 def _is_surely_long(cells: Cells) -> bool:
-    """Tell whether no few typing errors can have made this table of three columns out of a grid."""
+    """Return whether no few typing errors can have made this table of three columns out of a grid."""
     if any(is_blank(line[1]) for line in cells.lines):
         return False
     first, second = ([id_text(line[place]) for line in cells.lines] for place in (0, 1))

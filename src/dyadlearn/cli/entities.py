@@ -1,175 +1,178 @@
-"""From files to the entities of one side, known and new: features, a kernel, molecules, sequences, ranks.
+"""From files to the features or the kernel of one side, in training and for new instances and tasks.
 
-The files of one side: one, or several that each describe the same entities, by names.
-
-What is said of a single file stands under the name "", which no description has.
+A side is described by one file, or by several that describe the same entities, each with a name. A single file has the
+name "", which no description has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
+from dyadlearn._files.packed import parse_number
 from dyadlearn._files.tables import as_number, check_whole, is_blank, read_cells, suffix_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown, text_ids
-from dyadlearn.cli.options import Reading, parse_options, parse_values
+from dyadlearn.cli.options import Data
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
 from dyadlearn.kernels.trees import taxonomy_kernel
 
-# What may be said of a file of features after its name, and is said to `read_features` in Python by the same words.
+# What may follow the name of a file of features after two colons: parameters of `read_features`.
 _OPTIONS = ("key", "ids", "row_ids", "pool")
+_FASTA = (".fasta", ".fa", ".faa", ".fna")
+_SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
+_TAXONOMY = "taxonomy"
+
+#: What a model takes for one side: a table (n, d), or several of the same entities.
+Entities = Table | Descriptions
+
+
+def parse_values(text: str) -> dict[str, Any]:
+    """Read ``option=value,option=value``; numbers and truth values are read as such."""
+    options: dict[str, Any] = {}
+    for part in text.split(","):
+        option, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not option or not value:
+            raise ValueError(f"Expected option=value, separated by commas, found {part!r} in {text!r}.")
+        options[option] = _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        number = parse_number(text)
+    except ValueError:
+        return text
+    return int(text) if text.lstrip("+-").isdecimal() else number
+
+
+def parse_kernel(text: str | None) -> tuple[str | None, dict[str, Any]]:
+    """Split ``name:option=value,option=value`` into a name and options."""
+    name, _, rest = (text or "").partition(":")
+    return name.strip() or None, parse_values(rest) if rest else {}
+
+
+# Which files ---------------------------------------------------------------------------------------
 
 
 def file_options(given: Path) -> tuple[Path, dict[str, str]]:
-    """Split ``file::key,option=value`` into a file and what is said of it.
-
-    A file that is there is one, though its name may have two colons.
-    """
+    """Split ``file::key,option=value`` into a file and options, unless a file has that very name."""
     name, colons, rest = given.as_posix().partition("::")
     if not colons or given.exists():
         return given, {}
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for part in rest.split(","):
         option, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
             option, value = "key", option
-        if option not in _OPTIONS or not value or option in found:
+        if option not in _OPTIONS or not value or option in options:
             raise ValueError(
-                f"After {name}:: stand the name of what is to be read in it and {', '.join(_OPTIONS[1:])}, such as "
+                f"{name}:: takes the name of a part of the file and {', '.join(_OPTIONS[1:])}, such as "
                 f"{name}::group/data,pool=mean; found {part!r}."
             )
-        found[option] = value
-    return Path(name), found
-
-
-def file_name(given: Path) -> str:
-    """Return the name of a file without its folder, with what is said of it."""
-    path, options = file_options(given)
-    return path.name + given.as_posix().removeprefix(path.as_posix()) if options else path.name
+        options[option] = value
+    return Path(name), options
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one side, by the names of what they describe it by.
+    """The files of one side.
 
     Attributes
     ----------
     paths : dict of str to Path
-        A single file without a name has the name "".
+        By the names of the descriptions.
     option : str
-        How the command line calls the side.
+        The option that names them.
     """
 
     paths: dict[str, Path]
     option: str
 
     @classmethod
-    def one(cls, path: Path, option: str) -> Files:
-        """Return a single file, whatever it is called."""
-        return cls({"": path}, option)
+    def of(cls, given: Sequence[str], option: str, *, several: bool = True) -> Files:
+        """Read an option: ``file``, or ``name=file`` each time where there may be `several`.
 
-    @classmethod
-    def single(cls, given: Sequence[str], option: str) -> Files:
-        """Read what an option says of which a command takes one only."""
-        if len(given) > 1:
-            raise ValueError(f"{option} names one file here, found {len(given)}: dyadlearn learn takes several.")
-        return cls.one(Path(given[0]), option)
-
-    @classmethod
-    def of(cls, given: Sequence[str], option: str) -> Files:
-        """Read what an option says that may be repeated: ``file``, or ``name=file`` each time.
-
-        A file that is there is one, though its name may have an equals sign.
+        A file that exists is one, though its name may have an equals sign.
         """
-        named = [text.partition("=") for text in given if _is_named(text)]
+        if not several and len(given) > 1:
+            raise ValueError(f"{option} names one file here, found {len(given)}: --model learned takes several.")
+        named = [text.partition("=") for text in given if several and _is_named(text)]
         if not named and len(given) == 1:
-            return cls.one(Path(given[0]), option)
+            return cls({"": Path(given[0])}, option)
         if len(named) < len(given):
-            raise ValueError(
-                f"{option} is given {len(given)} times: say each time what the file describes by a name of its own, "
-                f"such as {option} structure={next(text for text in given if not _is_named(text))}."
-            )
+            such = f"{option} structure={next(text for text in given if not _is_named(text))}"
+            raise ValueError(f"{option} is given {len(given)} times: give each file a name, such as {such}.")
         names = [name.strip() for name, _, _ in named]
-        repeated = [name for place, name in enumerate(names) if name in names[:place]]
-        if repeated:
-            raise ValueError(f"{option} has two files for {repeated[0]!r}: give each description a name of its own.")
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"{option} has two files for {name!r}: give each description a name of its own.")
         return cls({name: Path(path) for name, (_, _, path) in zip(names, named, strict=True)}, option)
 
     @property
     def words(self) -> str:
-        """The files as they are given, without their folders."""
-        return " ".join(f"{name}={file_name(path)}" if name else file_name(path) for name, path in self.paths.items())
+        """The files without their folders."""
+        words = []
+        for name, given in self.paths.items():
+            path, colons, options = given.as_posix().partition("::")
+            words.append(f"{name}{'=' if name else ''}{Path(path).name}{colons}{options}")
+        return " ".join(words)
 
-    def said_of_each(self, given: Sequence[str] | None, option: str, *, may_be_common: bool) -> dict[str, str]:
-        """Return what an option says of each file: ``name=text``, or, where that makes sense, one text for all.
+    def of_each(self, given: Sequence[str] | None, option: str, *, common: bool = False) -> dict[str, str]:
+        """Return the value of an option for each file that has one, given as ``name=value``.
 
-        Parameters
-        ----------
-        given : sequence of str or None
-        option : str
-            How the command line calls it.
-        may_be_common : bool
-            Whether one text may be said of several files.
-
-        Returns
-        -------
-        dict of str to str
-            Files of which nothing is said are not in it.
+        Where `common` is true, a value without a name is that of all files that have none of their own.
         """
         texts = list(given or ())
         if "" in self.paths:
             if len(texts) > 1:
                 raise ValueError(f"{option} is given {len(texts)} times, but {self.option} names a single file.")
-            return dict.fromkeys([""], texts[0]) if texts else {}
-        common: list[str] = []
-        found: dict[str, str] = {}
+            return {"": texts[0]} if texts else {}
+        of_all: list[str] = []
+        values: dict[str, str] = {}
         for text in texts:
             name, equals, value = (part.strip() for part in text.partition("="))
             # Options of a kernel have equals signs too, but after a colon.
             if not equals or ":" in name:
-                common.append(text)
+                of_all.append(text)
             elif name not in self.paths:
-                raise ValueError(
-                    f"{option} {text} is said of {name!r}, but {self.option} has {shown(list(self.paths), 12)}."
-                )
-            elif name in found:
+                names = shown(list(self.paths), 12)
+                raise ValueError(f"{option} {text} is about {name!r}, but {self.option} has {names}.")
+            elif name in values:
                 raise ValueError(f"{option} is given twice for {name!r}.")
             else:
-                found[name] = value
-        if len(common) > 1 or (common and not may_be_common):
-            raise ValueError(
-                f"{option} {common[-1]} does not say which file of {self.option} it is of: write it as "
-                f"{option} {next(iter(self.paths))}={common[-1]}."
-            )
-        return {**dict.fromkeys(self.paths, common[0]), **found} if common else found
+                values[name] = value
+        if len(of_all) > 1 or (of_all and not common):
+            such = f"{option} {next(iter(self.paths))}={of_all[-1]}"
+            raise ValueError(f"{option} {of_all[-1]} does not name its file of {self.option}: write it as {such}.")
+        return {**dict.fromkeys(self.paths, of_all[0]), **values} if of_all else values
 
 
 def _is_named(text: str) -> bool:
-    before = text.partition("::")[0]  # what is said of a file has equals signs too
+    before = text.partition("::")[0]  # options of a file have equals signs too
     name, _, path = before.partition("=")
-    is_there = Path(text).exists() or Path(before).exists()
-    return bool(name.strip() and path.strip()) and not {"/", "\\"} & set(name) and not is_there
+    exists = Path(text).exists() or Path(before).exists()
+    return bool(name.strip() and path.strip()) and not {"/", "\\"} & set(name) and not exists
 
 
-_FASTA = (".fasta", ".fa", ".faa", ".fna")
-_SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
-_TAXONOMY = "taxonomy"
+# How they were read --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Recipe(Stored):
-    """How the rows of a side came to be, kept with the model so that new ones are made in the same way.
+    """How a file became the rows of a side; it is stored with the model, so that new rows are made in the same way.
 
     Attributes
     ----------
@@ -180,15 +183,15 @@ class Recipe(Stored):
     params : dict
         Its parameters.
     column : str or None
-        Where the SMILES stand.
+        The column of SMILES.
     fingerprint : dict
         Parameters of the fingerprints.
     sequences : list of str
         The sequences of training, where new ones are aligned with them.
     names : list of str or None
-        What the features or the ranks are called.
+        The names of the features or of the ranks.
     paths : list of list of str
-        The names of the ranks of training, where new ones are compared with them.
+        The taxonomic ranks of training, where new ones are compared with them.
     """
 
     kind: str
@@ -211,228 +214,199 @@ class Recipe(Stored):
 
     @property
     def in_words(self) -> str:
-        """What the side is made of, for people."""
+        """The kind of data and the kernel, for people."""
+        if self.kind == "kernel":
+            return "a kernel as given"
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
-        kernel = self.kernel + (f" ({options})" if options else "")
-        return {
-            "features": f"features, {kernel} kernel",
-            "kernel": "a kernel as given",
-            _TAXONOMY: f"ranks ({', '.join(self.names or ())}), {kernel} kernel",
-        }.get(self.kind, f"{'SMILES' if self.kind == 'smiles' else self.kind}, {kernel} kernel")
+        kinds = {"smiles": "SMILES", _TAXONOMY: f"ranks ({', '.join(self.names or ())})"}
+        return f"{kinds.get(self.kind, self.kind)}, {self.kernel}{f' ({options})' if options else ''} kernel"
 
     def _fits(self) -> bool:
         kinds = ("features", "kernel", "smiles", "sequences", _TAXONOMY)
         return self.kind in kinds and all(len(path) == len(self.names or ()) for path in self.paths)
 
 
-#: The recipes of one side by the names of its descriptions; that of a single file without a name is "".
+#: The recipes of one side by the names of its descriptions.
 Recipes = dict[str, Recipe]
 
 
 def in_words(recipes: Recipes | None) -> str:
-    """Return what a side is made of, for people."""
+    """Return the kinds of data and the kernels of a side, for people."""
     parts = [f"{name}: {recipe.in_words}" if name else recipe.in_words for name, recipe in (recipes or {}).items()]
     return "; ".join(parts) or "none"
 
 
 def recipes_state(recipes: Recipes | None) -> dict[str, Any] | None:
     """Return the recipes of a side as plain values, for the model file."""
-    if recipes is None or "" in recipes:
-        return None if recipes is None else recipes[""].state()
-    return {"descriptions": {name: recipe.state() for name, recipe in recipes.items()}}
+    return None if recipes is None else {name: recipe.state() for name, recipe in recipes.items()}
 
 
 def recipes_from_state(state: Any, where: str) -> Recipes | None:
     """Return the recipes that a state describes; a file may come from anywhere."""
     if state is None:
         return None
-    if "descriptions" not in state:
-        return {"": Recipe.from_state(state, where)}
-    parts = state["descriptions"]
-    if type(parts) is not dict or not parts:
-        raise TypeError("descriptions are names and recipes")
-    check_description_names(list(parts), where)
-    return {name: Recipe.from_state(part, where) for name, part in parts.items()}
+    if type(state) is not dict or not state:
+        raise TypeError("recipes have names")
+    if set(state) != {""}:
+        check_description_names(list(state), where)
+    return {name: Recipe.from_state(part, where) for name, part in state.items()}
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file of instances or tasks that was opened.
+class Source(NamedTuple):
+    """An opened file of instances or tasks.
 
     Attributes
     ----------
-    path : Path
     kind : str
         "table", "smiles", "sequences" or "taxonomy".
     file : FeatureFile
-        Its numbers, or an array of texts, with their ids where it has any, to be read in part where it can be.
-    column : str or None
-        Where the SMILES stand.
+        Its numbers or texts, with ids if it has any; read in part where that is possible.
+    kernel, column : str or None
+        The kernel with its options and the column of SMILES, if they are given.
     """
 
-    path: Path
     kind: str
     file: FeatureFile
+    kernel: str | None = None
     column: str | None = None
-
-    @property
-    def ids(self) -> Ids | None:
-        """Return the ids of the entities."""
-        return self.file.ids
-
-    def table(self, places: np.ndarray | None = None) -> Table:
-        """Return some of the entities, in this order, None for all: numbers in double precision, or texts."""
-        table = self.file.take(places)
-        if self.kind != "table" or is_sparse(table.values):
-            return table
-        return replace(table, values=np.asarray(table.values, dtype=np.float64))
-
-
-@dataclass(frozen=True)
-class Entities:
-    """What a model is given for one side in training: a table (n, d), a kernel or several, and how it was made."""
-
-    table: Table | Descriptions
-    recipes: Recipes
 
 
 def open_source(
     path: Path, smiles: str | None = None, kernel: str | None = None, smiles_option: str = "--smiles"
 ) -> Source:
-    """Open a file of instances or tasks; `smiles` names the column that holds molecules, by an option.
+    """Open a file of instances or tasks; `smiles` is the column of molecules, which an option names.
 
-    A `kernel` of ranks takes words where others take numbers.
+    The kernel of a taxonomy takes words where others take numbers.
     """
     path, options = file_options(path)
-    is_fasta = suffix_of(path) in _FASTA
-    has_ranks = kernel is not None and parse_options(kernel)[0] == _TAXONOMY
+    is_fasta, has_ranks = suffix_of(path) in _FASTA, parse_kernel(kernel)[0] == _TAXONOMY
     if options and (is_fasta or has_ranks or smiles is not None):
         held = "sequences" if is_fasta else "ranks" if has_ranks else "SMILES"
         raise ValueError(f"{path} holds {held}: :: is for files of features.")
     if is_fasta and smiles is not None:
         raise ValueError(f"{path} holds sequences, and {smiles_option} names a column of a table: leave it out.")
-    if is_fasta:
-        from dyadlearn.kernels.sequences import read_fasta
-
-        found = read_fasta(path)
-        return Source(path, "sequences", _texts(path, list(found.values()), make_ids(list(found), None, str(path))))
-    if smiles is not None:
-        cells = read_cells(path)
-        return Source(path, "smiles", _texts(path, cells.column(smiles), cells.ids()), smiles)
-    if has_ranks:
-        cells = read_cells(path)
-        places = [place for place in range(len(cells.headings)) if place != cells.id_place]
-        ranks = make_ids([cells.headings[place] for place in places], None, f"The first line of {path}")
-        paths = [["" if is_blank(line[place]) else id_text(line[place]) for place in places] for line in cells.lines]
-        named = Table(np.array(paths, dtype=object), cells.ids(), ranks)
-        return Source(path, _TAXONOMY, FeatureFile.of_table(path, named))
+    if is_fasta or smiles is not None or has_ranks:
+        kind, table = _read_words(path, smiles, is_fasta)
+        return Source(kind, FeatureFile.of_table(path, table), kernel, smiles)
     wanted = options.pop("ids", None)
     file = open_features(path, **options)
     if file.ids is not None:
         file = replace(file, ids=text_ids(file.ids, f"The rows of {path}"))
-    return Source(path, "table", file if wanted is None else file.only(read_ids(Path(wanted)), "ids"))
+    file = file if wanted is None else file.only(read_ids(Path(wanted)), "ids")
+    rows = file.rows
+    return Source("table", replace(file, rows=lambda places: _double(rows(places))), kernel)
 
 
-def _texts(path: Path, texts: Sequence[Any], ids: Ids) -> FeatureFile:
-    return FeatureFile.of_table(path, Table(np.fromiter(texts, dtype=object, count=len(texts)), ids))
+def _read_words(path: Path, smiles: str | None, is_fasta: bool) -> tuple[str, Table]:
+    """Return the sequences (n,), the SMILES (n,) or the taxonomic ranks (n, d) in a file, and which of them it has."""
+    if is_fasta:
+        from dyadlearn.kernels.sequences import read_fasta
+
+        found = read_fasta(path)
+        texts = np.fromiter(found.values(), dtype=object, count=len(found))
+        return "sequences", Table(texts, make_ids(list(found), None, str(path)))
+    cells = read_cells(path)
+    if smiles is not None:
+        return "smiles", Table(np.fromiter(cells.column(smiles), dtype=object, count=len(cells.lines)), cells.ids())
+    places = [place for place in range(len(cells.headings)) if place != cells.id_place]
+    ranks = make_ids([cells.headings[place] for place in places], None, f"The first line of {path}")
+    paths = [["" if is_blank(line[place]) else id_text(line[place]) for place in places] for line in cells.lines]
+    return _TAXONOMY, Table(np.array(paths, dtype=object), cells.ids(), ranks)
+
+
+def _double(values: Any) -> Any:
+    return values if is_sparse(values) else np.asarray(values, dtype=np.float64)
+
+
+# In training ---------------------------------------------------------------------------------------
 
 
 def training_side(
     sources: Mapping[str, Source],
     places: Mapping[str, np.ndarray | None],
-    kernels: Mapping[str, str],
-    how: Reading,
+    given: Data,
     terminal: Terminal,
-    *,
-    n: int,
-    usual: str = "linear",
-) -> tuple[Entities, np.ndarray | None]:
-    """Make one side of the training data out of all its files.
+) -> tuple[Entities, Recipes, np.ndarray]:
+    """Return one side of the training data, with its recipes and the entities that all files describe.
 
     Parameters
     ----------
     sources : mapping of str to Source
-        By the names of what they describe; a single one may have the name "".
     places : mapping of str to integer array of shape (n,) or None
-        Which entities to take of each file, in this order; None takes all as they come.
-    kernels : mapping of str to str
-        Name and options of the kernels; for others one is chosen that suits the file.
-    how : Reading
-        Of which the options of fingerprints, and whether to leave out what cannot be read.
+        The entities to take of each file, in this order; None takes all in their order.
+    given : Data
     terminal : Terminal
-    n : int
-        The number of entities.
-    usual : str, default="linear"
-        The kernel of features where none is asked for.
 
     Returns
     -------
-    entities : Entities
-    kept : integer array or None
-        Which of the entities are left, those that all files describe; None for all.
+    entities : Table or Descriptions
+    recipes : dict of str to Recipe
+    kept : integer array
+        Positions of the entities among the n.
     """
     tables: dict[str, Table] = {}
     recipes: Recipes = {}
     kept: dict[str, np.ndarray] = {}
     for name, source in sources.items():
-        kernel, params = parse_options(kernels[name]) if name in kernels else (None, {})
+        kernel, params = parse_kernel(source.kernel)
         if source.kind in ("smiles", "sequences"):
-            tables[name], recipes[name], kept[name] = _of_texts(source, places[name], kernel, params, how, terminal)
+            recipe = _text_recipe(source.kind, kernel, params, source.column, given.fingerprint)
+            tables[name], recipes[name], kept[name] = _of_texts(source, places[name], recipe, given, terminal)
             continue
-        if source.kind == "table":
-            tables[name], recipes[name] = _of_numbers(source, places[name], kernel, params, usual, terminal)
+        if source.kind == _TAXONOMY:
+            tables[name], recipes[name] = _of_ranks(source.file.take(places[name]), params)
         else:
-            tables[name], recipes[name] = _of_ranks(source.table(places[name]), params)
+            usual = "rbf" if given.model == "learned" else "linear"
+            tables[name], recipes[name] = _of_numbers(source, places[name], kernel, params, usual, terminal)
         kept[name] = np.arange(tables[name].values.shape[0])
     left = reduce(np.intersect1d, kept.values())
     for name, own in kept.items():
         if len(own) > len(left):
             tables[name], recipes[name] = _cut(tables[name], recipes[name], np.searchsorted(own, left))
-    table = tables[""] if "" in tables else Descriptions(tables)
-    return Entities(table, recipes), left if len(left) < n else None
+    return _joined(tables), recipes, left
+
+
+def _joined(tables: dict[str, Table]) -> Entities:
+    return tables[""] if "" in tables else Descriptions(tables)
 
 
 def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]:
-    """Return some of the entities that one file describes; a kernel is cut on both axes."""
+    """Return some of the entities of one file; a kernel is cut on both axes."""
     if recipe.of_model[0] != "precomputed":
         return table.take(rows), recipe
-    sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
-    paths = [recipe.paths[row] for row in rows] if recipe.paths else []
+    known: tuple[list[Any], list[Any]] = recipe.sequences, recipe.paths
+    sequences, paths = ([each[row] for row in rows] if each else [] for each in known)
     return table.take(rows, rows), replace(recipe, sequences=sequences, paths=paths)
 
 
-def _of_texts(
-    source: Source,
-    places: np.ndarray | None,
-    kernel: str | None,
-    params: dict[str, Any],
-    how: Reading,
-    terminal: Terminal,
-) -> tuple[Table, Recipe, np.ndarray]:
-    """Return what molecules or sequences are as numbers, and which of them could be read."""
-    table = source.table(places)
-    if source.kind == "smiles":
-        kernel = kernel or "tanimoto"
-        check_kernel(kernel, params)
-        options = parse_values(how.fingerprint) if how.fingerprint else {}
-        recipe = Recipe("smiles", kernel, params, source.column, options)
-    else:
-        recipe = Recipe("sequences", kernel or "smith-waterman", params)
-        if recipe.kernel not in _SEQUENCE_KERNELS:
+def _text_recipe(
+    kind: str, kernel: str | None, params: dict[str, Any], column: str | None, fingerprint: str | None
+) -> Recipe:
+    if kind == "sequences":
+        if kernel not in (None, *_SEQUENCE_KERNELS):
             raise KernelError(f"Sequences have the kernels {' and '.join(_SEQUENCE_KERNELS)}, found {kernel!r}.")
-    values, left = _features(table, recipe, "drop" if how.drop_invalid else "raise", terminal)
+        return Recipe(kind, kernel or "smith-waterman", params)
+    check_kernel(kernel or "tanimoto", params)
+    return Recipe(kind, kernel or "tanimoto", params, column, parse_values(fingerprint) if fingerprint else {})
+
+
+def _of_texts(
+    source: Source, places: np.ndarray | None, recipe: Recipe, given: Data, terminal: Terminal
+) -> tuple[Table, Recipe, np.ndarray]:
+    """Return molecules or sequences as numbers, and the positions of those that could be read."""
+    table = source.file.take(places)
+    values, left = _features(table, recipe, "drop" if given.drop_invalid else "raise", terminal)
     assert table.row_ids is not None  # texts have ids, which tell afterwards who is left
-    kept = table.row_ids.positions(left, str(source.path))
+    kept = table.row_ids.positions(left, str(source.file.path))
     if recipe.kernel == "smith-waterman":
         recipe = replace(recipe, sequences=list(table.values[kept]))
     return Table(values, table.row_ids.take(kept)), recipe, kept
 
 
 def _of_ranks(table: Table, params: dict[str, Any]) -> tuple[Table, Recipe]:
-    """Return the kernel of a taxonomy, and the names of its ranks for new ones to be compared with."""
-    options = dict(params)
-    assert table.column_ids is not None
-    ranks = table.column_ids
+    """Return the kernel of a taxonomy, and a recipe with the ranks that new ones are compared with."""
+    options, ranks = dict(params), table.column_ids
+    assert ranks is not None
     if "ranks" in options:
         ranks = make_ids(_separated(options.pop("ranks")), None, "The list of ranks of the kernel taxonomy")
     if "weights" in options:
@@ -445,6 +419,7 @@ def _of_ranks(table: Table, params: dict[str, Any]) -> tuple[Table, Recipe]:
         raise KernelError(f"The kernel taxonomy takes ranks, weights and normalized, found {shown(sorted(unknown))}.")
     if not isinstance(options.get("normalized", True), bool):
         raise KernelError(f"The kernel taxonomy is normalized=true or false, found {options['normalized']!r}.")
+    assert table.column_ids is not None
     table = table.take(None, table.column_ids.positions(ranks.labels, "the file's ranks"))
     names = list(map(str, ranks.labels))
     recipe = Recipe(_TAXONOMY, _TAXONOMY, options, names=names, paths=table.values.tolist())
@@ -452,14 +427,13 @@ def _of_ranks(table: Table, params: dict[str, Any]) -> tuple[Table, Recipe]:
 
 
 def _separated(text: Any) -> list[str]:
-    """Return the words of an option that holds several."""
     return [part.strip() for part in str(text).split("/")]
 
 
 def _of_numbers(
     source: Source, places: np.ndarray | None, name: str | None, params: dict[str, Any], usual: str, terminal: Terminal
 ) -> tuple[Table, Recipe]:
-    path, rows, columns = source.path, source.ids, source.file.columns
+    path, rows, columns = source.file.path, source.file.ids, source.file.columns
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
         terminal.note(
             f"{path} has the same ids in rows and columns and is taken for a kernel; --kernel or --task-kernel "
@@ -468,192 +442,27 @@ def _of_numbers(
         name = "precomputed"
     if name != "precomputed":
         check_kernel(name or usual, params)
-        table = source.table(places)
+        table = source.file.take(places)
         check_whole(table, path)
         names = None if columns is None else list(map(id_text, columns.labels))
         return table, Recipe("features", name or usual, params, names=names)
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
-    table = source.table()
+    table = source.file.take()
     if is_sparse(table.values):
         raise KernelError(f"{path} is sparse: give a precomputed kernel as a dense matrix.")
-    if table.values.shape[0] != table.values.shape[1]:
-        m, n = table.values.shape
+    m, n = table.values.shape
+    if m != n:
         raise KernelError(f"{path} has {m} rows and {n} columns, but a precomputed kernel is square.")
     table = table.columns_as(rows, f"the columns of {path}", "its rows").take(places, places)
     check_whole(table, path)
     return replace(table, column_ids=None), Recipe("kernel", "precomputed")
 
 
-def new_side(
-    files: Files,
-    recipes: Recipes,
-    ids: Ids | None,
-    terminal: Terminal,
-    *,
-    smiles: Sequence[str] | None = None,
-    smiles_option: str = "--smiles",
-    asked: Sequence[Hashable] | None = None,
-) -> Table | Descriptions:
-    """Make what a fitted model is given for new instances or tasks, out of as many files as training had.
-
-    Parameters
-    ----------
-    files : Files
-    recipes, ids, terminal
-        As in `new_entities`.
-    smiles : sequence of str or None
-        The columns of molecules, by the names of the files, where they are called otherwise than in training.
-    smiles_option : str
-        How the command line calls that.
-    asked : sequence of ids or None
-        Who is asked for. Of a file that can be read in part the others are not read. None asks for all, or, of such a
-        file, for those that the files beside it describe.
-    """
-    if set(files.paths) != set(recipes):
-        told = "in one file, without a name" if "" in recipes else f"by the descriptions {shown(list(recipes), 12)}"
-        such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
-        found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
-        raise ValueError(
-            f"The model was made {told}: give new ones alike, such as {files.option} {such}; found {found}."
-        )
-    columns = files.said_of_each(smiles, smiles_option, may_be_common=False)
-    for name, column in columns.items():
-        if (kind := recipes[name].kind) != "smiles":
-            kind = "a kernel" if kind == "kernel" else kind
-            raise ValueError(
-                f"{smiles_option} {column}: the model was made from {kind}, not from SMILES, so leave it out."
-            )
-    sources = {name: open_new(path, recipes[name], columns.get(name)) for name, path in files.paths.items()}
-    if all(source.file.is_whole for source in sources.values()):
-        asked = None  # nothing is saved by leaving somebody out
-    elif asked is None:
-        known = (source.ids for source in sources.values() if source.file.is_whole)
-        asked = next((found.labels for found in known if found is not None), None)
-    tables = {name: new_entities(source, recipes[name], ids, terminal, asked=asked) for name, source in sources.items()}
-    if "" in tables:
-        return tables[""]
-    # Columns are those of training by now, so that rows alone are to be brought into one order.
-    first = next((name for name, table in tables.items() if table.row_ids is not None), None)
-    target = None if first is None else tables[first].row_ids
-    rows = {
-        name: table.rows_as(target, str(files.paths[name]), str(files.paths[first or name]))
-        for name, table in tables.items()
-    }
-    several = read_descriptions(rows, files.option)
-    assert several is not None
-    return several
-
-
-def with_row_ids(side: Table | Descriptions, ids: Ids) -> Table | Descriptions:
-    """Return new entities, in as many tables as they have, with other ids."""
-    if isinstance(side, Table):
-        return replace(side, row_ids=ids)
-    return Descriptions({name: replace(table, row_ids=ids) for name, table in side.tables.items()})
-
-
-def n_entities(side: Table | Descriptions) -> int:
-    """Return how many entities there are."""
-    return len(side) if isinstance(side, Descriptions) else int(side.values.shape[0])
-
-
-def take_rows(side: Table | Descriptions, rows: np.ndarray) -> Table | Descriptions:
-    """Return some new entities, in as many tables as they have."""
-    if isinstance(side, Table):
-        return side.take(rows)
-    # As others than those that were first there: which of these they are tells a model nothing.
-    return Descriptions({name: table.take(rows) for name, table in side.tables.items()})
-
-
-def open_new(path: Path, recipe: Recipe, smiles: str | None = None) -> Source:
-    """Open a file of new instances or tasks, in which molecules may be called otherwise than in training."""
-    if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
-        raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
-    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None, recipe.kernel)
-    if source.kind not in ("table", recipe.kind):
-        raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
-    return source
-
-
-def new_entities(
-    source: Source,
-    recipe: Recipe,
-    ids: Ids | None,
-    terminal: Terminal,
-    *,
-    asked: Sequence[Hashable] | None = None,
-) -> Table:
-    """Make what a fitted model is given for new instances or tasks, in the way its training data were made.
-
-    Parameters
-    ----------
-    source : Source
-    recipe : Recipe
-        Of the side.
-    ids : Ids or None
-        The ids of training, which are the columns of a new block of a kernel.
-    terminal : Terminal
-    asked : sequence of ids or None
-        Who is asked for, of whom those that are there are read. None asks for all.
-
-    Returns
-    -------
-    Table
-        With the ids of its rows; its columns are those of the model, in their order.
-    """
-    path, table = source.path, source.table(_asked_places(source, asked))
-    if source.kind == recipe.kind == _TAXONOMY:
-        ranks = make_ids(recipe.names or [], None, "The list of the model's ranks")
-        table = _with_columns(table, path, ranks, "ranks", False, terminal)
-        block = taxonomy_kernel(table.values, np.array(recipe.paths, dtype=object), **recipe.params)
-        return Table(block, table.row_ids)
-    if source.kind != "table":
-        return replace(table, values=_new_features(table, recipe, terminal))
-    wanted, what = ids, "ids of training"
-    if recipe.kind != "kernel":
-        wanted = None if recipe.names is None else make_ids(recipe.names, None, "The list of the model's features")
-        what = "features"
-    if wanted is not None and table.column_ids is not None:
-        table = _with_columns(table, path, wanted, what, recipe.kind == "kernel", terminal)
-    check_whole(table, path)
-    return replace(table, column_ids=None)
-
-
-def _asked_places(source: Source, asked: Sequence[Hashable] | None) -> np.ndarray | None:
-    """Return where those that are asked for stand, as far as they are there; None stands for all."""
-    if asked is None or source.ids is None:
-        return None
-    there = set(source.ids.labels)
-    found = [label for label in dict.fromkeys(asked) if label in there]
-    if not found:
-        raise IdError(
-            f"None of the {len(asked)} ids that are asked for ({shown(list(asked), 3)}) is in {source.path}, whose ids "
-            f"are such as {shown(source.ids.labels[:3])}."
-        )
-    return source.ids.positions(found, str(source.path))
-
-
-def _with_columns(table: Table, path: Path, wanted: Ids, what: str, is_kernel: bool, terminal: Terminal) -> Table:
-    """Return the table with the columns a model needs; others are left out, and that is said."""
-    assert table.column_ids is not None
-    lacking, extra = table.column_ids.lacking(wanted.labels), wanted.lacking(table.column_ids.labels)
-    if lacking:
-        hint = ""
-        if is_kernel and table.row_ids is not None and not table.row_ids.lacking(wanted.labels):
-            hint = " They are in its rows: the file is transposed, new ones belong in the rows."
-        raise DataFileError(
-            f"{path} lacks {len(lacking)} of the {len(wanted)} columns that the model needs, the {what}: "
-            f"{shown(lacking)}.{hint}"
-        )
-    if extra:
-        terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
-    return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
-
-
 def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Terminal) -> tuple[Array, list[Any]]:
-    """Return fingerprints, word counts or alignments, and the ids of those that could be read.
+    """Return fingerprints, counts of words or alignments, and the ids of those that could be read.
 
-    `on_error` is "raise", "drop", or None where the message is not to name an option that leaves out the others.
+    `on_error` is "raise", "drop", or None where the message must not name an option that leaves out the others.
     """
     assert texts.row_ids is not None
     function: Any
@@ -668,18 +477,149 @@ def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Term
         if recipe.kernel != "spectrum":
             function, options = smith_waterman, {**recipe.params, "progress": terminal.progress}
     try:
-        found: tuple[Array, list[Any]] = function(
-            list(texts.values), list(texts.row_ids.labels), on_error=on_error, **options
-        )
-        return found
+        return function(list(texts.values), list(texts.row_ids.labels), on_error=on_error, **options)  # type: ignore[no-any-return]
     except TypeError as error:
         if "unexpected keyword" not in str(error):
             raise  # a bug, and no misspelled option
         raise ValueError(f"Unknown option: {error}.") from None
 
 
+# New instances and tasks ---------------------------------------------------------------------------
+
+
+def new_side(
+    files: Files,
+    recipes: Recipes,
+    ids: Ids | None,
+    terminal: Terminal,
+    *,
+    smiles: Sequence[str] | None = None,
+    asked: Sequence[Hashable] | None = None,
+) -> Entities:
+    """Return new instances or tasks as a fitted model takes them.
+
+    Parameters
+    ----------
+    files : Files
+        As many as in training.
+    recipes : dict of str to Recipe
+        Of the side.
+    ids : Ids or None
+        The ids of training, which are the columns of a new block of a kernel.
+    terminal : Terminal
+    smiles : sequence of str or None
+        Columns of molecules, where they are not those of training.
+    asked : sequence of ids or None
+        The ids that are asked for. Of a file that can be read in part no others are read. None asks for all, or, of
+        such a file, for those that the other files describe.
+    """
+    if set(files.paths) != set(recipes):
+        told = "in one file, without a name" if "" in recipes else f"by the descriptions {shown(list(recipes), 12)}"
+        such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
+        found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
+        raise ValueError(f"The model was made {told}: give new ones as {files.option} {such}; found {found}.")
+    option = "--smiles" if files.option == "--new" else f"{files.option}-smiles"
+    columns = files.of_each(smiles, option)
+    for name, column in columns.items():
+        if (kind := recipes[name].kind) != "smiles":
+            kind = "a kernel" if kind == "kernel" else kind
+            raise ValueError(f"{option} {column}: the model was made from {kind}, not from SMILES, so leave it out.")
+    sources = {name: open_new(path, recipes[name], columns.get(name)) for name, path in files.paths.items()}
+    if all(source.file.is_whole for source in sources.values()):
+        asked = None  # nothing is saved by leaving some out
+    elif asked is None:
+        known = (source.file.ids for source in sources.values() if source.file.is_whole)
+        asked = next((found.labels for found in known if found is not None), None)
+    tables: dict[str, Table] = {}
+    for name, source in sources.items():
+        tables[name] = new_entities(source, recipes[name], ids, terminal, _asked_places(source.file, asked))
+    if "" in tables:
+        return tables[""]
+    # Columns are those of training by now, so that only the rows must be brought into one order.
+    first = next((name for name, table in tables.items() if table.row_ids is not None), next(iter(tables)))
+    for name, table in tables.items():
+        tables[name] = table.rows_as(tables[first].row_ids, str(files.paths[name]), str(files.paths[first]))
+    several = read_descriptions(tables, files.option)
+    assert several is not None
+    return several
+
+
+def n_entities(side: Entities) -> int:
+    """Return the number of entities of a side."""
+    return len(side) if isinstance(side, Descriptions) else int(side.values.shape[0])
+
+
+def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
+    """Return a side after changing each of its tables."""
+    tables = {"": side} if isinstance(side, Table) else side.tables
+    return _joined({name: change(table) for name, table in tables.items()})
+
+
+def open_new(path: Path, recipe: Recipe, smiles: str | None = None) -> Source:
+    """Open a file of new instances or tasks; the column of molecules may differ from that of training."""
+    if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
+        raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
+    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None, recipe.kernel)
+    if source.kind not in ("table", recipe.kind):
+        raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
+    return source
+
+
+def new_entities(
+    source: Source, recipe: Recipe, ids: Ids | None, terminal: Terminal, places: np.ndarray | None = None
+) -> Table:
+    """Return the new instances or tasks at some places of a file, with the columns of the model.
+
+    Other parameters are as in `new_side`.
+    """
+    path, table = source.file.path, source.file.take(places)
+    if source.kind in ("smiles", "sequences"):
+        return replace(table, values=_new_features(table, recipe, terminal))
+    what = {"kernel": "ids of training", _TAXONOMY: "ranks"}.get(recipe.kind, "features")
+    names = None if recipe.names is None else make_ids(recipe.names, None, f"The list of the model's {what}")
+    wanted = ids if recipe.kind == "kernel" else names
+    if wanted is not None and table.column_ids is not None:
+        table = _with_columns(table, path, wanted, what, terminal)
+    if source.kind == _TAXONOMY:
+        block = taxonomy_kernel(table.values, np.array(recipe.paths, dtype=object), **recipe.params)
+        return Table(block, table.row_ids)
+    check_whole(table, path)
+    return replace(table, column_ids=None)
+
+
+def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.ndarray | None:
+    """Return the positions of the ids that are asked for and in the file; None stands for all."""
+    if asked is None or file.ids is None:
+        return None
+    there = set(file.ids.labels)
+    found = [label for label in dict.fromkeys(asked) if label in there]
+    if not found:
+        raise IdError(
+            f"None of the {len(asked)} ids that are asked for ({shown(list(asked), 3)}) is in {file.path}, whose ids "
+            f"are such as {shown(file.ids.labels[:3])}."
+        )
+    return file.ids.positions(found, str(file.path))
+
+
+def _with_columns(table: Table, path: Path, wanted: Ids, what: str, terminal: Terminal) -> Table:
+    """Return the table with the columns that a model needs; others are left out, with a note."""
+    assert table.column_ids is not None
+    lacking, extra = table.column_ids.lacking(wanted.labels), wanted.lacking(table.column_ids.labels)
+    if lacking:
+        hint = ""
+        if what == "ids of training" and table.row_ids is not None and not table.row_ids.lacking(wanted.labels):
+            hint = " They are in its rows: the file is transposed, new ones belong in the rows."
+        raise DataFileError(
+            f"{path} lacks {len(lacking)} of the {len(wanted)} columns that the model needs, the {what}: "
+            f"{shown(lacking)}.{hint}"
+        )
+    if extra:
+        terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
+    return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
+
+
 def _new_features(texts: Table, recipe: Recipe, terminal: Terminal) -> Array:
-    """Return the same of new molecules or sequences, which are aligned with those of training."""
+    """Return new molecules or sequences as numbers; sequences are aligned with those of training."""
     if recipe.kernel != "smith-waterman":
         return _features(texts, recipe, None, terminal)[0]
     from dyadlearn.kernels.sequences import SmithWaterman

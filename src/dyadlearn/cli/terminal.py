@@ -1,7 +1,7 @@
-"""How the commands speak and how they fail.
+"""Output and errors of the commands.
 
-Results go to standard output, everything else to standard error; a failure is one sentence there, and an exit code that
-says what kind of failure it is.
+Results go to standard output, everything else to standard error. An error is one sentence there, and an exit code for
+each kind of error.
 """
 
 from __future__ import annotations
@@ -14,25 +14,22 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
-import numpy as np
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
 from dyadlearn._files.atomic import Written, noting_files
-from dyadlearn._files.tables import write_columns
 from dyadlearn._progress import Progress
 from dyadlearn._text import make_table, number, printable
 from dyadlearn.exceptions import FileChangedError, ModelFileError
 
 # Arguments of the library that the command line has as options; not where they are part of a path or of an id.
 _ARGUMENTS = re.compile(
-    r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|groups|task_groups|kernel|task_kernel|scoring|"
+    r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|device|groups|task_groups|kernel|known|task_kernel|scoring|"
     r"setting|stages|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
 )
 
@@ -44,7 +41,7 @@ _PHRASES = (
     (re.compile(r"\bgive cells=, a fold for each cell, so that"), "give --cv, a number of folds, so that"),
     (re.compile(r"\bgive groups= and task_groups=, a few of each"), "give --cv, a number of folds"),
     (re.compile(r"\bn_splits=(\d+) folds"), r"\1 folds (--cv)"),
-    (re.compile(r"\bleave X out\b"), "leave --instances out"),
+    (re.compile(r"\b(leave|give) X\b"), r"\1 --instances"),
     (re.compile(r"\bleave tasks out\b"), "leave --tasks out"),
     (re.compile(r"\bX\[('[^']*')\]"), r"--instances \1"),
     (re.compile(r"\btasks\[('[^']*')\]"), r"--tasks \1"),
@@ -66,32 +63,32 @@ def _as_option(found: re.Match[str]) -> str:
     return option if value in (None, "True") else f"{option} {value.strip(chr(34) + chr(39))}"
 
 
-@dataclass
 class Terminal:
     """The output of one command; within it, warnings of the library become notes.
 
-    Attributes
+    Parameters
     ----------
     json : bool
         Whether the result is printed as JSON.
     quiet : bool
-        Whether notes are kept back.
+        Whether notes and progress are left out.
+
+    Attributes
+    ----------
     notes : list of str
-        What was noted so far, also where it was not printed.
+        All notes so far, printed or not.
     """
 
-    json: Annotated[bool, typer.Option("--json", help="Print the figures as one JSON object, for machines.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes and no progress bars.")] = False
-    notes: list[str] = field(default_factory=list, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, json: bool = False, quiet: bool = False) -> None:
+        self.json, self.quiet = json, quiet
+        self.notes: list[str] = []
         # Ids are full of colons and brackets, which must not be read as codes of emoji or colours.
         self.console = Console(emoji=False, markup=False, highlight=False)
         self._warnings = warnings.catch_warnings()
 
     @property
     def progress(self) -> bool | None:
-        """What functions that can show a progress bar are given: False for never, None for terminals only."""
+        """The parameter `progress` of functions of the library: False for never, None where somebody watches."""
         return False if self.quiet else None
 
     def __enter__(self) -> Self:
@@ -105,7 +102,7 @@ class Terminal:
         self._warnings.__exit__(*error)
 
     def note(self, text: str) -> None:
-        """Tell something worth knowing that is no result."""
+        """Print something worth knowing that is not a result, once."""
         text = spoken(text)
         if text not in self.notes:
             self.notes.append(text)
@@ -113,11 +110,11 @@ class Terminal:
                 typer.echo(f"note: {text}", err=True)
 
     def working(self, title: str) -> Progress:
-        """Show that something takes its time, where somebody watches."""
+        """Return a line of progress for work of unknown length."""
         return Progress(None, title, self.progress)
 
     def say(self, *things: Any) -> None:
-        """Print sentences and tables for people, unless JSON or silence is wanted."""
+        """Print sentences and tables for people, unless --json or --quiet is given."""
         if not self.json and not self.quiet:
             self._print(*things)
 
@@ -133,35 +130,30 @@ class Terminal:
 
     def table(
         self,
-        columns: Mapping[str, Sequence[Any]],
         figures: Mapping[str, Any],
-        *,
-        title: str,
+        things: Sequence[Any],
+        columns: Mapping[str, Sequence[Any]],
         output: Path | None,
-        left: int = 1,
-        headings: Sequence[str] | None = None,
-        verdict: str | None = None,
+        below: Sequence[str] = (),
     ) -> None:
         """Write a table to a file, or print it as a result.
 
         Parameters
         ----------
-        columns : mapping of str to sequence
         figures : mapping
-            For machines.
-        title : str
-            A line above the table.
+            The result as JSON.
+        things : sequence
+            Sentences and tables for people.
+        columns : mapping of str to sequence
+            The table for the file.
         output : Path or None
-        left : int, default=1
-            How many columns, from the first, hold text.
-        headings : sequence of str, default=None
-            The names of the columns for people, where these differ.
-        verdict : str, default=None
-            A line below the table.
+        below : sequence of str
+            Sentences that are printed in either case.
         """
-        below = [] if verdict is None else [verdict]
+        from dyadlearn._files.tables import write_columns
+
         if output is None:
-            self.result(figures, title, column_table(columns, left, headings), *below)
+            self.result(figures, *things, *below)
             return
         write_columns(output, columns)
         self.result({**figures, "output": str(output)})
@@ -195,7 +187,7 @@ def _plain(value: Any) -> Any:
     """Return what JSON can hold: NaN and infinity become null."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):  # an array or a number of numpy
         return _plain(value.tolist())
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]

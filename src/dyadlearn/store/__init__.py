@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+import dyadlearn.kernels
+import dyadlearn.models
+import dyadlearn.selection  # noqa: F401  # their classes are those that a file can hold
 from dyadlearn._state import StoredEstimator, stored_estimators
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import Reader, Writer, read_container, write_container
@@ -94,7 +97,7 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
 
 def _versions() -> dict[str, str]:
     """Return the versions that a model was saved with, for those who look for the cause of a difference."""
-    from dyadlearn import __version__  # not yet there when this file is imported
+    from dyadlearn import __version__
 
     libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
     return {"dyadlearn": __version__, "python": platform.python_version(), **libraries}

@@ -1,0 +1,316 @@
+"""The ten commands: their options and their help. The modules that run them are imported only when they run."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from typer import Argument, Option
+
+from dyadlearn.cli import options
+from dyadlearn.cli.options import SCORES, check_target, given_options
+
+
+class Demo(options.Options):
+    """Try everything once, on Debian packages and tags.
+
+    Three models are tuned, the likeliest missing tags are listed, and a report is written. This takes about ten seconds
+    and needs no network.
+
+    For example:
+
+        dyadlearn demo
+    """
+
+    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
+    force: options.Force = False
+
+
+class Datasets(options.Options):
+    """List real data to try, or download one of them.
+
+    With a name, the data set is downloaded unless it is there already, and written as tables if --to is given.
+
+    For example:
+
+        dyadlearn datasets
+
+        dyadlearn datasets nr --to nr
+
+        dyadlearn tune nr/labels.csv --instances nr/instances.csv --tasks nr/tasks.csv --setting D -o nr.dyad
+    """
+
+    name: Annotated[str | None, Argument(metavar="NAME", help="The data set to download.")] = None
+    to: Annotated[Path | None, Option(help="Folder to write labels.csv, instances.csv and tasks.csv to.")] = None
+    data_home: Annotated[Path | None, Option(help="Folder of downloads; by default DYADLEARN_DATA or a cache.")] = None
+    force: options.Force = False
+
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {"to": ("name",), "force": ("to",)}
+
+
+class Tune(options.Data):
+    """Fit a model and choose its regularisation or kernels.
+
+    The choice is made by exact hold-out predictions. The output has the score of the model beside those of baselines,
+    which know nothing of the features.
+
+    Where labels are missing, a coarse search is followed by a finer one. Ctrl-C keeps the best model so far.
+
+    --model learned learns the weight of each description of a side. Name the files if a side has several; new
+    instances and tasks need the same names.
+
+    For example:
+
+        dyadlearn tune labels.csv --instances targets.csv --tasks drugs.csv --setting D -o model.dyad
+
+        dyadlearn tune ratings.csv --instances users.parquet --tasks items.parquet --columns user,item,stars -o m.dyad
+
+        dyadlearn tune binds.csv --instances proteins.h5 --tasks molecules.parquet --setting D -o model.dyad
+
+        dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
+
+        dyadlearn tune found.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite -o model.dyad
+
+        dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --kernel ecfp=tanimoto
+        --instances sim=similarity.csv --kernel sim=precomputed --tasks proteins.fasta -o model.dyad
+    """
+
+    labels: Annotated[Path, Argument(metavar="LABELS", help="A grid of instances × tasks, or a long table of pairs.")]
+    instances: Annotated[list[str], options.INSTANCES]
+    output: Annotated[Path, Option("--output", "-o", help="The model file to write, usually model.dyad.")]
+    setting: options.Setting = "B"
+    scoring: Annotated[str | None, Option(help=f"Score; by default roc_auc or squared error. One of {SCORES}.")] = None
+    alphas: Annotated[str | None, Option(help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6.")] = None
+    task_alphas: Annotated[str | None, Option(help="The same for the tasks; by default as --alphas.")] = None
+    cv: options.Folds = None
+    groups: Annotated[Path | None, Option(help="Instances to leave out together: a table of id, group.")] = None
+    task_groups: Annotated[Path | None, Option(help="Tasks to leave out together: a table of id, group.")] = None
+    exhaustive: Annotated[bool, Option(help="Score every regularisation, also if labels are missing.")] = False
+    keep_labels: Annotated[bool, Option(help="Keep the labels of an online model, for update --known replace.")] = False
+    stages: Annotated[str, Option(help="Largest number of stages, or auto: 3 for new pairs, else 1.")] = "auto"
+    steps: Annotated[int, Option(min=1, help="Number of steps of descent in each stage.")] = 60
+    shrinkage: Annotated[float, Option(help="Penalty on differences of the learned weights; 0 is none.")] = 0.1
+    normalize: Annotated[bool, Option(help="Scale kernels to a unit diagonal, or by its mean.")] = True
+    seed: options.Seed = 0
+    force: options.Force = False
+
+    models: ClassVar[tuple[str, ...]] = options.MODELS
+
+    def check(self) -> None:
+        """Raise if an option has no effect, or if the output cannot be written."""
+        check_target(self.output, self.force)
+        self.check_model()
+
+
+class Evaluate(options.Data, options.TableOutput):
+    """Score, compare, test or verify a model.
+
+    Scores are those of exact hold-out predictions for new pairs, instances, tasks, and both, beside baselines.
+    Baselines are the mean of all labels (grand), of the instance, of the task, and the sum of both effects (additive),
+    held out in the same way; --json has all of them.
+
+    --against compares models on the same labels; differences have simultaneous intervals. --permutations tests
+    whether the model is better than on permuted labels; a tuned model is tuned again for each permutation. --verify
+    compares hold-out predictions with those of refitted models. A model with learned kernels learns them again for
+    each fold.
+
+    For example:
+
+        dyadlearn evaluate model.dyad --verify
+
+        dyadlearn evaluate labels.csv --instances targets.csv --tasks drugs.csv --alpha 0.1 --task-alpha 10
+
+        dyadlearn evaluate model.dyad --scoring roc_auc --scoring average_precision --json
+
+        dyadlearn evaluate two_step.dyad --against kronecker.dyad --setting B
+
+        dyadlearn evaluate model.dyad --permutations 99 --setting D
+    """
+
+    source: Annotated[Path, Argument(metavar="MODEL|LABELS", help="A model file, or labels with --instances.")]
+    alpha: Annotated[float | None, Option(help="Regularisation of the instances; 1 by default.")] = None
+    task_alpha: Annotated[float | None, Option(help="Regularisation of the tasks; 1 by default.")] = None
+    setting: options.Setting = None
+    scoring: options.Scoring = None
+    cv: options.Folds = None
+    against: Annotated[list[Path] | None, Option(metavar="MODEL", help="Another model to compare with.")] = None
+    resamples: Annotated[int, Option(min=10, help="Number of bootstrap samples of --against.")] = 1000
+    coverage: Annotated[float, Option(help="Coverage of the intervals of --against.")] = 0.95
+    permutations: Annotated[int | None, Option(min=1, help="Number of permutations of a permutation test.")] = None
+    permute: Annotated[str | None, Option(help="instances, tasks or both; by default what is new.")] = None
+    verify: Annotated[bool, Option(help="Compare with models that are fitted again.")] = False
+    number: Annotated[int, Option("-n", "--number", min=1, help="Number of cells to refit in each setting.")] = 20
+    nested: Annotated[bool, Option(help="Learn kernels again for each fold, or use those of all labels.")] = True
+    seed: options.Seed = 0
+
+    models: ClassVar[tuple[str, ...]] = options.MODELS[:3]
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "number": ("verify",),
+        "permute": ("permutations",),
+        "resamples": ("against",),
+        "coverage": ("against",),
+    }
+
+    def check(self) -> None:
+        """Raise if an option has no effect, or if the output cannot be written."""
+        super().check()
+        if self.instances:
+            self.check_model()
+            return
+        of_labels = {field.name for base in (options.LabelFile, options.Data) for field in fields(base)}
+        for option in given_options(*of_labels - {"instances", *(field.name for field in fields(options.Sides))}):
+            raise ValueError(f"{option} goes with labels and --instances: a model in a file has its own.")
+
+
+class Predict(options.OfModel, options.TableOutput):
+    """Predict for new instances, new tasks, or both.
+
+    A side that is not given is the one of training. Features have the columns of training. New rows of a kernel have
+    the ids of training as columns. A model of several descriptions needs all of them, by their names.
+
+    --explain lists the training labels that one prediction comes from: by pair, by instance and by task. Each list
+    sums to the prediction.
+
+    For example:
+
+        dyadlearn predict model.dyad --instances new_targets.csv -o predictions.csv
+
+        dyadlearn predict model.dyad --instances new_targets.csv --tasks new_drugs.csv --long -o predictions.csv
+
+        dyadlearn predict model.dyad --tasks new_drugs.csv --pairs wanted.csv
+
+        dyadlearn predict model.dyad --instances new_targets.csv --probability -o probabilities.csv
+
+        dyadlearn predict model.dyad --instances new_targets.csv --interval 0.9 -o bounds.csv
+
+        dyadlearn predict model.dyad --instances ecfp=new_drugs.csv --instances sim=new_rows.csv -o predictions.csv
+
+        dyadlearn predict model.dyad --explain --instance hsa2099 --task D00348
+
+        dyadlearn predict model.dyad --explain --instances new_targets.csv --instance hsa5468 --task D00348 --json
+    """
+
+    instances: options.Instances = None
+    tasks: options.Tasks = None
+    pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = None
+    long: Annotated[bool, Option(help="Write rows of instance, task, prediction.")] = False
+    probability: Annotated[bool, Option(help="Predict probabilities of the larger of two labels.")] = False
+    interval: Annotated[float | None, Option(help="Also write bounds with this coverage, such as 0.9.")] = None
+    explain: Annotated[bool, Option(help="List the training labels that a prediction comes from.")] = False
+    instance: Annotated[str | None, Option(metavar="ID", help="Instance to explain: of training, or of a file.")] = None
+    task: Annotated[str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")] = None
+    by: Annotated[str, Option(help="List that is written by --explain -o: pair, instance or task.")] = "pair"
+    number: options.Number = 10
+    instances_smiles: options.InstanceSmiles = None
+    tasks_smiles: options.TaskSmiles = None
+
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {
+        "instances_smiles": ("instances",),
+        "tasks_smiles": ("tasks",),
+        **dict.fromkeys(("instance", "task", "number"), ("explain",)),
+        "by": ("explain", "output"),
+    }
+
+
+class Recommend(options.OfModel, options.TableOutput):
+    """List the best pairs that are not observed.
+
+    These are the best tasks for an instance, the best instances for a task, or the best pairs of all.
+
+    For example:
+
+        dyadlearn recommend model.dyad --for hsa2099 -n 5
+
+        dyadlearn recommend model.dyad --for D00348 --json
+
+        dyadlearn recommend model.dyad --new new_targets.csv -o wanted.csv
+
+        dyadlearn recommend model.dyad --pairs -n 100
+    """
+
+    subject: Annotated[str | None, Option("--for", metavar="ID", help="A known instance or task.")] = None
+    new: Annotated[options.Files, Option(metavar="[NAME=]FILE", help="New instances; new tasks by --side task.")] = None
+    pairs: Annotated[bool, Option(help="List the best pairs of all that are not observed.")] = False
+    number: Annotated[int | None, Option("-n", "--number", min=1, help="Number to list; 10, and 20 pairs.")] = None
+    side: Annotated[str | None, Option(help="instance or task, where the id or the file could be either.")] = None
+    setting: options.Setting = "A"
+    zeros: Annotated[bool | None, Option(help="A zero is not observed; by default in 0/1 labels only.")] = None
+    cv: options.Folds = None
+    smiles: Annotated[options.Files, Option(metavar="[NAME=]COLUMN", help="Column of --new that holds SMILES.")] = None
+
+    needs: ClassVar[dict[str, tuple[str, ...]]] = {"smiles": ("new",)}
+
+
+class Screen(options.OfModel, options.TableOutput):
+    """List the labels that look most wrong.
+
+    These are the labels that held-out predictions contradict most: the first to check for mistakes.
+
+    For example:
+
+        dyadlearn screen model.dyad
+
+        dyadlearn screen model.dyad --label 0 -n 100 -o suspicious.csv
+    """
+
+    number: options.Number = 20
+    setting: options.Setting = "A"
+    label: Annotated[float | None, Option(help="Cells with this label only, such as 0.")] = None
+    cv: options.Folds = None
+
+
+class Update(options.LabelFile, options.OfModel):
+    """Let an online model learn more.
+
+    Without --output its file is replaced, after everything succeeded. Make such a model by: dyadlearn tune … --model
+    online
+
+    For example:
+
+        dyadlearn update model.dyad --instances new_users.csv --labels new_ratings.csv
+
+        dyadlearn update model.dyad --tasks new_items.csv --instances all_users.csv --labels their_ratings.csv
+
+        dyadlearn update model.dyad --instances all_users.csv --labels ratings_of_today.csv --known replace
+    """
+
+    labels: Annotated[Path, Option(help="Labels of what is new: a grid or a long table.")]
+    instances: Annotated[Path | None, Option(help="New instances; with --tasks the known ones, unchanged.")] = None
+    tasks: Annotated[Path | None, Option(help="New tasks, labelled for all known instances.")] = None
+    output: Annotated[Path | None, Option("--output", "-o", help="Model file to write instead of the old one.")] = None
+    known: Annotated[str, Option(help="If instances are known: error, or replace their labels.")] = "error"
+    force: options.Force = False
+
+
+class Inspect(options.OfModel):
+    """Show the content of a model file.
+
+    This is the model, its parameters, its data and how it was made.
+
+    For example:
+
+        dyadlearn inspect model.dyad
+    """
+
+
+class Report(options.OfModel):
+    """Write one page about a model.
+
+    The page opens in any browser, without a network.
+
+    For example:
+
+        dyadlearn report model.dyad -o report.html --title "Nuclear receptors"
+    """
+
+    output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
+    title: Annotated[str | None, Option(help="The heading.")] = None
+    setting: options.Setting = None
+    scoring: Annotated[str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")] = None
+    permutations: Annotated[int, Option(min=0, help="Number of permuted labels that the null is a mean of.")] = 0
+    force: options.Force = False
+
+    def check(self) -> None:
+        """Raise if the page cannot be written."""
+        check_target(self.output, self.force)
