@@ -1,7 +1,7 @@
 """The command ``dyadlearn`` from its first moment on.
 
-What it needs takes a while to load, and Ctrl-C must be quiet then too. This file lies beside the package because the
-package loads all that before anything inside it can run. It imports nothing that takes time.
+What a command needs takes a while to load, and Ctrl-C must be quiet then too: until it is loaded, an interrupt ends the
+process at once, with one line. This file imports nothing that takes time.
 """
 
 import _signal as signal  # type: ignore[import-not-found]  # signal itself would load more
