@@ -40,7 +40,6 @@ from dyadlearn._array import (
     namespace,
     take_rows,
     to_numpy,
-    with_diagonal,
     zeros,
 )
 from dyadlearn._memory import fits_in_memory, holdout_numbers
@@ -54,6 +53,7 @@ from dyadlearn.pairing.expansion import Asked, Expansion, Folded, Part, weights_
 from dyadlearn.pairing.leaving import Members, nothing_left, refuse
 from dyadlearn.settings import Setting, check_groups
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
+from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
 from dyadlearn.solve.missing import Completion, complete
 from dyadlearn.solve.observed import (
     GridLabels,
@@ -62,7 +62,7 @@ from dyadlearn.solve.observed import (
     ObservedSystem,
     product_cost,
 )
-from dyadlearn.solve.operators import inverse_with_border, rotated_block, rotated_product, rotation_cost
+from dyadlearn.solve.operators import rotated_block, rotated_product, rotation_cost
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 from dyadlearn.vectrick import gather_cost, sandwich
 
@@ -796,7 +796,7 @@ class Coupled(Pairing):
         shift = zeros((), y)
         if working.free_mean:
             inverse, shift = inverse_with_border(inverse, border, penalties), xp.mean(y)
-        held_out = self._without_each(inverse, y - shift, observed) + shift
+        held_out = leave_units_out(inverse, (y - shift)[:, None], self._cell_units(observed))[:, 0] + shift
         everything = xp.concat([held_out, xp.reshape(completed(), (-1,))])
         places = np.arange(observed.size) + flat.size
         places[flat] = np.arange(flat.size)
@@ -807,7 +807,9 @@ class Coupled(Pairing):
         if self.free_mean and np.count_nonzero(np.triu(observed) if self.symmetry else observed) < 2:
             raise nothing_left()
 
-    def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
-        """Leave out each of n observed cells, given the inverse (n, n) of their system."""
-        own = namespace(y).asarray(namespace(y).linalg.diagonal(inverse), copy=True)
-        return -(with_diagonal(inverse, 0.0) @ y) / own
+    def _cell_units(self, observed: np.ndarray) -> np.ndarray | None:
+        """Return which of the observed cells leave together, integers of shape (n,); None is each by itself."""
+        if not self.symmetry:
+            return None
+        rows, columns = np.nonzero(observed)
+        return np.minimum(rows, columns) * observed.shape[1] + np.maximum(rows, columns)

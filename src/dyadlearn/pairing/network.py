@@ -94,23 +94,6 @@ class Network(TwoStep):
         # Rounding must not break the symmetry.
         return replace(found, labels=(found.labels + self.symmetry * found.labels.T) / 2)
 
-    def _without_each(self, inverse: Array, y: Array, observed: np.ndarray) -> Array:
-        """Leave out each edge with its transpose, −P_BB⁻¹ P_B· y of the others: Cramer's rule for two cells B."""
-        xp = namespace(y)
-        own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)
-        number = np.full(observed.shape, -1)
-        number[observed] = np.arange(int(observed.sum()))
-        partner = number.T[observed]
-        places = np.arange(partner.size)
-        alone = as_array_of(partner == places, y)
-        between = take_rows(xp.reshape(inverse, (-1,)), places * partner.size + partner)
-        together = np.eye(partner.size, dtype=bool)
-        together[places, partner] = True
-        others = xp.where(as_array_of(together, y), xp.zeros_like(inverse), inverse)
-        dual, other = others @ y, take_rows(own, partner)
-        top = xp.where(alone, dual, other * dual - between * take_rows(dual, partner))
-        return -top / xp.where(alone, own, own * other - between**2)
-
     def takes_apart(self, setting: Setting) -> bool:
         """Refuse to take vertices apart where labels are missing."""
         if setting is not Setting.A:

@@ -68,7 +68,8 @@ from dyadlearn._array import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import digits_left, solve_block
-from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, inverse_with_border, reduced, without
+from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
+from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, reduced, without
 from dyadlearn.spectrum import Smoother, check_cells, leverage_error
 
 
@@ -406,14 +407,14 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
             inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
             if matrices.has_constant:
                 inverse, mean = inverse_with_border(inverse), _constants(inverse, column.labels)
-            own = xp.asarray(xp.linalg.diagonal(inverse), copy=True)[:, None]
+            own = xp.linalg.diagonal(inverse)[:, None]
             slack = own if column.weights is None else own / column.weights
             if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
                 # What a border leaves of an inverse is a difference.
                 fitted, held_out = _complete_apart(side, matrices, column), _leave_one_out_apart(side, column)
             else:
                 fitted = matrices.fitted(column.rows, inverse @ column.labels) + mean
-                held_out = -(with_diagonal(inverse, 0.0) @ column.labels) / own
+                held_out = leave_units_out(inverse, column.labels)
         else:
             coefficients, solver = found
             fitted = side.spectrum.vectors @ coefficients

@@ -71,6 +71,7 @@ from dyadlearn._state import Stored
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner, inner_there
+from dyadlearn.solve.leaving import members_of_one_size
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at, gather_cost, sandwich
@@ -558,7 +559,7 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
         return (_rows(system, at) * roots[:, None]) @ inverse.T, roots * take_rows(y, at), roots
 
     left_out, places = [], []
-    for members in _of_one_size(labels.size, groups):
+    for members in [everybody[:, None]] if groups is None else members_of_one_size(groups):
         size = members.shape[1]
         per_group = row_bytes * size + itemsize(y) * size**2
         for block in row_blocks(members.shape[0], per_group) if size <= n_unknowns else ():
@@ -600,16 +601,6 @@ def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
     if system.scale is not None:
         rows *= xp.reshape(system.scale, (1, -1))
     return xp.concat([rows, xp.ones_like(rows[:, :1])], axis=1) if system.operators.free_mean else rows
-
-
-def _of_one_size(n_pairs: int, groups: np.ndarray | None) -> list[np.ndarray]:
-    """Return positions of the members of all groups, an array (number, size) for each size that groups have."""
-    if groups is None:
-        return [block[:, None] for block in np.array_split(np.arange(n_pairs), max(1, n_pairs // 65536))]
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.diff(groups[order], prepend=groups[order[0]] - 1))
-    sizes = np.diff(np.append(starts, n_pairs))
-    return [order[starts[sizes == size][:, None] + np.arange(size)[None, :]] for size in np.unique(sizes).tolist()]
 
 
 def _check(slack: Array, floor: float) -> None:

@@ -53,7 +53,6 @@ from dyadlearn._array import (
     take_block,
     take_rows,
     to_numpy,
-    with_diagonal,
     zeros,
 )
 from dyadlearn.filters import Tabulated
@@ -128,7 +127,7 @@ class GridOperators(Protocol):
         """Return the pairwise kernel between some cells, shape (n, n)."""
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
-        """Return a part of the kernel between some cells (n, n), and a border of it, see `inverse_with_border`."""
+        """Return a part of the kernel between some cells (n, n), and a border of it, see `dyadlearn.solve.leaving`."""
 
 
 class SideProduct:
@@ -193,30 +192,6 @@ def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
     """Return an operator of one side between rows that repeat; it is formed between distinct ones."""
     distinct, place = np.unique(index, return_inverse=True)
     return take_block(block(distinct), place, place)
-
-
-def inverse_with_border(inverse: Array, border: Array | None = None, penalties: Array | None = None) -> Array:
-    r"""Return the inverse (n, n) of a system with a border, but for that, given the inverse without it.
-
-    .. math:: \mathbf{Q} - \mathbf{Q}\boldsymbol\Phi\left(\mathrm{diag}(\mathbf{d}) +
-              \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi\right)^{-1}\boldsymbol\Phi^\top\mathbf{Q}
-
-    Parameters
-    ----------
-    inverse : array of shape (n, n)
-        Q.
-    border : array of shape (n, r), default=None
-        Directions Φ that are no part of the system; None is ones.
-    penalties : array of shape (r,), default=None
-        d, what holds each of them; None is nothing.
-    """
-    xp = namespace(inverse)
-    border = xp.ones_like(inverse[:, :1]) if border is None else border
-    along = inverse @ border
-    system = border.T @ along
-    if penalties is not None:
-        system = with_diagonal(system, xp.linalg.diagonal(system) + penalties)
-    return inverse - along @ xp.linalg.solve(system, along.T)
 
 
 def common_floor(*sides: Smoother) -> float:
