@@ -30,7 +30,7 @@ from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
 from dyadlearn.solve.missing import Completion
-from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, products_at
+from dyadlearn.solve.observed import ObservedSolution, ObservedSystem, PairProducts
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich_at
 
@@ -254,7 +254,7 @@ class _Hidden(_Completed):
         labels = self.problem.labels
         system = self._system.at(cast(Coupled, pairing)).among(labels.hide(fold.left))
         solution = system.solve(start, **stopping)
-        asked = products_at(labels.take(fold.test), system.basis.left, system.basis.right)
+        asked = PairProducts(system.basis.left, system.basis.right, labels.take(fold.test))
         return solution, system.fitted(solution, asked)
 
 

@@ -17,8 +17,6 @@ with :math:`S_{ij} = \sigma_i s_j` for Kronecker's, see `dyadlearn.pairing.pair_
 
 Everything above this room asks a `Pairing` what it can do, and none asks which one it is. A new model is one class:
 `Pairing` for the verbs that are its own, `Coupled` where labels of one task say something of another.
-
-Grids with holes that are completed by way of their observed pairs, where that takes less work.
 """
 
 from __future__ import annotations
@@ -35,108 +33,27 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     epsilon,
-    itemsize,
     largest,
     namespace,
     take_rows,
     to_numpy,
     zeros,
 )
-from dyadlearn._memory import fits_in_memory, holdout_numbers
+from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import check_ridge, is_graded, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.labels import Labels
 from dyadlearn.pairing.certainty import Jackknife, Process
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Asked, Expansion, Folded, Part, weights_of_observed
 from dyadlearn.pairing.leaving import Members, nothing_left, refuse
 from dyadlearn.settings import Setting, check_groups
-from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
+from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
 from dyadlearn.solve.missing import Completion, complete
-from dyadlearn.solve.observed import (
-    GridLabels,
-    GridProducts,
-    ObservedSolution,
-    ObservedSystem,
-    product_cost,
-)
+from dyadlearn.solve.observed import complete_grid
 from dyadlearn.solve.operators import rotated_block, rotated_product, rotation_cost
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
-from dyadlearn.vectrick import gather_cost, sandwich
-
-# Smaller grids are no work by any way.
-_LITTLE_WORK = 2**16
-# Rotated features of a product kernel make the system of the pairs so well conditioned that it takes a third of the
-# products or less, each of which may cost as many times as much; other kernels gain nothing.
-_FEWER = 3
-
-
-def complete_by_cost(
-    pairing: Coupled, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
-) -> Completion:
-    """Complete a grid on the whole of it, or by way of its observed pairs; arguments as in `Pairing.complete`."""
-    if is_quicker_by_pairs(pairing, Y, weights):
-        return complete_by_pairs(pairing, Y, weights, start, tol, max_iter)
-    return complete(pairing, Y, weights, start=start, tol=tol, max_iter=max_iter)
-
-
-def is_quicker_by_pairs(pairing: Coupled, Y: Array, weights: Array | None) -> bool:
-    """Tell whether a grid of labels is to be completed by way of its observed pairs."""
-    m, q = Y.shape
-    if not pairing.takes_pairs or m * q < _LITTLE_WORK or pairing.ridge <= 0 or pairing.floor > 0:
-        return False
-    rows, columns = (int(side.values.shape[0]) for side in pairing.grid_spectra)
-    xp = namespace(Y)
-    n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
-    if n_observed == 0 or (weights is None and n_observed == m * q):
-        return False
-    cost = min(_costs(Y, n_observed, (rows, columns)))
-    if 2 * cost > (_FEWER if pairing.is_product else 1) * min(pairing.kernel_cost, pairing.residual_cost):
-        return False
-    numbers = m * rows + q * columns + 8 * rows * columns + 3 * m * q
-    return fits_in_memory(itemsize(Y) * numbers, Y)
-
-
-def _costs(Y: Array, n_observed: int, ranks: tuple[int, int]) -> tuple[int, int]:
-    """Return what one product costs on the whole grid, and at its observed pairs."""
-    shape = (int(Y.shape[0]), int(Y.shape[1]))
-    return GridProducts.cost(shape, ranks), product_cost(shape, n_observed, ranks, gather_cost(Y))[0]
-
-
-def complete_by_pairs(
-    pairing: Coupled, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
-) -> Completion:
-    """Complete a grid as `dyadlearn.solve.missing` does, by solving for the observed pairs.
-
-    Parameters
-    ----------
-    pairing : Coupled
-        One that takes pairs.
-    Y, weights, start, tol, max_iter : as in `Pairing.complete`
-    """
-    xp = namespace(Y)
-    n_observed = int(xp.sum(xp.astype(~xp.isnan(Y), xp.int64)))
-    ranks = [int(side.values.shape[0]) for side in pairing.grid_spectra]
-    whole, listed = _costs(Y, n_observed, (ranks[0], ranks[1]))
-    system = ObservedSystem.of(
-        pairing, GridLabels.of(Y, weights) if whole <= listed else Labels.of_grid(Y, weights).listed()
-    )
-    known = None
-    if start is not None and start.form == "pairs":
-        known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
-    found = system.solve(known, tol=tol, max_iter=max_iter)
-    sides = [side.vectors for side in pairing.grid_spectra]
-    fitted = sandwich(sides[0], pairing.kernel_values**0.5 * found.spectral, sides[1]) + found.mean
-    if weights is None:
-        completed = xp.where(xp.isnan(Y), fitted, Y)
-    else:
-        # What a closed form without weights makes the same of: the fit, and what is left over as far as it weighs.
-        rest = xp.where(xp.isnan(Y), xp.zeros_like(Y), weights * (Y - fitted))
-        completed = fitted + rest
-    return Completion(completed, "pairs", Solution(found.spectral, found.n_iter, found.residual, found.converged))
-
 
 #: Positions among the regularisations of instances and of tasks, the setting, and predictions of shape (n, m, q).
 Stack = tuple[slice | int, slice | int, Setting, Array]
@@ -731,7 +648,7 @@ class Coupled(Pairing):
     def _completed(
         self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
     ) -> Completion:
-        return complete_by_cost(self._working(), Y, weights, start, tol, max_iter)
+        return complete_grid(self._working(), Y, weights, start, tol, max_iter)
 
     @abstractmethod
     def closed_weights(self, row: Asked, column: Asked) -> Array:
@@ -812,4 +729,4 @@ class Coupled(Pairing):
         if not self.symmetry:
             return None
         rows, columns = np.nonzero(observed)
-        return np.minimum(rows, columns) * observed.shape[1] + np.maximum(rows, columns)
+        return np.asarray(np.minimum(rows, columns) * observed.shape[1] + np.maximum(rows, columns))

@@ -46,7 +46,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self, cast
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -67,11 +67,13 @@ from dyadlearn._array import (
     take_rows,
     zeros,
 )
+from dyadlearn._memory import fits_in_memory
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.labels import Labels
-from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner, inner_there
+from dyadlearn.solve.conjugate_gradients import Solution, conjugate_gradients, inner, inner_there
 from dyadlearn.solve.leaving import members_of_one_size
+from dyadlearn.solve.missing import Completion, complete
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import dots_at, gather_cost, sandwich
@@ -101,28 +103,7 @@ def product_cost(shape: tuple[int, int], n_pairs: int, ranks: tuple[int, int], g
     return min(tasks, instances), tasks <= instances
 
 
-class _Products:
-    """What is made of the values of a function where labels are, and of the way back."""
-
-    def values(self, function: Array) -> Array:
-        """Return the values of a function W (r, s) where labels are."""
-        raise NotImplementedError
-
-    def gathered(self, values: Array) -> Array:
-        """Return the sum of products of features, times values, of shape (r, s)."""
-        raise NotImplementedError
-
-    def normal(self, function: Array, weights: Array | None, *, free_mean: bool) -> Array:
-        """Return what is gathered (r, s) of the weighted values of a function W (r, s).
-
-        With a free mean it is that of the values less their weighted mean.
-        """
-        values = self.values(function)
-        values = values - mean_of(values, weights) if free_mean else values
-        return self.gathered(values if weights is None else values * weights)
-
-
-class PairProducts(_Products):
+class PairProducts:
     r"""Values of a function :math:`\mathbf{L}\mathbf{W}\mathbf{R}^\top` at the observed pairs, and the way back.
 
     One matrix product takes :math:`\mathbf{W}` (r × s) to one side, whichever is cheaper, and one dot product a pair
@@ -165,69 +146,14 @@ class PairProducts(_Products):
             return self._scatter.transposed_times(values, self.left).T @ self.right
         return self.left.T @ self._scatter.times(values, self.right)
 
+    def normal(self, function: Array, weights: Array | None, *, free_mean: bool) -> Array:
+        """Return what is gathered (r, s) of the weighted values of a function W (r, s).
 
-@dataclass(frozen=True, eq=False)
-class GridLabels:
-    """Labels of a grid that is there, of which so much is observed that products with all of it cost less.
-
-    Attributes
-    ----------
-    values : array of shape (m, q)
-        Zero where not observed.
-    weights : array of shape (m, q)
-        Of the squared loss; zero where not observed.
-    """
-
-    values: Array
-    weights: Array
-
-    @classmethod
-    def of(cls, Y: Array, weights: Array | None = None) -> Self:
-        """Return the labels of a grid with NaN where none is observed."""
-        xp = namespace(Y)
-        observed = ~xp.isnan(Y)
-        own = xp.astype(observed, Y.dtype) if weights is None else xp.where(observed, weights, 0.0)
-        return cls(xp.where(observed, Y, 0.0), own)
-
-    @cached_property
-    def total(self) -> float:
-        """How much all labels weigh."""
-        return float(namespace(self.weights).sum(self.weights))
-
-    def sums(self, axis: int) -> Array:
-        """Return how much the labels of each column (axis 0) or of each row (axis 1) weigh together."""
-        return namespace(self.weights).sum(self.weights, axis=axis)
-
-
-class GridProducts(_Products):
-    """Values of a function on the whole grid, and the way back: what `PairProducts` is for pairs.
-
-    Parameters
-    ----------
-    left, right : arrays of shape (m, r) and (q, s)
-    """
-
-    def __init__(self, left: Array, right: Array) -> None:
-        self.left, self.right = left, right
-
-    def values(self, function: Array) -> Array:
-        """Return the values (m, q) of a function W (r, s)."""
-        return sandwich(self.left, function, self.right)
-
-    def gathered(self, values: Array) -> Array:
-        """Return LᵀVR of shape (r, s) for values (m, q)."""
-        return sandwich(self.left.T, values, self.right.T)
-
-    @staticmethod
-    def cost(shape: tuple[int, int], ranks: tuple[int, int]) -> int:
-        """Return the multiplications of one product."""
-        (m, q), (r, s) = shape, ranks
-        return min(m * r * s + m * s * q, q * r * s + m * r * q)
-
-
-def products_at(labels: Labels | GridLabels, left: Array, right: Array) -> PairProducts | GridProducts:
-    """Return products of features at the labels of a list, or on the whole grid."""
-    return GridProducts(left, right) if isinstance(labels, GridLabels) else PairProducts(left, right, labels)
+        With a free mean it is that of the values less their weighted mean.
+        """
+        values = self.values(function)
+        values = values - mean_of(values, weights) if free_mean else values
+        return self.gathered(values if weights is None else values * weights)
 
 
 def mean_of(values: Array, weights: Array | None) -> float:
@@ -298,18 +224,18 @@ class ObservedSystem:
     ----------
     operators : GridOperators
         Of the model on the complete grid, of which only the spectra and their pair kernel are asked for.
-    labels : Labels or GridLabels
+    labels : Labels
     basis : _Basis
-    products : PairProducts or GridProducts
+    products : PairProducts
     """
 
     operators: GridOperators
-    labels: Labels | GridLabels
+    labels: Labels
     basis: _Basis
-    products: PairProducts | GridProducts
+    products: PairProducts
 
     @classmethod
-    def of(cls, operators: GridOperators, labels: Labels | GridLabels) -> Self:
+    def of(cls, operators: GridOperators, labels: Labels) -> Self:
         """Return the system of a model and of some pairs; features are rotated once for all that is made of it.
 
         Examples
@@ -334,7 +260,7 @@ class ObservedSystem:
         else:
             load, task_load = (_diagonal(side.vectors, own) for side, own in zip(spectra, weights, strict=True))
             basis = _Basis(spectra[0].vectors, spectra[1].vectors, None, (load, task_load), labels.total)
-        return cls(operators, labels, basis, products_at(labels, basis.left, basis.right))
+        return cls(operators, labels, basis, PairProducts(basis.left, basis.right, labels))
 
     def at(self, operators: GridOperators) -> Self:
         """Return the same pairs under another regularisation of the same model."""
@@ -343,7 +269,7 @@ class ObservedSystem:
 
     def among(self, labels: Labels) -> Self:
         """Return the same model of other pairs of the same grid; the preconditioner is that of these ones."""
-        return replace(self, labels=labels, products=products_at(labels, self.basis.left, self.basis.right))
+        return replace(self, labels=labels, products=PairProducts(self.basis.left, self.basis.right, labels))
 
     def solve(
         self, start: ObservedSolution | None = None, *, tol: float = 1e-8, max_iter: int = 1000
@@ -408,7 +334,7 @@ class ObservedSystem:
             mean = shift + mean_of((y - shift) - fitted, self.labels.weights)
         return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
 
-    def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
+    def fitted(self, solution: ObservedSolution, products: PairProducts | None = None) -> Array:
         """Return the function at the pairs, or at others that products of this basis know."""
         function = self._turned(solution.spectral)
         scale = self.scale
@@ -494,6 +420,65 @@ def _turned(spectrum: Spectrum, load: Array) -> tuple[Array, Array | None, Array
     return spectrum.vectors @ (roots[:, None] * turn), turn, xp.clip(values, 0.0, None)
 
 
+# Grids of fewer cells take little work either way.
+_LITTLE_WORK = 2**16
+# Rotated features of a product kernel make the system of the pairs so well conditioned that it takes a third of the
+# products or less, each of which may cost as many times as much; other kernels gain nothing.
+_FEWER = 3
+
+
+def complete_grid(
+    operators: GridOperators, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
+) -> Completion:
+    """Complete a grid of labels by its cells or by its observed pairs, whichever takes less work.
+
+    Parameters
+    ----------
+    operators : GridOperators
+    Y, weights, start, tol, max_iter : as in `dyadlearn.solve.missing.complete`
+    """
+    solver = complete_by_pairs if is_quicker_by_pairs(operators, Y, weights) else complete
+    return solver(operators, Y, weights, start=start, tol=tol, max_iter=max_iter)
+
+
+def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | None) -> bool:
+    """Return whether a grid of labels is to be completed by its observed pairs."""
+    m, q = Y.shape
+    if not operators.takes_pairs or m * q < _LITTLE_WORK or operators.ridge <= 0 or operators.floor > 0:
+        return False
+    xp, (k, r) = namespace(Y), (int(side.values.shape[0]) for side in operators.grid_spectra)
+    n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
+    if n_observed == 0 or (weights is None and n_observed == m * q):
+        return False
+    cost = product_cost((m, q), n_observed, (k, r), gather_cost(Y))[0]
+    if 2 * cost > (_FEWER if operators.is_product else 1) * min(operators.kernel_cost, operators.residual_cost):
+        return False
+    return fits_in_memory(itemsize(Y) * (m * k + q * r + 8 * k * r + 3 * m * q), Y)
+
+
+def complete_by_pairs(
+    operators: GridOperators,
+    Y: Array,
+    weights: Array | None,
+    *,
+    start: Completion | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> Completion:
+    """Complete a grid as `dyadlearn.solve.missing.complete` does, by solving for the observed pairs."""
+    xp, system = namespace(Y), ObservedSystem.of(operators, Labels.of_grid(Y, weights).listed())
+    known = None
+    if start is not None and start.form == "pairs":
+        known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
+    found = system.solve(known, tol=tol, max_iter=max_iter)
+    left, right = (side.vectors for side in operators.grid_spectra)
+    fitted = sandwich(left, operators.kernel_values**0.5 * found.spectral, right) + found.mean
+    # On the fit, and what is left of the labels as far as it weighs, a closed form without weights returns the fit.
+    observed = Y if weights is None else fitted + weights * (Y - fitted)
+    completed = xp.where(xp.isnan(Y), fitted, observed)
+    return Completion(completed, "pairs", Solution(found.spectral, found.n_iter, found.residual, found.converged))
+
+
 #: A dense system of so many unknowns takes 32 MiB.
 MOST_UNKNOWNS = 2048
 
@@ -526,7 +511,7 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     >>> leave_groups_out(ObservedSystem.of(Kronecker(*sides, 1.0), pairs))  # kernels of 1, 2 and 4, a ridge of 1
     array([2., 3.])
     """
-    labels = cast(Labels, system.labels)
+    labels = system.labels
     free_mean, n_unknowns = system.operators.free_mean, _n_unknowns(system)
     # Predictions move with labels where the mean is free; far from zero these would leave their rounding.
     shift = mean_of(labels.values, labels.weights) if free_mean else 0.0
@@ -594,7 +579,7 @@ def _n_unknowns(system: ObservedSystem) -> int:
 
 def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
     """Return all products of features of some pairs (p, k·l), and a one where the mean is free."""
-    labels, basis = cast(Labels, system.labels), system.basis
+    labels, basis = system.labels, system.basis
     left, right = (take_rows(side, own[at]) for side, own in zip((basis.left, basis.right), labels.places, strict=True))
     xp = namespace(left)
     rows = xp.reshape(left[:, :, None] * right[:, None, :], (at.size, -1))

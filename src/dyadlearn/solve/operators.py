@@ -111,6 +111,10 @@ class GridOperators(Protocol):
     def is_product(self) -> bool:
         """Whether the pairwise kernel is the product of both sides' kernels."""
 
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether observed pairs can be solved for without their grid, see `dyadlearn.solve.observed`."""
+
     def hat(self, grid: Array) -> Array:
         """Return the fitted grid."""
 
