@@ -15,9 +15,9 @@ from dyadlearn import _memory
 from dyadlearn._array import namespace
 from dyadlearn.exceptions import NotEnoughMemoryError, PrecisionWarning
 from dyadlearn.pairing import PairKernel, expansion
-from dyadlearn.pairing import certainty as module
-from dyadlearn.pairing.certainty import Process
+from dyadlearn.pairing import process as module
 from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.pairing.process import Process
 from dyadlearn.spectrum import Spectrum
 from problems import KINDS, features
 from sweeps import covering, over
@@ -28,6 +28,16 @@ N_NEW = (3, 2)
 DUAL = ("full", "singular")
 # Features that are no fewer than rows leave no null space out.
 OWN_KINDS = [*KINDS, "spanning"]
+
+
+def process_of(
+    spectrum: Spectrum,
+    task_spectrum: Spectrum,
+    alpha: float,
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0),
+    free_mean: bool = False,
+) -> Process:
+    return Process(PairKernel(spectrum, task_spectrum, alpha, shares, free_mean))
 
 
 # --- the slow twin, in extended precision ----------------------------------------------------------------------
@@ -137,7 +147,7 @@ class Case:
             else:
                 given = own.astype(dtype)
                 spectra.append(Spectrum.from_features(sparse.csr_array(given) if kind == "sparse" else put(given)))
-        return Process(*spectra, self.alpha, self.shares, self.free_mean)
+        return process_of(*spectra, self.alpha, self.shares, self.free_mean)
 
     def asked(self, setting: str, dtype: str = "float64", put: Any = np.asarray) -> dict[str, Any]:
         """Return the new rows of a setting, and k(x, x) where it takes them."""
@@ -270,7 +280,7 @@ def test_the_memory_that_is_asked_for_is_the_memory_taken(n_new, free_mean, bloc
     rng, asked = np.random.default_rng(0), []
     sides = [np.column_stack([rng.normal(size=(n, n)), np.ones(n)]) for n in (60, 50)]
     spectra = [Spectrum.from_gram(side @ side.T) for side in sides]
-    process = Process(*spectra, 1e9, (1.0, 0.0, 0.0), free_mean)
+    process = process_of(*spectra, 1e9, (1.0, 0.0, 0.0), free_mean)
     rows, tasks = (
         NewRows(np.zeros((a, n)), lambda rows: rows, 0) if a else None for a, n in zip(n_new, (60, 50), strict=True)
     )
@@ -321,7 +331,7 @@ def test_directions_that_rounding_made_are_left_out():
         spectra = [Spectrum.from_gram(gram[:-3, :-3].astype(dtype)) for gram in grams]
         rows, tasks = (NewRows(gram[-3:, :-3].astype(dtype), lambda rows: rows, 0) for gram in grams)
         ones = np.ones(3, dtype)
-        process = Process(*spectra, 1e-9)
+        process = process_of(*spectra, 1e-9)
         found.append([process.variance(rows, tasks, ones, ones), process.variance(rows, None, ones)])
     for exact, rounded in zip(*found, strict=True):
         assert_allclose(rounded, exact, atol=1e-2)
@@ -335,8 +345,8 @@ def test_a_constant_is_known_ever_better_and_other_things_not():
     grams = [np.exp(-((side[:, None] - side[None]) ** 2).sum(-1)) + 1.0 for side in sides]
     spectra = [Spectrum.from_gram(gram) for gram in grams]
     for alpha in (1e-3, 1.0, 1e3):
-        bounded = Process(*spectra, alpha, (1.0, 0.0, 0.0), False).variance(far, None, np.full(1, 2.0))
-        free = Process(*spectra, alpha, (1.0, 0.0, 0.0), True).variance(far, None, np.full(1, 2.0))
+        bounded = process_of(*spectra, alpha, (1.0, 0.0, 0.0), False).variance(far, None, np.full(1, 2.0))
+        free = process_of(*spectra, alpha, (1.0, 0.0, 0.0), True).variance(far, None, np.full(1, 2.0))
         assert (free > bounded).all()
     # With so much noise nothing is known of the mean but the average of the labels.
     assert_allclose(free, 1e3 / 48, rtol=0.3)
@@ -360,7 +370,7 @@ def test_the_scale_is_that_of_the_dual_parameters(shape, kinds, free_mean):
     for shares in SHARES if kinds[0] in DUAL else SHARES[:1]:
         problem = case(shape, kinds, 0.3, shares, free_mean)
         process = problem.process()
-        pairs = PairKernel(process.spectrum, process.task_spectrum, 0.3, shares, free_mean)
+        pairs = PairKernel(*process.model.spectra, 0.3, shares, free_mean)
         square = float(np.sum(problem.Y * pairs.dual(problem.Y))) / (problem.Y.size - free_mean)
         assert_allclose(pairs.process.scale(problem.Y), square**0.5, rtol=1e-10)
         assert_allclose(pairs.process.variance(), problem.variances()["A"], rtol=1e-10)
@@ -369,7 +379,7 @@ def test_the_scale_is_that_of_the_dual_parameters(shape, kinds, free_mean):
 def test_a_side_of_zeros_leaves_everything_unknown():
     """Nothing is learnt of a function that is known to be zero on the training grid."""
     spectra = Spectrum.from_features(np.zeros((4, 2))), Spectrum.from_gram(np.diag([1.0, 2.0, 3.0]))
-    process, new = Process(*spectra, 0.5), np.array([[3.0, 4.0]])
+    process, new = process_of(*spectra, 0.5), np.array([[3.0, 4.0]])
     assert_array_equal(process.variance(), np.zeros((4, 3)))
     rows = NewRows(new, lambda rows: rows, 0)
     assert_allclose(process.variance(rows), 25.0 * np.array([[1.0, 2.0, 3.0]]), rtol=1e-12)
@@ -383,7 +393,7 @@ def test_a_side_of_zeros_leaves_everything_unknown():
 def test_a_free_mean_needs_a_constant_on_each_side():
     spectra = [Spectrum.from_features(rng) for rng in (np.eye(5, 2), np.eye(4, 2))]
     with pytest.raises(ValueError, match="needs sides that have a constant among their features"):
-        Process(*spectra, 1.0, free_mean=True).variance()
+        process_of(*spectra, 1.0, free_mean=True).variance()
 
 
 # --- likelihood ------------------------------------------------------------------------------------------------
@@ -412,7 +422,7 @@ def test_the_gradient_is_that_of_finite_differences(shape, kind, task_kind, shar
 
             def value(logarithms, restricted=restricted, scale=scale):
                 alpha, *shares, given = start * np.exp(logarithms)
-                there = Process(process.spectrum, process.task_spectrum, alpha, tuple(shares), free_mean)
+                there = process_of(*process.model.spectra, alpha, tuple(shares), free_mean)
                 given = None if scale is None else given
                 return there.log_likelihood(problem.Y, restricted=restricted, scale=given)[0]
 
@@ -456,7 +466,7 @@ def test_labels_in_other_units_are_the_same_labels(unit, offset):
 def test_labels_that_have_no_scale_are_refused():
     one = np.ones((1, 1))
     with pytest.raises(ValueError, match="One label and a free mean leave nothing"):
-        Process(Spectrum.from_gram(2 * one), Spectrum.from_gram(2 * one), 1.0, free_mean=True).scale(one)
+        process_of(Spectrum.from_gram(2 * one), Spectrum.from_gram(2 * one), 1.0, free_mean=True).scale(one)
     problem = case((6, 5), ("full", "full"), 0.3, (1.0, 0.0, 0.0), True)
     constant = np.full((6, 5), 3.0)
     assert problem.process().scale(constant) == 0.0

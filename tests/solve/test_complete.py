@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -25,16 +23,14 @@ WAYS = {
     "missing, deflated": {"form": "missing", "rank": 5, "max_direct": 0},
     "missing, all deflated": {"form": "missing", "rank": 10**6, "max_direct": 0},
     "missing, rank chosen": {"form": "missing", "max_direct": 0},
-    "observed": {"form": "observed", "rank": 0, "sampled": False},
-    "observed, deflated": {"form": "observed", "rank": 5, "sampled": False},
-    "observed, all deflated": {"form": "observed", "rank": 10**6, "sampled": False},
-    "observed, rank chosen": {"form": "observed", "sampled": False},
-    "sampled": {"form": "observed", "rank": 0, "sampled": True},
-    "sampled, deflated": {"form": "observed", "rank": 5, "sampled": True},
+    "observed": {"form": "observed", "rank": 0},
+    "observed, deflated": {"form": "observed", "rank": 5},
+    "observed, all deflated": {"form": "observed", "rank": 10**6},
+    "observed, rank chosen": {"form": "observed"},
 }
 # One of each kind, for tests in which the rest has been shown to agree.
 FEW_WAYS = {name: WAYS[name] for name in ("direct", "missing, deflated", "observed, deflated")}
-MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed", "sampled")}
+MORE_WAYS = FEW_WAYS | {name: WAYS[name] for name in ("missing", "observed")}
 some_patterns = {"pattern": ["50%", "95%", "rows and columns", "one cell"]}
 
 
@@ -42,8 +38,6 @@ def check(given, rtol: float, ways=WAYS, dtype: str = "float64", **options) -> N
     """Compare with the dense equations: what is missing, and what the closed form makes of the completed grid."""
     observed, expected, Y = given.observed, given.fitted(), given.Y.astype(dtype)
     for name, way in ways.items():
-        if "sampled" in name and given.ridge == 1.0:
-            continue  # two-step has no such products
         found = complete(given.operators, Y, **way, **options)
         assert found.solution.converged, name
         assert found.form == way.get("form", found.form) or observed.all()
@@ -333,25 +327,6 @@ def test_the_form_where_something_is_kept_whole():
     for operators in (cutoff, Kronecker(spectrum, task_spectrum, 0.0)):
         assert complete(operators, given.Y, max_direct=0).form == "missing"
     assert complete(given.operators, given.Y, max_direct=0).form == "observed"
-
-
-def test_products_by_default_run_where_they_are_cheaper(monkeypatch):
-    """A sparse grid is multiplied at its observed cells only; the answers agree."""
-    given = grids.holes("kronecker", (30, 20), "none missing")
-    Y = np.full((30, 20), np.nan)
-    Y[::15, ::10] = np.arange(4.0).reshape(2, 2)
-    asked = []
-    kernel = Kronecker.kernel
-    monkeypatch.setattr(Kronecker, "kernel", lambda self, grid: (asked.append(1), kernel(self, grid))[1])
-    labels, counts = [], []
-    for sampled in (None, True, False):
-        asked.clear()
-        labels.append(complete(given.operators, Y, form="observed", rank=0, sampled=sampled, tol=1e-12).labels)
-        counts.append(len(asked))
-    assert counts[0] == counts[1] == 1  # for the predictions at the end
-    assert counts[2] > 2
-    grids.close(labels[0], replace(given, Y=Y).completed(), 1e-10)
-    grids.close(labels[0], labels[2], 1e-10)
 
 
 @over(every(model=ALL_MODELS))

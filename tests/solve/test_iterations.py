@@ -25,7 +25,6 @@ WAYS = {
     "missing, deflated": {"form": "missing", "rank": 5, "max_direct": 0},
     "observed": {"form": "observed", "rank": 0},
     "observed, deflated": {"form": "observed", "rank": 5},
-    "sampled": {"form": "observed", "rank": 0, "sampled": True},
 }
 ways = {"way": WAYS}
 

@@ -22,8 +22,8 @@ from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
-from dyadlearn.pairing.certainty import Process
 from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.pairing.process import Process
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -187,7 +187,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
     def _process(self) -> Process:
         """Return the process, where there is one."""
         problem, name = self._problem(), type(self).__name__
-        process = problem.pairing.process
+        process = problem.pairing.process if isinstance(problem.pairing, PairKernel) else None
         if process is None:
             remedy = "judge its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
             raise ValueError(f"{name} is {problem.pairing.words} here, and has no deviations or likelihood: {remedy}.")

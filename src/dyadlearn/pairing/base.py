@@ -43,7 +43,7 @@ from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import check_ridge, is_graded, solve_block
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.filters import SpectralFilter
-from dyadlearn.pairing.certainty import Jackknife, Process
+from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.dense import DenseSide
 from dyadlearn.pairing.expansion import Asked, Expansion, Folded, Part, weights_of_observed
 from dyadlearn.pairing.leaving import Members, nothing_left, refuse
@@ -178,11 +178,6 @@ class Pairing(ABC):
     def pair_spectrum(self) -> tuple[Array, ...]:
         """Eigenvalues of the kernel between pairs, and how much is kept of each; none where `smoothers` say it."""
         return ()
-
-    @property
-    def process(self) -> Process | None:
-        """The Gaussian process whose mean, given the labels, is what the model predicts; None where there is none."""
-        return None
 
     @property
     @abstractmethod

@@ -61,6 +61,7 @@ from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, rotated
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse, summed
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.pairing.pair_operators import PairOperators
+from dyadlearn.pairing.process import Process
 from dyadlearn.settings import Setting
 from dyadlearn.solve.operators import without
 from dyadlearn.spectrum import Spectrum, check_cells
@@ -186,6 +187,11 @@ class PairKernel(PairOperators):
 
     # --- complete labels ----------------------------------------------------------------------------
 
+    @property
+    def process(self) -> Process | None:
+        """The Gaussian process of labels with this kernel; None where the labels say how alike instances are."""
+        return None if self.uses_labels else Process(self._working())
+
     def _labels(self, Y: Array) -> _Labels:
         """Return labels to be held out; a free mean works on what is left of their average."""
         if not self.free_mean:
@@ -201,7 +207,7 @@ class PairKernel(PairOperators):
         if not self.free_mean:
             return self._rotated(Y), 0.0
         labels = self._labels(Y)
-        rotated, (rows, columns) = self._rotated(labels.Y), self._ones
+        rotated, (rows, columns) = self._rotated(labels.Y), self.ones
         mean = self._mean_of(labels.Y, rotated)
         rotated -= mean * rows.inside[:, None] * columns.inside[None, :]
         return rotated, mean + labels.offset
@@ -210,12 +216,12 @@ class PairKernel(PairOperators):
         """Return the dual parameters, rotated, and the free mean; no more arrays than it takes without one."""
         if not self.free_mean or self._mean_is_null or self._outside_square:
             rotated, mean = self._centred(Y)
-            rotated *= self._phi
+            rotated *= self.phi
             return rotated, mean
         labels = self._labels(Y)
-        rotated, offset, (rows, columns) = self._rotated(labels.Y), labels.offset, self._ones
+        rotated, offset, (rows, columns) = self._rotated(labels.Y), labels.offset, self.ones
         del labels
-        phi = self._phi
+        phi = self.phi
         rotated *= phi
         mean = float(rows.inside @ (rotated @ columns.inside)) / float(rows.inside**2 @ (phi @ columns.inside**2))
         phi *= (mean * rows.inside)[:, None]
@@ -287,7 +293,7 @@ class PairKernel(PairOperators):
         """
         working, (U, V) = self._working(), (spectrum.vectors for spectrum in self.grid_spectra)
         rotated, mean = working._centred(Y)
-        dual = sandwich(U, working._phi * rotated, V)
+        dual = sandwich(U, working.phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
             outside = (Y - mean if self.free_mean else Y) - sandwich(U, rotated, V)
             dual += outside / self.alpha
@@ -321,12 +327,12 @@ class PairKernel(PairOperators):
         held_out, working = self.holdout(Y, Setting.B, members), self._working()
         product, per_task, _ = self.shares
         tasks = self.task_spectrum
-        weights = working._phi * (product * tasks.values + per_task)[None, :]
+        weights = working.phi * (product * tasks.values + per_task)[None, :]
         residuals, means, ones = Y - held_out, None, None
         if self.free_mean:
             grid, total, _, _ = working._constant
             means = namespace(Y).sum(grid * residuals, axis=1) / total
-            rows, columns = self._ones
+            rows, columns = self.ones
             ones = weights * rows.inside[:, None] * columns.inside[None, :]
         model = self.expansion(self.coefficients(Y))
         given = (model, self.grid_spectra, weights, tasks.rotate(residuals.T).T, means, ones)
@@ -436,7 +442,7 @@ class PairKernel(PairOperators):
         """Return setting B."""
         held_out, mean = self._left_out(labels, members)
         held_out = held_out @ self.task_spectrum.vectors.T
-        if mean is not None and (outside := self._ones[1].outside) is not None:
+        if mean is not None and (outside := self.ones[1].outside) is not None:
             held_out += mean * outside
         return held_out
 
@@ -452,7 +458,7 @@ class PairKernel(PairOperators):
         given = (spectrum, *filters, labels.columns, labels.both, members, floor, labels.squares)
         if not self.free_mean:
             return leave_out_columns(*given)
-        rows, columns = self._ones
+        rows, columns = self.ones
         share, constant = columns.inside, ConstantColumns.of(spectrum, rows, values, ridges, filters, labels.along)
         held_out, left = leave_out_columns(*given, residuals=constant.residuals)
         whole, whole_ones, own, own_ones = constant.sums(share, labels.columns, held_out, left)
@@ -472,7 +478,7 @@ class PairKernel(PairOperators):
         error, mean = self._left_out(labels, members)
         error -= labels.columns
         xp, outside = namespace(error), labels.outside
-        if mean is not None and (ones := self._ones[1]).outside is not None:
+        if mean is not None and (ones := self.ones[1]).outside is not None:
             beside = float(mean[:, 0] @ (labels.Y @ ones.outside))
             outside += float(xp.sum(mean * mean)) * ones.outside_square - 2.0 * beside
         flat = xp.reshape(error, (-1,))
@@ -484,7 +490,7 @@ class PairKernel(PairOperators):
         (along, own), (task_along, task_own) = map(rotated_row, self.grid_spectra, (row, column))
         rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
         rotated += (per_instance * own)[:, None] * task_along[None, :]
-        rotated *= working._phi
+        rotated *= working.phi
         found = sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
         if self.free_mean:
             constant = working._constant
@@ -521,7 +527,7 @@ class PairKernel(PairOperators):
         held_out, mean = self._left_out(labels, None)
         held_out = held_out @ ending
         if mean is not None:
-            held_out += mean * (1.0 - self._ones[1].inside @ ending) + labels.offset
+            held_out += mean * (1.0 - self.ones[1].inside @ ending) + labels.offset
         return held_out
 
     # --- refit --------------------------------------------------------------------------------------
@@ -599,11 +605,6 @@ class Profiled(PairKernel):
     def transposed(self) -> Self:
         """The same with tasks for instances."""
         return replace(super().transposed, profiled=self.profiled[::-1])
-
-    @property
-    def process(self) -> None:
-        """None: labels say how alike instances are, and so are not drawn given that."""
-        return None
 
     @property
     def settings(self) -> tuple[Setting, ...]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to_numpy, zeros
 from dyadlearn.pairing.base import Coupled
-from dyadlearn.pairing.certainty import Process
 from dyadlearn.pairing.constant import Ones, ones_of
 from dyadlearn.solve.operators import SideProduct, between, interpolation_floor
 from dyadlearn.spectrum import Spectrum
@@ -95,11 +94,6 @@ class PairOperators(Coupled):
     def alphas(self) -> dict[str, float]:
         """The one regularisation."""
         return {"alpha": self.alpha}
-
-    @property
-    def process(self) -> Process | None:
-        """The process with this kernel between pairs."""
-        return Process(self.spectrum, self.task_spectrum, self.alpha, self.shares, self.free_mean)
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""
@@ -286,7 +280,7 @@ class PairOperators(Coupled):
         return block
 
     @property
-    def _phi(self) -> Array:
+    def phi(self) -> Array:
         """1/(S+λ) of shape (k, l); at λ = 0 the pseudo-inverse."""
         values = self.kernel_values
         if self.alpha > 0:
@@ -298,7 +292,8 @@ class PairOperators(Coupled):
     # --- the mean -------------------------------------------------------------------------------------
 
     @cached_property
-    def _ones(self) -> tuple[Ones, Ones]:
+    def ones(self) -> tuple[Ones, Ones]:
+        """Ones in the directions of both sides."""
         rows, columns = (ones_of(spectrum) for spectrum in self.grid_spectra)
         return rows, columns
 
@@ -313,19 +308,19 @@ class PairOperators(Coupled):
         return float(inside) + self._outside_square > max(self.floor, epsilon(squares)) * m * q
 
     def _squared_ones(self) -> Array:
-        rows, columns = self._ones
+        rows, columns = self.ones
         return (rows.inside**2)[:, None] * (columns.inside**2)[None, :]
 
     @property
     def _outside_square(self) -> float:
         """Squared norm of the part of a grid of ones that truncated spectra leave out."""
-        rows, columns = self._ones
+        rows, columns = self.ones
         m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
         return rows.outside_square * q + (m - rows.outside_square) * columns.outside_square
 
     def _outside(self, grid: Array | None) -> Array:
         """Return the part of a grid of ones that truncated spectra leave out, (m, q), or its product with a grid."""
-        rows, columns = self._ones
+        rows, columns = self.ones
         xp = namespace(rows.inside)
         ones = [zeros((spectrum.n_rows,), rows.inside) + 1.0 for spectrum in self.grid_spectra]
         left = xp.zeros_like(ones[0]) if rows.outside is None else rows.outside
@@ -336,7 +331,7 @@ class PairOperators(Coupled):
 
     @cached_property
     def _constant(self) -> _Constant:
-        rows, columns = self._ones
+        rows, columns = self.ones
         weights, alpha = self._mean_weights
         grid = rows.inside[:, None] * columns.inside[None, :]
         grid *= weights
@@ -351,7 +346,7 @@ class PairOperators(Coupled):
         """The inverse of C in the rotated labels, (k, l), and the ridge outside; up to its scale where λ = 0."""
         if self._mean_is_null:
             return 1.0 - self.shrinkage, 1.0
-        return self._phi, self.alpha
+        return self.phi, self.alpha
 
     @cached_property
     def _mean_total(self) -> float:
@@ -363,7 +358,7 @@ class PairOperators(Coupled):
         """Return the free mean of labels (m, q); `rotated` may be known already."""
         if rotated is None:
             return float(namespace(grid).sum(grid * self._constant.grid)) / self._constant.total
-        rows, columns = self._ones
+        rows, columns = self.ones
         weights, alpha = self._mean_weights
         sums = float(rows.inside @ ((weights * rotated) @ columns.inside))
         if self._outside_square:

@@ -31,12 +31,10 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from dyadlearn._array import (
     Array,
     epsilon,
-    is_foreign,
     largest,
     least_positions,
     namespace,
@@ -51,7 +49,6 @@ from dyadlearn._state import Stored
 from dyadlearn.solve.conjugate_gradients import Deflation, Solution, choose_rank, conjugate_gradients, inner
 from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import leverage_error
-from dyadlearn.vectrick import sandwich_at
 
 # A dense system of this many cells takes 8 MiB, and less time than a few iterations on most grids.
 _DIRECT_CELLS = 1024
@@ -63,8 +60,6 @@ _CHECKED_CELLS = 4096
 _CHECKED_DIRECTIONS = 512
 # The small system of a deflation takes no more than 7 MiB, or a few grids.
 _LEAST_RANK_LIMIT = 900
-# One multiplication in a sparse product costs about as much as this many in a matrix product.
-_SPARSE_COST = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +94,6 @@ def complete(
     *,
     form: str | None = None,
     rank: int | None = None,
-    sampled: bool | None = None,
     start: Completion | None = None,
     max_direct: int = _DIRECT_CELLS,
     tol: float = 1e-8,
@@ -119,13 +113,10 @@ def complete(
         The system to solve; None is the one that takes less work.
     rank : int, default=None
         Number of leading directions to deflate; None is chosen by cost.
-    sampled : bool, default=None
-        Whether products are computed at the observed cells only, by sparse products; None is chosen by cost.
     start : Completion, default=None
         A solution nearby, to start from.
     max_direct : int
-        Up to this many missing cells are solved for directly, and fewer observed ones where neither `rank` nor
-        `sampled` is given.
+        Up to this many missing cells are solved for directly, and fewer observed ones where no `rank` is given.
     tol : float, default=1e-8
         Relative residual at which conjugate gradients stop, but no less than the precision allows.
     max_iter : int, default=1000
@@ -156,10 +147,8 @@ def complete(
     if form == "missing":
         found = _solve_missing(operators, labels, observed, rank, start, max_direct, tol, max_iter)
     else:
-        is_direct = rank is None and sampled is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
-        found = _solve_observed(
-            operators, labels, observed, weights, n_observed, rank, sampled, is_direct, start, tol, max_iter
-        )
+        is_direct = rank is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
+        found = _solve_observed(operators, labels, observed, weights, n_observed, rank, is_direct, start, tol, max_iter)
     if not operators.free_mean:
         return found
     moved = found.labels + shift
@@ -353,47 +342,38 @@ def _solve_observed(
     weights: Array | None,
     n_observed: int,
     rank: int | None,
-    sampled: bool | None,
     is_direct: bool,
     start: Completion | None,
     tol: float,
     max_iter: int,
 ) -> Completion:
+    """Solve for the unknowns √(1/w) a, on grids that are zero where nothing is observed."""
     xp = namespace(Y)
-    if sampled is None:
-        sampled = _sampling_pays(operators, Y, n_observed)
-    kind: type[_GridCells] = _GridCells
-    if not is_foreign(Y):
-        kind = _SampledCells if sampled and operators.is_product else _ListedCells
-    cells = kind(operators, observed, weights)
-    right = cells.root * cells.gather(_where(observed, Y))
-    border = _Border(cells.root) if operators.free_mean else None
-    values = _solve_cells_directly(operators, cells, right, to_numpy(observed)) if is_direct else None
+    root = xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5
+    right = root * _where(observed, Y)
+    border = _Border(root) if operators.free_mean else None
+    values = _solve_cells_directly(operators, root, right, to_numpy(observed)) if is_direct else None
     if values is not None:
         found = Solution(values, 0, 0.0, True)
     else:
-        found = _iterate(operators, cells, right, border, weights is not None, n_observed, rank, start, tol, max_iter)
+        found = _iterate(operators, root, right, border, weights is not None, n_observed, rank, start, tol, max_iter)
     if border is not None:
         found = replace(found, values=border.project(found.values))
-    dual = cells.scatter(cells.root * found.values)
+    dual = root * found.values
     fitted = operators.kernel(dual)
     if border is not None:
-        fitted += border.share(right - cells.root * cells.gather(fitted))
-    if weights is None:
-        labels = xp.where(observed, Y, fitted)
-    else:
-        dual *= operators.ridge
-        labels = fitted + dual
-    return Completion(labels, "observed", replace(found, values=cells.scatter(found.values)))
+        fitted += border.share(right - root * fitted)
+    labels = xp.where(observed, Y, fitted) if weights is None else fitted + operators.ridge * dual
+    return Completion(labels, "observed", found)
 
 
-def _solve_cells_directly(operators: GridOperators, cells: _GridCells, right: Array, mask: np.ndarray) -> Array | None:
+def _solve_cells_directly(operators: GridOperators, root: Array, right: Array, mask: np.ndarray) -> Array | None:
     """Solve for the observed cells as one dense system, scaled to a unit diagonal, which a free mean borders.
 
     None is returned where the system is singular: conjugate gradients then find one of its solutions.
     """
     xp, flat = namespace(right), np.flatnonzero(mask)
-    root, known = (take_rows(xp.reshape(cells.scatter(each), (-1,)), flat) for each in (cells.root, right))
+    root, known = (take_rows(xp.reshape(each, (-1,)), flat) for each in (root, right))
     system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
     diagonal = xp.linalg.diagonal(system) + operators.ridge
     scale = diagonal**-0.5
@@ -405,12 +385,12 @@ def _solve_cells_directly(operators: GridOperators, cells: _GridCells, right: Ar
     values = solved[:, 0]
     if operators.free_mean:
         values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
-    return cells.gather(_scattered(values, mask))
+    return _scattered(values, mask)
 
 
 def _iterate(
     operators: GridOperators,
-    cells: _GridCells,
+    root: Array,
     right: Array,
     border: _Border | None,
     weighted: bool,
@@ -421,18 +401,28 @@ def _iterate(
     max_iter: int,
 ) -> Solution:
     """Solve for the observed cells by conjugate gradients; with a border up to what its projection takes away."""
+
+    def multiply(values: Array) -> Array:
+        image = operators.kernel(root * values)
+        image *= root
+        image += operators.ridge * values
+        return image
+
     limit = _rank_limit(operators, 4)
     if rank is None:
-        rows, columns = operators.grid_spectra
-        shape = (rows.n_rows, columns.n_rows)
-        rank = choose_rank(operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit)
-    product: Callable[[Array], Array] = cells.product
-    precondition = _observed_preconditioner(operators, cells, min(rank, limit)) if rank else None
-    begin = cells.gather(start.solution.values) if start is not None and start.form == "observed" else None
+        rank = choose_rank(operators.remainder, right.shape, operators.kernel_cost, n_observed, tol, limit)
+    product: Callable[[Array], Array] = multiply
+    precondition = _observed_preconditioner(operators, root, min(rank, limit)) if rank else None
+    begin = start.solution.values if start is not None and start.form == "observed" else None
     if border is not None:
         if precondition is None and weighted:
             # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
-            precondition = partial(_divided, operators.ridge + mean_kernel(operators) * cells.root**2)
+            mean_kernel = float(namespace(right).sum(operators.kernel_values)) / math.prod(right.shape)
+            scale = operators.ridge + mean_kernel * root**2
+
+            def precondition(values: Array) -> Array:
+                return values / scale
+
         product, precondition = border.around(product), border.beside(precondition) if precondition else border.project
         begin = None if begin is None else border.project(begin)
     return conjugate_gradients(
@@ -442,18 +432,8 @@ def _iterate(
         start=begin,
         tol=tol,
         max_iter=max_iter,
-        norm=operators.ridge + largest(operators.kernel_values) * largest(cells.root) ** 2,
+        norm=operators.ridge + largest(operators.kernel_values) * largest(root) ** 2,
     )
-
-
-def _divided(scale: Array, values: Array) -> Array:
-    return values / scale
-
-
-def mean_kernel(operators: GridOperators) -> float:
-    """Return the mean of the pairwise kernel of cells with themselves."""
-    total = float(namespace(operators.kernel_values).sum(operators.kernel_values))
-    return total / math.prod(side.n_rows for side in operators.grid_spectra)
 
 
 class _Border:
@@ -492,78 +472,7 @@ class _Border:
         return bordered
 
 
-def _sampling_pays(operators: GridOperators, Y: Array, n_observed: int) -> bool:
-    return bool(_SPARSE_COST * n_observed * sum(Y.shape) < operators.kernel_cost)
-
-
-class _GridCells:
-    """The observed system in the unknowns √(1/w) a, on grids that are zero where nothing is observed."""
-
-    root: Array
-
-    def __init__(self, operators: GridOperators, observed: Array, weights: Array | None) -> None:
-        xp = namespace(observed)
-        self.operators = operators
-        weights = xp.ones_like(operators.kernel_values[:1, :1]) if weights is None else weights
-        self.root = _where(observed, xp.broadcast_to(weights, observed.shape)) ** 0.5
-
-    def product(self, values: Array) -> Array:
-        image = self.gather(self._kernel(self.root * values))
-        image *= self.root
-        image += self.operators.ridge * values
-        return image
-
-    def _kernel(self, values: Array) -> Array:
-        return self.operators.kernel(self.scatter(values))
-
-    def gather(self, grid: Array) -> Array:
-        return grid
-
-    def scatter(self, values: Array) -> Array:
-        return values
-
-
-class _ListedCells(_GridCells):
-    """The same on a list of the observed cells, which takes less memory; products are of grids."""
-
-    def __init__(self, operators: GridOperators, observed: np.ndarray, weights: np.ndarray | None) -> None:
-        self.operators, self.shape = operators, observed.shape
-        self.at = np.flatnonzero(observed)
-        dtype = operators.kernel_values.dtype
-        self.root = np.ones(self.at.size, dtype) if weights is None else self.gather(weights) ** 0.5
-
-    def gather(self, grid: Array) -> Array:
-        return grid.reshape(-1)[self.at]
-
-    def scatter(self, values: Array) -> Array:
-        grid = np.zeros(self.shape, dtype=values.dtype)
-        grid.reshape(-1)[self.at] = values
-        return grid
-
-
-class _SampledCells(_ListedCells):
-    """The same by sparse products and gathered dot products, for few observed cells."""
-
-    def __init__(self, operators: GridOperators, observed: np.ndarray, weights: np.ndarray | None) -> None:
-        super().__init__(operators, observed, weights)
-        self.kernels = [side.matrix(side.values) for side in operators.grid_spectra]
-        self.rows, self.columns = np.divmod(self.at, self.shape[1])
-        self.starts = np.searchsorted(self.rows, np.arange(self.shape[0] + 1))
-
-    def product(self, values: Array) -> Array:
-        K, G = self.kernels
-        cells = sparse.csr_array((self.root * values, self.columns, self.starts), shape=self.shape)
-        # The sparse product runs along the longer side, the dot products along the shorter one.
-        if self.shape[0] >= self.shape[1]:
-            image = sandwich_at(K, cells, G, self.rows, self.columns)
-        else:
-            image = sandwich_at(G, cells.T, K, self.columns, self.rows)
-        image *= self.root
-        image += self.operators.ridge * values
-        return image
-
-
-def _observed_preconditioner(operators: GridOperators, cells: _GridCells, rank: int) -> Callable[[Array], Array] | None:
+def _observed_preconditioner(operators: GridOperators, root: Array, rank: int) -> Callable[[Array], Array] | None:
     r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated: their mean.
 
     Some of these are larger, but what most of the unknowns feel is the mean.
@@ -584,14 +493,13 @@ def _observed_preconditioner(operators: GridOperators, cells: _GridCells, rank: 
     n_left = math.prod(side.n_rows for side in operators.grid_spectra) - leading.size
     rest = (float(namespace(values).sum(values)) - float(kept.sum())) / max(n_left, 1)
     edge = min(max(rest, least), edge)
-    scale = operators.ridge + edge * cells.root**2
-    weights = cells.scatter(cells.root**2 / scale)
-    deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (kept - edge), weights)
+    scale = operators.ridge + edge * root**2
+    deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (kept - edge), root**2 / scale)
 
     def inverse(values: Array) -> Array:
         scaled = values / scale
-        inside = cells.gather(deflate(cells.scatter(cells.root * scaled)))
-        inside *= cells.root
+        inside = deflate(root * scaled)
+        inside *= root
         inside /= scale
         return scaled - inside
 

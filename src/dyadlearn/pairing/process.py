@@ -1,0 +1,463 @@
+r"""The Gaussian process that a pair kernel stands for: how sure its predictions are, and how likely its labels.
+
+Ridge regression on pairs gives the posterior mean of a process
+
+.. math:: \mathrm{vec}(\mathbf{Y}) \sim \mathcal{N}\bigl(\mu\mathbf{1},\; \tau^2(\mathbf{P} + \lambda\mathbf{I})\bigr),
+
+:math:`\mathbf{P}` the kernel between pairs, :math:`\mu` zero or, with a free mean, anything. Every pair kernel that
+shares the eigenvectors of both sides has the eigenvalues
+
+.. math:: \mathbf{S} = a\,\boldsymbol\sigma\mathbf{s}^\top + b\,\boldsymbol\sigma\mathbf{1}^\top
+          + c\,\mathbf{1}\mathbf{s}^\top, \qquad \mathbf{L} = \mathbf{S} + \lambda,
+
+a product of both kernels, a function of its own for each task, and one for each instance. With
+:math:`\mathbf{P}_* = \mathbf{K}_*\mathbf{U}` and :math:`\mathbf{R}_* = \mathbf{G}_*\mathbf{V}` for new rows of
+kernels, :math:`k` and :math:`g` for k(x, x) and g(t, t), and squares entry by entry, the variance of the latent
+function, in units of :math:`\tau^2`, is
+
+=====================  =======================================================================================
+known instance, task   :math:`\lambda\,\mathbf{U}^{\circ 2}(\mathbf{S}\oslash\mathbf{L})(\mathbf{V}^{\circ 2})^\top`
+new instance           :math:`k\,(a\,G_{jj} + b) + c\,G_{jj} -
+                       \mathbf{P}_*^{\circ 2}\bigl((as+b)^2\oslash\mathbf{L}\bigr)(\mathbf{V}^{\circ 2})^\top`
+both new               :math:`k\,(a\,g + b) + c\,g -
+                       \mathbf{P}_*^{\circ 2}(a^2\oslash\mathbf{L})(\mathbf{R}_*^{\circ 2})^\top`
+=====================  =======================================================================================
+
+and for new tasks the mirror image of the second line. A new task shares no :math:`\delta` with any known one, so that b
+adds to its prior variance and explains nothing of it; likewise c for a new instance.
+
+The last two are differences. They are wrong by :math:`\varepsilon(1 + \sqrt{\|\mathbf{S}\|/\lambda})` of what they
+are subtracted from, the prior variance: where λ is no small part of the kernel, a variance of :math:`10^{-p}` times
+the prior one has 16 − p digits (7 − p in single precision). One that comes out below zero is zero. In the primal there
+is nothing to subtract: with features
+:math:`\boldsymbol\varphi = \mathbf{W}\mathbf{W}^\top\boldsymbol\varphi + \boldsymbol\varphi_\perp` the prior variance
+is :math:`k = \sum_i P_i^2/\sigma_i + \rho`, :math:`\rho = \|\boldsymbol\varphi_\perp\|^2`; with :math:`\eta` for the
+same of tasks
+
+=====================  =======================================================================================
+new instance           :math:`\rho\,(a\,G_{jj} + b) + c\,G_{jj} +
+                       \mathbf{P}_*^{\circ 2}\bigl((as+b)(cs+\lambda)\oslash\sigma\mathbf{L}\bigr)
+                       (\mathbf{V}^{\circ 2})^\top`
+both new               :math:`\rho\,(a\,g + b) + (k-\rho)(a\,\eta + b) + c\,g + \mathbf{P}_*^{\circ 2}
+                       \bigl(a(b\sigma+cs+\lambda)\oslash\sigma s\mathbf{L}\bigr)(\mathbf{R}_*^{\circ 2})^\top`
+=====================  =======================================================================================
+
+are sums of terms that are not negative, and keep all digits however small they are.
+
+A free mean has a flat prior. The spectra are then those of :math:`\mathbf{K} + \mathbf{11}^\top` and
+:math:`\mathbf{G} + \mathbf{11}^\top`, in whose range constants lie. With
+:math:`\mathbf{C} = \mathbf{P} + \lambda\mathbf{I}`, :math:`s_0 = \mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}` and
+:math:`\mathbf{c}_*` the kernel between a pair and those of training, each variance grows by
+:math:`(1 - \mathbf{c}_*^\top\mathbf{C}^{-1}\mathbf{1})^2/s_0`; on known pairs that is
+:math:`\lambda^2(\mathbf{C}^{-1}\mathbf{1})^{\circ 2}/s_0`.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, zeros
+from dyadlearn._memory import check_memory
+from dyadlearn.exceptions import PrecisionWarning
+from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.pairing.pair_operators import PairOperators
+from dyadlearn.spectrum import Spectrum
+from dyadlearn.vectrick import sandwich
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """The Gaussian process of labels whose mean, given the labels, is what a pair kernel predicts.
+
+    Attributes
+    ----------
+    model : PairOperators
+        Its regularisation is the variance of the noise, λ, beside kernels as they are. Constants are among the
+        features of both sides where the mean is free.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.pairing import Kronecker
+    >>> from dyadlearn.pairing.process import Process
+    >>> from dyadlearn.spectrum import Spectrum
+    >>> sides = (Spectrum.from_gram(K) for K in (np.array([[2.0, 1.0], [1.0, 2.0]]), np.eye(2)))
+    >>> process = Process(Kronecker(*sides, alpha=1.0))
+    >>> process.variance()
+    array([[0.625, 0.625],
+           [0.625, 0.625]])
+    >>> round(process.scale(np.array([[1.0, 0.0], [0.0, 1.0]])), 4)
+    0.433
+    """
+
+    model: PairOperators
+
+    @property
+    def n_cells(self) -> int:
+        """Number of labels."""
+        return math.prod(side.n_rows for side in self.model.grid_spectra)
+
+    @property
+    def _values(self) -> tuple[Array, Array]:
+        rows, columns = self.model.grid_spectra
+        return rows.values[:, None], columns.values[None, :]
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """1/L of shape (k, l); without noise, zero where there is nothing to divide by."""
+        return self.model.phi
+
+    @cached_property
+    def _constant(self) -> tuple[Array, Array]:
+        """A grid of ones in the rotated labels, Uᵀ1 (k,) and Vᵀ1 (l,)."""
+        own, other = self.model.ones
+        # By a root of the precision: of sparse features eigenvectors are known no better.
+        if max(own.outside_square, other.outside_square) > epsilon(own.inside):
+            raise ValueError("A process with a free mean needs sides that have a constant among their features.")
+        return own.inside, other.inside
+
+    @cached_property
+    def _known_mean(self) -> tuple[Array, float]:
+        """The weights (Uᵀ1)(Vᵀ1)ᵀ/L of shape (k, l), and s₀, how well the labels know a free mean."""
+        own, other = self._constant
+        weights = own[:, None] * other[None, :] * self._inverse
+        return weights, float(namespace(weights).sum(weights * own[:, None] * other[None, :]))
+
+    # --- variances ----------------------------------------------------------------------------------
+
+    def variance(
+        self,
+        rows: NewRows | None = None,
+        tasks: NewRows | None = None,
+        diagonal: Array | None = None,
+        task_diagonal: Array | None = None,
+    ) -> Array:
+        """Return the posterior variance of the latent function, in units of the squared `scale`.
+
+        Parameters
+        ----------
+        rows, tasks : NewRows or None
+            The a instances and b tasks, as rows of what was decomposed; None stands for those of training.
+        diagonal, task_diagonal : array of shape (a,) and (b,), or None
+            Their kernel with themselves, of what was decomposed. In the primal it is not asked for.
+
+        Returns
+        -------
+        array of shape (a, b)
+
+        Warns
+        -----
+        PrecisionWarning
+            If more than rounding is below zero: a kernel is not positive semi-definite, or the diagonals are not its.
+        """
+        if rows is None and tasks is None:
+            return self._of_known()
+        if rows is None:
+            return Process(self.model.transposed).variance(tasks, None, task_diagonal).T
+        if tasks is None:
+            return self._of_new_rows(_Asked(self.model.spectrum, rows, diagonal))
+        asked, asked_tasks = (
+            _Asked(self.model.spectrum, rows, diagonal),
+            _Asked(self.model.task_spectrum, tasks, task_diagonal),
+        )
+        if asked.size < asked_tasks.size:  # of one side, everything is there at once
+            return Process(self.model.transposed)._of_new_pairs(asked_tasks, asked).T
+        return self._of_new_pairs(asked, asked_tasks)
+
+    def _of_known(self) -> Array:
+        rows, columns = self.model.spectrum, self.model.task_spectrum
+        squares = max(min(int(side.n_rows * side.values.shape[0]), 2**23) for side in (rows, columns))
+        self._check_room("Deviations of the labels of training", squares)
+        found = columns.diagonal(rows.diagonal(self.model.alpha * self.model.kernel_values * self._inverse).T).T
+        if self.model.free_mean:
+            weights, known = self._known_mean
+            found += sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
+        return found
+
+    def _of_new_rows(self, asked: _Asked) -> Array:
+        """Return the variances (a, q) of new instances with the tasks of training."""
+        (a, b, c), (values, task_values), tasks = self.model.shares, self._values, self.model.task_spectrum
+        gain, inverse = a * task_values + b, self._inverse
+        own = tasks.diagonal(tasks.values)
+        if asked.is_sum:
+            weights = gain * (c * task_values + self.model.alpha) * inverse / values
+        else:
+            weights = gain**2 * inverse
+        (result, blocks), wrong = _room(asked, int(own.shape[0]), 0), 0
+        for here, turned, prior, rest in blocks:
+            part = tasks.diagonal((turned**2 @ weights).T).T
+            kept = rest if asked.is_sum else prior
+            given = kept[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
+            if asked.is_sum:
+                part += given
+            else:
+                part, below = _difference(given, part)
+                wrong += below
+            if self.model.free_mean:
+                mean_weights, known = self._known_mean
+                part += (1.0 - tasks.expand(turned @ (gain * mean_weights))) ** 2 / known
+            result[here, :] = part
+        _warn_of_negative(wrong, result)
+        return result
+
+    def _of_new_pairs(self, asked: _Asked, asked_tasks: _Asked) -> Array:
+        """Return the variances (a, b) where both are new."""
+        (a, b, c), (values, task_values), inverse = self.model.shares, self._values, self._inverse
+        is_sum = asked.is_sum and asked_tasks.is_sum
+        if is_sum:
+            weights = a * (b * values + c * task_values + self.model.alpha) * inverse / (values * task_values)
+        else:
+            weights = a**2 * inverse
+        right, own, own_rest = asked_tasks.whole()
+        squares = right**2
+        (result, blocks), wrong = _room(asked, int(own.shape[0]), 2 * right.shape[0] * right.shape[1]), 0
+        for here, turned, prior, rest in blocks:
+            part = turned**2 @ weights @ squares.T
+            if is_sum:
+                part += rest[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
+                part += (prior - rest)[:, None] * (a * own_rest + b)[None, :]
+            else:
+                part, below = _difference(prior[:, None] * (a * own + b)[None, :] + (c * own)[None, :], part)
+                wrong += below
+            if self.model.free_mean:
+                mean_weights, known = self._known_mean
+                part += (1.0 - turned @ (a * mean_weights) @ right.T) ** 2 / known
+            result[here, :] = part
+        _warn_of_negative(wrong, result)
+        return result
+
+    def _check_room(self, purpose: str, beside: float = 0.0) -> None:
+        """Refuse what goes over all pairs of eigenvectors, and over all cells, where there is no memory for it."""
+        like, n_pairs = (
+            self.model.spectrum.values,
+            int(self.model.spectrum.values.shape[0] * self.model.task_spectrum.values.shape[0]),
+        )
+        cells = 3 * self.n_cells if n_pairs < self.n_cells else 0
+        check_memory((7 * n_pairs + cells + beside) * itemsize(like), like, purpose)
+
+    # --- labels ---------------------------------------------------------------------------------------
+
+    def scale(self, Y: Array) -> float:
+        r"""Return the noise scale :math:`\hat\tau`, in the units of labels (m, q).
+
+        .. math:: \hat\tau^2 = \frac{(\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})}
+                  {n}
+
+        With a free mean it is divided by n − 1, for :math:`\hat\mu` is the one that makes it smallest.
+
+        Raises
+        ------
+        ValueError
+            If there is no noise and the kernel is singular, or a free mean leaves nothing to tell a scale from.
+        """
+        found = self._misfit(Y)
+        return found.size * math.sqrt(found.total / self._degrees(True))
+
+    def log_likelihood(
+        self, Y: Array, *, restricted: bool = True, scale: float | None = None
+    ) -> tuple[float, dict[str, float]]:
+        r"""Return the log marginal likelihood of labels, and its gradient.
+
+        .. math:: -\frac12\left[\frac{Q}{\tau^2} + \nu\log 2\pi\tau^2 + \sum\log\mathbf{L} + \log s_0\right], \qquad
+                  Q = (\mathbf{y}-\hat\mu\mathbf{1})^\top\mathbf{C}^{-1}(\mathbf{y}-\hat\mu\mathbf{1})
+
+        Restricted, a free mean is integrated out: :math:`\nu = n - 1`. Otherwise it is set to its most likely value:
+        :math:`\nu = n`, and there is no :math:`\log s_0`. Without a free mean both are the same, with :math:`\nu = n`
+        and no :math:`s_0`. Where no scale is given, it is the most likely one, :math:`\hat\tau^2 = Q/\nu`.
+        (The density of contrasts, by which restricted likelihoods are often defined, is larger by the constant
+        :math:`\frac12\log n`.)
+
+        Parameters
+        ----------
+        Y : array of shape (m, q)
+            Complete.
+        restricted : bool, default=True
+        scale : float, default=None
+            The noise scale τ, in the units of the labels.
+
+        Returns
+        -------
+        value : float
+        gradient : dict
+            With respect to the logarithms of ``alpha`` (λ), ``product`` (a), ``per_task`` (b) and ``per_instance``
+            (c), and of ``scale`` where it is given. A share of zero stays zero, and so does its entry. A factor of all
+            kernels moves the logarithms of the shares together: its derivative is their sum.
+
+        Raises
+        ------
+        ValueError
+            As `scale`; or if labels that are constant leave no scale to choose.
+        """
+        found, inverse = self._misfit(Y), self._inverse
+        xp, degrees = namespace(inverse), self._degrees(restricted)
+        if scale is None and found.total == 0:
+            raise ValueError(
+                "The labels are zero or, with a free mean, constant: any smaller scale makes them more likely. Give "
+                "scale=, in the units of the labels."
+            )
+        noise = found.size * math.sqrt(found.total / degrees) if scale is None else scale
+        fit = degrees if scale is None else found.total * (found.size / noise) ** 2
+        left_out = self.n_cells - int(inverse.shape[0] * inverse.shape[1])
+        value = fit + degrees * math.log(2 * math.pi) + 2 * degrees * math.log(noise)
+        value -= float(xp.sum(xp.log(inverse)))
+        value += left_out * math.log(self.model.alpha) if left_out else 0.0
+        # How the bracket grows with each eigenvalue of C.
+        share = fit / found.total if found.total else 0.0
+        growth = inverse - share * (found.rotated * inverse) ** 2
+        if self.model.free_mean and restricted:
+            weights, known = self._known_mean
+            value += math.log(known)
+            growth -= weights**2 / known
+        by_row, by_task, everywhere = (float(xp.sum(growth * side)) for side in (*self._values, 1.0))
+        by_both = float(xp.sum(self._values[0] * growth * self._values[1]))
+        a, b, c = self.model.shares
+        outside = left_out - share * found.outside / self.model.alpha if left_out else 0.0
+        bracket = {
+            "alpha": self.model.alpha * everywhere + outside,
+            "product": a * by_both,
+            "per_task": b * by_row,
+            "per_instance": c * by_task,
+        }
+        if scale is not None:
+            bracket["scale"] = 2 * (degrees - fit)
+        return -0.5 * value, {name: -0.5 * slope for name, slope in bracket.items()}
+
+    def _degrees(self, restricted: bool) -> int:
+        """Return what squares are divided by, to be a variance."""
+        degrees = self.n_cells - int(self.model.free_mean and restricted)
+        if degrees == 0:
+            raise ValueError("One label and a free mean leave nothing to tell a scale from: give more labels.")
+        return degrees
+
+    def _misfit(self, Y: Array) -> _Misfit:
+        """Return the labels in units of the largest, without the most likely mean, and how far from it they are."""
+        self._check_room("The likelihood of the labels of training")
+        xp, inverse = namespace(Y), self._inverse
+        is_truncated = inverse.shape[0] * inverse.shape[1] < self.n_cells
+        if self.model.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
+            raise ValueError(
+                "Without noise (alpha = 0) a singular kernel rules out most labels, and what it rules out has neither "
+                "likelihood nor scale: use alpha > 0."
+            )
+        if self.model.free_mean:
+            Y = Y - xp.mean(Y)  # which changes nothing but rounding
+        size = max(largest(Y), -float(xp.min(Y)))
+        if size == 0:
+            return _Misfit(zeros(tuple(inverse.shape), Y), 0.0, 0.0, 1.0)
+        Y = Y / size
+        rotated = self.model.task_spectrum.rotate(self.model.spectrum.rotate(Y).T).T
+        outside = 0.0
+        if is_truncated:
+            beyond = Y - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
+            outside = float(xp.sum(beyond**2))
+        if self.model.free_mean:
+            (own, other), (weights, known) = self._constant, self._known_mean
+            mean = float(xp.sum(weights * rotated)) / known
+            rotated = rotated - mean * own[:, None] * other[None, :]
+        total = float(xp.sum(rotated**2 * inverse)) + (outside / self.model.alpha if outside else 0.0)
+        return _Misfit(rotated, outside, total, size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Misfit:
+    """Labels less their mean, divided by their size, in the rotated grid (k, l); squares outside of it; Q of both."""
+
+    rotated: Array
+    outside: float
+    total: float
+    size: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """New rows of one side, and what their prior variance is."""
+
+    spectrum: Spectrum
+    rows: NewRows
+    diagonal: Array | None
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether variances are sums of terms that are not negative."""
+        return self.spectrum.components is not None
+
+    @property
+    def size(self) -> int:
+        """How many numbers all rows come to."""
+        return self.rows.size * int(self.spectrum.values.shape[0])
+
+    def cut(self, numbers: int) -> tuple[list[slice], int]:
+        """Return slices of rows, `numbers` more of which are made of each row, and how many a slice comes to."""
+        numbers += 3 * int(self.spectrum.values.shape[0])
+        slices = self.rows.cut(numbers, self.spectrum.values)
+        return slices, slices[0].stop * (numbers + self.rows.width)
+
+    def blocks(self, slices: list[slice]) -> Iterator[tuple[slice, Array, Array, Array]]:
+        """Yield slices of rows with what is known of each."""
+        for here in slices:
+            yield here, *self._turned(here)
+
+    def whole(self) -> tuple[Array, Array, Array]:
+        """Return everything of all rows."""
+        found = [others for _, *others in self.blocks(self.cut(0)[0])]
+        turned, prior, rest = (namespace(parts[0]).concat(list(parts)) for parts in zip(*found, strict=True))
+        return turned, prior, rest
+
+    def _turned(self, here: slice) -> tuple[Array, Array, Array]:
+        """Return K*U (a, k), prior variances (a,), and how much of these no direction of training holds (a,).
+
+        The last is known in the primal only, and zero elsewhere.
+        """
+        xp, values = namespace(self.spectrum.values), self.spectrum.values
+        block = self.rows.at(here)
+        turned = self.spectrum.project(block)
+        # Kernel rows have nothing along null directions but rounding.
+        turned *= xp.astype(values > 0, turned.dtype)
+        components = self.spectrum.components
+        if components is None:
+            if self.diagonal is None:
+                raise ValueError("The prior variance of new rows is missing: give their kernel with themselves.")
+            prior = self.diagonal[here]
+            return turned, prior, xp.zeros_like(prior)
+        safe = xp.where(values > 0, values, xp.ones_like(values))
+        prior = xp.sum(turned**2 / safe, axis=1)
+        rest = xp.zeros_like(prior)
+        if components.shape[1] < components.shape[0]:
+            rest = xp.sum((dense(block) - (turned / safe**0.5) @ components.T) ** 2, axis=1)
+        return turned, prior + rest, rest
+
+
+def _room(asked: _Asked, n_columns: int, beside: int) -> tuple[Array, Iterator[tuple[slice, Array, Array, Array]]]:
+    """Return zeros for variances (a, n_columns), and blocks of rows to fill them from.
+
+    Refused where there is no memory for them and what stands beside.
+    """
+    a, like = asked.rows.size, asked.spectrum.values
+    slices, in_block = asked.cut(5 * n_columns)
+    need = (a * n_columns + beside + in_block) * itemsize(like)
+    check_memory(need, like, f"Deviations of {a} × {n_columns} labels", "ask for fewer at a time")
+    return zeros((a, n_columns), like), asked.blocks(slices)
+
+
+def _difference(prior: Array, explained: Array) -> tuple[Array, int]:
+    """Return what is left of prior variances, zero at least, and how many were below zero by more than rounding."""
+    xp = namespace(prior)
+    left = prior - explained
+    # Eigenvalues are kept down to the precision, and what is divided by them has half its digits.
+    wrong = int(xp.sum(xp.astype(left < -10 * epsilon(prior) ** 0.5 * prior, xp.int64)))
+    return xp.where(left < 0, xp.zeros_like(left), left), wrong
+
+
+def _warn_of_negative(wrong: int, grid: Array) -> None:
+    if wrong:
+        warnings.warn(
+            f"The variance of {wrong} of {grid.shape[0] * grid.shape[1]} pairs is negative by more than rounding, and "
+            "taken for zero: the kernel is not positive semi-definite, alpha is too small for the precision, or the "
+            "values k(x, x) belong to other rows than the kernel.",
+            PrecisionWarning,
+            stacklevel=2,
+        )
