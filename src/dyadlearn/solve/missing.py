@@ -35,6 +35,7 @@ import numpy as np
 from dyadlearn._array import (
     Array,
     epsilon,
+    is_foreign,
     largest,
     least_positions,
     namespace,
@@ -347,33 +348,57 @@ def _solve_observed(
     tol: float,
     max_iter: int,
 ) -> Completion:
-    """Solve for the unknowns √(1/w) a, on grids that are zero where nothing is observed."""
-    xp = namespace(Y)
-    root = xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5
-    right = root * _where(observed, Y)
+    """Solve for the unknowns √(1/w) a of the observed cells."""
+    xp, cells = namespace(Y), _Cells(observed)
+    root = cells.gather(xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5)
+    right = root * cells.gather(_where(observed, Y))
     border = _Border(root) if operators.free_mean else None
-    values = _solve_cells_directly(operators, root, right, to_numpy(observed)) if is_direct else None
+    values = _solve_cells_directly(operators, cells, root, right, to_numpy(observed)) if is_direct else None
     if values is not None:
         found = Solution(values, 0, 0.0, True)
     else:
-        found = _iterate(operators, root, right, border, weights is not None, n_observed, rank, start, tol, max_iter)
+        limits = (n_observed, rank, tol, max_iter)
+        found = _iterate(operators, cells, root, right, border, weights is not None, start, *limits)
     if border is not None:
         found = replace(found, values=border.project(found.values))
-    dual = root * found.values
+    dual = cells.scatter(root * found.values)
     fitted = operators.kernel(dual)
     if border is not None:
-        fitted += border.share(right - root * fitted)
+        fitted += border.share(right - root * cells.gather(fitted))
     labels = xp.where(observed, Y, fitted) if weights is None else fitted + operators.ridge * dual
-    return Completion(labels, "observed", found)
+    return Completion(labels, "observed", replace(found, values=cells.scatter(found.values)))
 
 
-def _solve_cells_directly(operators: GridOperators, root: Array, right: Array, mask: np.ndarray) -> Array | None:
+class _Cells:
+    """Takes grids to what is iterated on, and back: to a list of the observed cells, which takes less memory.
+
+    Arrays of other libraries stay grids, which are zero where nothing is observed.
+    """
+
+    def __init__(self, observed: Array) -> None:
+        self.shape = observed.shape
+        self.at = None if is_foreign(observed) else np.flatnonzero(observed)
+
+    def gather(self, grid: Array) -> Array:
+        return grid if self.at is None else grid.reshape(-1)[self.at]
+
+    def scatter(self, values: Array) -> Array:
+        if self.at is None:
+            return values
+        grid = np.zeros(self.shape, dtype=values.dtype)
+        grid.reshape(-1)[self.at] = values
+        return grid
+
+
+def _solve_cells_directly(
+    operators: GridOperators, cells: _Cells, root: Array, right: Array, mask: np.ndarray
+) -> Array | None:
     """Solve for the observed cells as one dense system, scaled to a unit diagonal, which a free mean borders.
 
     None is returned where the system is singular: conjugate gradients then find one of its solutions.
     """
     xp, flat = namespace(right), np.flatnonzero(mask)
-    root, known = (take_rows(xp.reshape(each, (-1,)), flat) for each in (root, right))
+    root, known = (take_rows(xp.reshape(cells.scatter(each), (-1,)), flat) for each in (root, right))
     system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
     diagonal = xp.linalg.diagonal(system) + operators.ridge
     scale = diagonal**-0.5
@@ -385,39 +410,40 @@ def _solve_cells_directly(operators: GridOperators, root: Array, right: Array, m
     values = solved[:, 0]
     if operators.free_mean:
         values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
-    return _scattered(values, mask)
+    return cells.gather(_scattered(values, mask))
 
 
 def _iterate(
     operators: GridOperators,
+    cells: _Cells,
     root: Array,
     right: Array,
     border: _Border | None,
     weighted: bool,
+    start: Completion | None,
     n_observed: int,
     rank: int | None,
-    start: Completion | None,
     tol: float,
     max_iter: int,
 ) -> Solution:
     """Solve for the observed cells by conjugate gradients; with a border up to what its projection takes away."""
 
     def multiply(values: Array) -> Array:
-        image = operators.kernel(root * values)
+        image = cells.gather(operators.kernel(cells.scatter(root * values)))
         image *= root
         image += operators.ridge * values
         return image
 
     limit = _rank_limit(operators, 4)
     if rank is None:
-        rank = choose_rank(operators.remainder, right.shape, operators.kernel_cost, n_observed, tol, limit)
+        rank = choose_rank(operators.remainder, cells.shape, operators.kernel_cost, n_observed, tol, limit)
     product: Callable[[Array], Array] = multiply
-    precondition = _observed_preconditioner(operators, root, min(rank, limit)) if rank else None
-    begin = start.solution.values if start is not None and start.form == "observed" else None
+    precondition = _observed_preconditioner(operators, cells, root, min(rank, limit)) if rank else None
+    begin = cells.gather(start.solution.values) if start is not None and start.form == "observed" else None
     if border is not None:
         if precondition is None and weighted:
             # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
-            mean_kernel = float(namespace(right).sum(operators.kernel_values)) / math.prod(right.shape)
+            mean_kernel = float(namespace(right).sum(operators.kernel_values)) / math.prod(cells.shape)
             scale = operators.ridge + mean_kernel * root**2
 
             def precondition(values: Array) -> Array:
@@ -472,7 +498,9 @@ class _Border:
         return bordered
 
 
-def _observed_preconditioner(operators: GridOperators, root: Array, rank: int) -> Callable[[Array], Array] | None:
+def _observed_preconditioner(
+    operators: GridOperators, cells: _Cells, root: Array, rank: int
+) -> Callable[[Array], Array] | None:
     r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated: their mean.
 
     Some of these are larger, but what most of the unknowns feel is the mean.
@@ -494,11 +522,11 @@ def _observed_preconditioner(operators: GridOperators, root: Array, rank: int) -
     rest = (float(namespace(values).sum(values)) - float(kept.sum())) / max(n_left, 1)
     edge = min(max(rest, least), edge)
     scale = operators.ridge + edge * root**2
-    deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (kept - edge), root**2 / scale)
+    deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (kept - edge), cells.scatter(root**2 / scale))
 
     def inverse(values: Array) -> Array:
         scaled = values / scale
-        inside = deflate(root * scaled)
+        inside = cells.gather(deflate(cells.scatter(root * scaled)))
         inside *= root
         inside /= scale
         return scaled - inside
