@@ -51,6 +51,7 @@ from functools import cached_property
 import numpy as np
 
 from dyadlearn._array import Array, cast, epsilon, is_foreign, itemsize, largest, namespace, row_blocks, to_numpy, zeros
+from dyadlearn.pairing.leaving import Members, summed
 from dyadlearn.spectrum import Spectrum, leverage_error
 
 
@@ -183,31 +184,53 @@ class ConstantColumns:
         unit = xp.where(unit > 0, unit, xp.ones_like(unit))
         return cls((spectrum.vectors @ weights) * unit, 1.0 / unit, sign * xp.astype(is_left, sign.dtype))
 
-    def sums(self, share: Array, columns: Array, held_out: Array, left: Array) -> tuple[Array, Array, Array, Array]:
-        r"""Return the sums of which the mean is made, of all rows and of each.
+
+@dataclass(frozen=True, eq=False)
+class MeanOfOthers:
+    r"""The free mean of the labels that stay while each row is left out, gathered column by column.
+
+    Attributes
+    ----------
+    members : list of integer arrays, or None
+        Rows that are left out together.
+    labels, weights : arrays of shape (n, m)
+        :math:`\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y} - \mathbf{E}_I^\top(\mathbf{y}_I-\mathbf{p})` for each row,
+        under each of n regularisations, and the same of ones for labels.
+    whole : array of shape (n, 1)
+        The latter with all rows.
+    """
+
+    members: Members
+    labels: Array
+    weights: Array
+    whole: Array
+
+    @classmethod
+    def start(cls, n: int, Y: Array, members: Members) -> MeanOfOthers:
+        """Begin without any column, for n regularisations of labels (m, q)."""
+        return cls(members, *(zeros((n, width), Y) for width in (Y.shape[0], Y.shape[0], 1)))
+
+    def add(
+        self, here: slice, constant: ConstantColumns, share: Array, columns: Array, held_out: Array, left: Array
+    ) -> Array:
+        """Add some columns for some regularisations, and return what is left of ones in them, shape (m, n c).
 
         Parameters
         ----------
+        here : slice
+            Which regularisations.
+        constant : ConstantColumns
         share : array of shape (c,)
             What ones of the other side have of each column.
         columns : array of shape (m, c)
             Labels.
         held_out, left : arrays of shape (m, n c)
-            What is predicted of labels, and the residuals with rows left out.
-
-        Returns
-        -------
-        labels, ones : arrays of shape (n, 1)
-            :math:`\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y}`, and the same of ones for labels.
-        own, own_ones : arrays of shape (n, m)
-            :math:`\mathbf{E}_i^\top(\mathbf{y}_i-\mathbf{p}_i)`, and the same of ones.
+            What is predicted of labels, and the residuals with rows left out; the latter is overwritten.
         """
-        xp, (n, c) = namespace(share), self.inverse.shape
-        m = columns.shape[0]
+        xp, (n, c), m = namespace(share), constant.inverse.shape, columns.shape[0]
         labels, ones, own, own_ones = (zeros((n, m), columns) for _ in range(4))
-        scale = (share * self.inverse)[:, :, None]
-        square = (share**2 * self.inverse)[:, :, None]
-        signed = square * self.sign[:, :, None]
+        scale = (share * constant.inverse)[:, :, None]
+        left *= xp.reshape(share * constant.sign, (n * c,))
 
         def cut(grid: Array, rows: slice) -> Array:
             """Return some rows for each regularisation, shape (n, a, c)."""
@@ -215,12 +238,36 @@ class ConstantColumns:
 
         # In blocks that stay in the cache of a processor.
         for rows in row_blocks(m, n * c * itemsize(columns), 2**28 if is_foreign(columns) else 2**18):
-            residuals = cut(self.residuals, rows)
+            residuals = cut(constant.residuals, rows)
             labels[:, rows] = ((residuals * columns[None, rows, :]) @ scale)[:, :, 0]
             own[:, rows] = labels[:, rows] - ((residuals * cut(held_out, rows)) @ scale)[:, :, 0]
-            ones[:, rows] = (residuals @ square)[:, :, 0]
-            own_ones[:, rows] = ((residuals * cut(left, rows)) @ signed)[:, :, 0]
-        return xp.sum(labels, axis=1, keepdims=True), xp.sum(ones, axis=1, keepdims=True), own, own_ones
+            ones[:, rows] = (residuals @ (share[:, None] * scale))[:, :, 0]
+            own_ones[:, rows] = ((residuals * cut(left, rows)) @ scale)[:, :, 0]
+        self._add(here, labels, ones, own, own_ones)
+        return left
+
+    def add_outside(self, outside: Array, Y: Array, alphas: Array) -> None:
+        """Add what ones of the other side have in its null space, (q,), under regularisations (n,)."""
+        own, square = (Y @ outside)[None, :] / alphas[:, None], float(outside @ outside) / alphas[:, None]
+        ones = square + 0.0 * own
+        self._add(slice(None), own, ones, own, ones)
+
+    def _add(self, here: slice, labels: Array, ones: Array, own: Array, own_ones: Array) -> None:
+        """Add sums of all rows, less those of the rows that are left out."""
+        xp = namespace(labels)
+        whole = xp.sum(ones, axis=1, keepdims=True)
+        self.labels[here, :] += xp.sum(labels, axis=1, keepdims=True) - summed(own.T, self.members).T
+        self.weights[here, :] += whole - summed(own_ones.T, self.members).T
+        self.whole[here, :] += whole
+
+    def value(self, Y: Array, what: str) -> Array:
+        """Return the mean, shape (n, m); `what` is left out, for messages."""
+        return mean_of_others(self.labels, self.weights, least_weight(Y, self.whole), what)
+
+
+def least_weight(Y: Array, whole: Array | float) -> Array | float:
+    """Return what must be left of the weight of a mean: more than rounding leaves of all of it."""
+    return 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * whole
 
 
 def mean_of_others(labels: Array, ones: Array, least: Array, what: str, among: tuple[int, int] | None = None) -> Array:

@@ -19,7 +19,6 @@ decomposed anew; arrays of other libraries live where that is slow, and single t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,8 +38,7 @@ from dyadlearn._array import (
 from dyadlearn._threads import for_each
 from dyadlearn.pairing.constant import (
     ConstantColumns,
-    Ones,
-    mean_of_others,
+    MeanOfOthers,
     ones_of,
     settled_inside,
     settled_outside,
@@ -51,7 +49,6 @@ from dyadlearn.pairing.leaving import (
     column_weights,
     gather_groups,
     leave_out_columns,
-    summed,
 )
 from dyadlearn.solve.operators import interpolation_floor
 from dyadlearn.spectrum import Spectrum
@@ -136,6 +133,11 @@ def new_both(
     keeps_null = free_mean and per_task > 0
     without = _decomposed(task_spectrum, task_members is None, keeps_null, floors[1])
 
+    def ended(part: Array, ending: Array) -> Array:
+        """Return rotated columns (m, n c), turned to the tasks that are left out, shape (n, m, left out)."""
+        turned = xp.reshape(part, (-1, ending.shape[0])) @ ending
+        return xp.permute_dims(xp.reshape(turned, (m, -1, ending.shape[1])), (1, 0, 2))
+
     def leave_out(group: np.ndarray) -> None:
         kept = np.delete(np.arange(q), group)
         if not kept.size:
@@ -143,9 +145,9 @@ def new_both(
         # With rows of zeros for the tasks that are out, the labels need not be copied without them.
         values, vectors, cross = without(group, kept)
         predicted = zeros((p, n, m, group.size), Y)
-        means = (
-            None if ones is None else [_Mean.start(ones, vectors, kept, Y, group.size, n, keeps_null) for _ in grids]
-        )
+        means = [MeanOfOthers.start(n, Y, members) for _ in grids]
+        share, outside = (None, None) if ones is None else _ones_of_tasks(vectors, kept, Y, keeps_null)
+        of_ones = [zeros((n, m, group.size), Y) for _ in grids if ones is not None]
         for start in range(0, values.shape[0], width):
             chunk = slice(start, min(start + width, values.shape[0]))
             columns = xp.reshape(below @ vectors[:, chunk], (p, m, -1))
@@ -170,13 +172,16 @@ def new_both(
                     part, left = leave_out_columns(
                         spectrum, weights, direct, *labels, members, floor, residuals=beside, diagonal=diagonal
                     )
-                    if means is not None and constant is not None:
-                        means[grid].add(block, chunk, constant, (labels[0], part, left), ending, members)
-                    part = xp.reshape(part, (m * len(block), ending.shape[0])) @ ending
-                    part = xp.permute_dims(xp.reshape(part, (m, len(block), -1)), (1, 0, 2))
-                    predicted[grid, block[0] : block[-1] + 1, ...] += part
-        for grid, mean in enumerate(means or ()):
-            predicted[grid, ...] += mean.finish(alphas, stack[grid, ...], members) + offsets[grid, ...]
+                    here = slice(block[0], block[-1] + 1)
+                    if share is not None and constant is not None:
+                        left = means[grid].add(here, constant, share[chunk], labels[0], part, left)
+                        of_ones[grid][here, ...] += share[chunk] @ ending - ended(left, ending)
+                    predicted[grid, here, ...] += ended(part, ending)
+        for grid, known_ones in enumerate(of_ones):
+            if outside is not None:
+                means[grid].add_outside(outside, stack[grid, ...], as_array_of(list(alphas), Y, Y.dtype))
+            mean = means[grid].value(stack[grid, ...], "pairs")[:, :, None]
+            predicted[grid, ...] += mean * (1.0 - known_ones) + offsets[grid, ...]
         for place, task in enumerate(group):
             held_out[int(task), ...] = predicted[..., place]
 
@@ -184,77 +189,15 @@ def new_both(
     return xp.permute_dims(held_out, (1, 2, 3, 0))
 
 
-@dataclass(eq=False)
-class _Mean:
-    """The free mean of what is left of each row, gathered column by column while some tasks are out.
+def _ones_of_tasks(vectors: Array, kept: np.ndarray, Y: Array, keeps_null: bool) -> tuple[Array, Array | None]:
+    """Return what ones of the tasks that stay have of each column (c,), and in their null space (q,) where it counts.
 
-    Attributes
-    ----------
-    ones : Ones
-        Of the instances.
-    share : array of shape (c,)
-        What ones of the tasks that stay have of each column.
-    outside : array of shape (q,) or None
-        What they have in the null space of these tasks, where that is left out; zero for tasks that are out.
-    labels, weights : arrays of shape (n, m)
-        Both sums without each row.
-    whole : array of shape (n, 1)
-        The latter with all rows.
-    predicted : array of shape (n, m, left out)
-        What is predicted of ones.
+    The eigenvectors (q, c) have rows of zeros for the tasks that are left out.
     """
-
-    ones: Ones
-    share: Array
-    outside: Array | None
-    labels: Array
-    weights: Array
-    whole: Array
-    predicted: Array
-
-    @classmethod
-    def start(
-        cls, ones: Ones, vectors: Array, kept: np.ndarray, Y: Array, n_left_out: int, n: int, keeps_null: bool
-    ) -> _Mean:
-        """Begin with nothing but the tasks: eigenvectors (q, c) with rows of zeros for those that are out."""
-        xp, (m, q) = namespace(Y), Y.shape
-        share, stay = xp.sum(vectors, axis=0), np.zeros(q)
-        stay[kept] = 1.0
-        outside = None if keeps_null else settled_outside(as_array_of(stay, Y, Y.dtype), vectors, share)
-        share = settled_inside(share, kept.size)
-        sums = (zeros((n, m), Y), zeros((n, m), Y), zeros((n, 1), Y))
-        return cls(ones, share, outside, *sums, zeros((n, m, n_left_out), Y))
-
-    def add(
-        self,
-        block: list[int],
-        chunk: slice,
-        constant: ConstantColumns,
-        grids: tuple[Array, Array, Array],
-        ending: Array,
-        members: Members,
-    ) -> None:
-        """Add some columns for some regularisations: labels, what is predicted of them, what is left of ones."""
-        columns, held_out, left = grids
-        xp, share, here = namespace(columns), self.share[chunk], slice(block[0], block[-1] + 1)
-        labels, weights, own, own_weights = constant.sums(share, columns, held_out, left)
-        self.labels[here, :] += labels - summed(own.T, members).T
-        self.weights[here, :] += weights - summed(own_weights.T, members).T
-        self.whole[here, :] += weights
-        left = xp.permute_dims(xp.reshape(left, (columns.shape[0], len(block), -1)), (1, 0, 2))
-        self.predicted[here, ...] += share @ ending - left @ ((share * constant.sign)[:, :, None] * ending)
-
-    def finish(self, alphas: Sequence[float], Y: Array, members: Members) -> Array:
-        """Return what the mean adds to the predictions, shape (n, m, left out)."""
-        xp, (m, q) = namespace(Y), Y.shape
-        if self.outside is not None:
-            inverse = 1.0 / as_array_of(list(alphas), Y, Y.dtype)[:, None]
-            own, square = (Y @ self.outside)[:, None], float(self.outside @ self.outside)
-            self.labels += inverse * (xp.sum(own) - summed(own, members).T)
-            self.weights += inverse * (square * (m - summed(xp.ones_like(own), members).T))
-            self.whole += inverse * (square * m)
-        least = 16.0 * epsilon(Y) * (m * q) ** 0.5 * self.whole
-        return mean_of_others(self.labels, self.weights, least, "pairs")[:, :, None] * (1.0 - self.predicted)
+    share, stay = namespace(Y).sum(vectors, axis=0), np.zeros(Y.shape[1])
+    stay[kept] = 1.0
+    outside = None if keeps_null else settled_outside(as_array_of(stay, Y, Y.dtype), vectors, share)
+    return settled_inside(share, kept.size), outside
 
 
 def column_floor(spectrum: Spectrum, alpha: float, scales: Array, ridges: Array) -> float:

@@ -48,17 +48,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_foreign, itemsize, largest, namespace, row_blocks, row_major, zeros
+from dyadlearn._array import Array, is_foreign, itemsize, largest, namespace, row_blocks, row_major, zeros
 from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.base import Stack, Sweep
 from dyadlearn.pairing.certainty import Jackknife, PairJackknife
-from dyadlearn.pairing.constant import ConstantColumns, mean_of_others, ones_of
+from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others, ones_of
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
 from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, rotated_row
-from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse, summed
+from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.pairing.pair_operators import PairOperators
 from dyadlearn.pairing.process import Process
@@ -389,7 +389,7 @@ class PairKernel(PairOperators):
             left = own * (factor / slack[here, :])
             sums, weights = whole - own * (Y[here, :] - predicted), total - own * left
             among = (here.start * Y.shape[1], Y.shape[0] * Y.shape[1])
-            left *= mean_of_others(sums, weights, _least(Y, total), "cells", among)
+            left *= mean_of_others(sums, weights, least_weight(Y, total), "cells", among)
             held_out[here, :] = predicted + left
         return held_out
 
@@ -459,18 +459,15 @@ class PairKernel(PairOperators):
         if not self.free_mean:
             return leave_out_columns(*given)
         rows, columns = self.ones
-        share, constant = columns.inside, ConstantColumns.of(spectrum, rows, values, ridges, filters, labels.along)
+        constant = ConstantColumns.of(spectrum, rows, values, ridges, filters, labels.along)
         held_out, left = leave_out_columns(*given, residuals=constant.residuals)
-        whole, whole_ones, own, own_ones = constant.sums(share, labels.columns, held_out, left)
+        others = MeanOfOthers.start(1, labels.Y, members)
+        left = others.add(slice(0, 1), constant, columns.inside, labels.columns, held_out, left)
         if columns.outside is not None:
-            beside, square = (labels.Y @ columns.outside)[None, :] / self.alpha, columns.outside_square / self.alpha
-            own, own_ones = own + beside, own_ones + square
-            whole, whole_ones = whole + namespace(s).sum(beside), whole_ones + square * spectrum.n_rows
-        sums, weights = whole - summed(own.T, members).T, whole_ones - summed(own_ones.T, members).T
-        mean = mean_of_others(sums, weights, _least(labels.Y, whole_ones), "rows").T
-        share = share * constant.sign[0, :]
+            others.add_outside(columns.outside, labels.Y, zeros((1,), labels.Y) + self.alpha)
+        mean = others.value(labels.Y, "rows").T
         for here in row_blocks(spectrum.n_rows, left.shape[1] * itemsize(left), 2**18):
-            held_out[here, :] += left[here, :] * share * mean[here, :]
+            held_out[here, :] += left[here, :] * mean[here, :]
         return held_out, mean
 
     def _squared_error(self, labels: _Labels, members: Members) -> float:
@@ -562,11 +559,6 @@ class Kronecker(PairKernel):
 
     words: ClassVar[str] = "Kronecker ridge regression"
     takes_pairs: ClassVar[bool] = True
-
-
-def _least(Y: Array, total: Array | float) -> Array | float:
-    """Return what must be left of the weight of a mean: more than rounding leaves of all of it."""
-    return 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * total
 
 
 def _mean_level(Y: Array) -> Array:
