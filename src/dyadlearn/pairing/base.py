@@ -15,17 +15,27 @@ pair kernels       :math:`1/(S_{ij} + \lambda)`                                 
 
 with :math:`S_{ij} = \sigma_i s_j` for Kronecker's, see `dyadlearn.pairing.pair_kernel`.
 
-Everything above this room asks a `Pairing` what it can do, and none asks which one it is. A new model is one class:
-`Pairing` for the verbs that are its own, `Coupled` where labels of one task say something of another.
+A model needs five members: `words`, `spectra`, `alphas`, `remainder` (what stays unexplained in the rotated labels) and
+`coefficients`. All others have defaults, of which some are slow and which a model replaces where it knows better:
+
+=====================  ===========================================================================================
+`Model`                sides, regularisation and predictions
+`Pairing`              what hold-out asks of a model, what it costs, and the slow reference
+`Coupled`              grid operators (`dyadlearn.solve.operators`) from the remainder, for two sides
+=====================  ===========================================================================================
+
+No code outside of this package asks which model it has.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,6 +45,7 @@ from dyadlearn._array import (
     epsilon,
     largest,
     namespace,
+    placed,
     take_rows,
     to_numpy,
     zeros,
@@ -42,18 +53,19 @@ from dyadlearn._array import (
 from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import check_ridge, is_graded, solve_block
 from dyadlearn.exceptions import PrecisionWarning
-from dyadlearn.filters import SpectralFilter
+from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.pairing.certainty import Jackknife
-from dyadlearn.pairing.dense import DenseSide
+from dyadlearn.pairing.dense import DenseSide, fitted_without
 from dyadlearn.pairing.expansion import Asked, Expansion, Folded, Part, weights_of_observed
-from dyadlearn.pairing.leaving import Members, nothing_left, refuse
+from dyadlearn.pairing.leaving import Members, nothing_left, refuse, unit_codes
 from dyadlearn.settings import Setting, check_groups
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
-from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
+from dyadlearn.solve.leaving import inverse_with_border, leave_set_out, leave_units_out
 from dyadlearn.solve.missing import Completion, complete
 from dyadlearn.solve.observed import complete_grid
 from dyadlearn.solve.operators import rotated_block, rotated_product, rotation_cost
-from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
+from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
+from dyadlearn.vectrick import sandwich
 
 #: Positions among the regularisations of instances and of tasks, the setting, and predictions of shape (n, m, q).
 Stack = tuple[slice | int, slice | int, Setting, Array]
@@ -117,9 +129,9 @@ class Sweep:
             The next one may overwrite it.
         """
         for setting in settings:
-            for row, alpha in enumerate(self.alphas):
-                held_out = self.pairing.at(alpha).holdout(self.Y, setting, *self._groups(setting))
-                yield slice(row, row + 1), 0, setting, held_out[None, ...]
+            for (row, alpha), (column, task_alpha) in product(enumerate(self.alphas), enumerate(self.task_alphas)):
+                held_out = self.pairing.at(alpha, task_alpha).holdout(self.Y, setting, *self._groups(setting))
+                yield slice(row, row + 1), column, setting, held_out[None, ...]
 
 
 #: Where labels are missing, so many observed cells at most are left out one by one: for a single λ, and for one λ
@@ -135,29 +147,28 @@ _UNSURE = 1e-4
 _ROUNDED = 1e-3
 
 
-class Pairing(ABC):
-    """A model of pairs on fitted sides, under some regularisation."""
+class Model(ABC):
+    """What a model of pairs is on its fitted sides, under some regularisation, and what it predicts."""
 
-    #: What it is called, and what its sides are.
+    #: Description for messages, and the names of its sides.
     words: ClassVar[str]
     side_names: ClassVar[tuple[str, ...]] = ("instances", "tasks")
-    #: Whether it says anything of a task that it never saw, so that settings C and D have a meaning.
+    #: Whether it predicts for tasks that it never saw, so that settings C and D have a meaning.
     knows_tasks: ClassVar[bool] = True
     #: What kind of constant its sides have where there is an intercept, see `dyadlearn.spectrum`.
     constant: ClassVar[str] = "free"
-    #: How it goes through many regularisations.
-    sweep_type: ClassVar[type[Sweep]] = Sweep
-    #: Whether it can be solved for observed pairs alone, see `dyadlearn.solve.observed`.
-    takes_pairs: ClassVar[bool] = False
     #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
     symmetry: int = 0
-
-    # --- what it is ---------------------------------------------------------------------------------
 
     @property
     @abstractmethod
     def spectra(self) -> tuple[Spectrum, ...]:
         """Spectra of the sides."""
+
+    @property
+    @abstractmethod
+    def alphas(self) -> dict[str, float]:
+        """Regularisations by their names."""
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
@@ -170,19 +181,47 @@ class Pairing(ABC):
         return False
 
     @property
-    def is_product(self) -> bool:
-        """Whether the pairwise kernel is the product of both sides' kernels."""
-        return False
-
-    @property
     def pair_spectrum(self) -> tuple[Array, ...]:
         """Eigenvalues of the kernel between pairs, and how much is kept of each; none where `smoothers` say it."""
         return ()
 
-    @property
+    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
+        """Return the same model under another regularisation; without `task_alpha`, that of the tasks stays."""
+        given = {"alpha": alpha, "task_alpha": task_alpha}
+        changed = {name: given[name] for name in self.alphas if given[name] is not None}
+        return replace(self, **changed)  # type: ignore[type-var]
+
     @abstractmethod
-    def alphas(self) -> dict[str, float]:
-        """Regularisations by their names."""
+    def coefficients(self, Y: Array) -> Array:
+        """Return what predictions are made of, for labels (m, q).
+
+        Null directions of a kernel are left out: every kernel row is zero along them.
+        """
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """How rows of each side multiply the coefficients."""
+        return tuple(Folded(spectrum) for spectrum in self.spectra)
+
+    def expansion(self, coefficients: Array) -> Expansion:
+        """Return predictions for new rows from coefficients."""
+        return Expansion(coefficients, *self.parts)
+
+    @property
+    def transposed(self) -> Pairing:
+        """The same with tasks for instances, for models that know both."""
+        raise NotImplementedError(f"{type(self).__name__} must define transposed: new tasks are its new instances.")
+
+
+class Pairing(Model):
+    """A model of pairs with what hold-out asks of it, most of it by default."""
+
+    #: How it goes through many regularisations.
+    sweep_type: ClassVar[type[Sweep]] = Sweep
+    #: Whether it can be solved for observed pairs alone, see `dyadlearn.solve.observed`.
+    takes_pairs: ClassVar[bool] = False
+
+    # --- what hold-out means ------------------------------------------------------------------------
 
     @property
     def filters(self) -> tuple[SpectralFilter, ...]:
@@ -195,18 +234,24 @@ class Pairing(ABC):
         return all(filter.refits for filter in self.filters)
 
     @property
+    def is_product(self) -> bool:
+        """Whether the pairwise kernel is the product of both sides' kernels."""
+        return False
+
+    @property
     def has_task_constants(self) -> bool:
         """Whether every task takes a constant from its own labels, so that one without them has no predictions: NaN."""
+        return False
+
+    @property
+    def uses_labels(self) -> bool:
+        """Whether kernels are made of the labels themselves, so that hiding a label does not make it leave."""
         return False
 
     @property
     def settings(self) -> tuple[Setting, ...]:
         """The settings that have a meaning."""
         return tuple(setting for setting in Setting if self.knows_tasks or not setting.new_task)
-
-    @abstractmethod
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation."""
 
     def check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
         """Refuse what a setting or this model has no meaning for."""
@@ -216,11 +261,6 @@ class Pairing(ABC):
                 "any but IndependentTaskRidge, with tasks=, or ask for setting A or B."
             )
         check_groups(setting, groups, task_groups, cells)
-
-    @property
-    def uses_labels(self) -> bool:
-        """Whether kernels are made of the labels themselves, so that hiding a label does not make it leave."""
-        return False
 
     def check_leaving(self) -> None:
         """Refuse to leave labels out of a model that goes on knowing them by its kernels."""
@@ -273,22 +313,6 @@ class Pairing(ABC):
     # --- complete labels ----------------------------------------------------------------------------
 
     @abstractmethod
-    def coefficients(self, Y: Array) -> Array:
-        """Return what predictions are made of, for labels (m, q).
-
-        Null directions of a kernel are left out: every kernel row is zero along them.
-        """
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """How rows of each side multiply the coefficients."""
-        return tuple(Folded(spectrum) for spectrum in self.spectra)
-
-    def expansion(self, coefficients: Array) -> Expansion:
-        """Return predictions for new rows from coefficients."""
-        return Expansion(coefficients, *self.parts)
-
-    @abstractmethod
     def dual(self, Y: Array) -> Array:
         """Return the dual parameters of the paper's linear system, null directions included, shape (m, q)."""
 
@@ -313,11 +337,6 @@ class Pairing(ABC):
             If something is fitted exactly whatever its labels, so that nothing else predicts it.
         """
 
-    @property
-    def transposed(self) -> Pairing:
-        """The same with tasks for instances, for models that know both."""
-        raise NotImplementedError(f"{type(self).__name__} must define transposed: new tasks are its new instances.")
-
     def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
         """Return the models of complete labels that each did without some instances, where they can be had."""
         return None
@@ -341,7 +360,8 @@ class Pairing(ABC):
     @property
     def side_ridges(self) -> tuple[float, ...]:
         """The ridge beside the kernel of each of the `spectra`, which says how far apart rows are."""
-        return tuple(side.alpha for side in self.smoothers)
+        ridges = tuple(self.alphas.values())
+        return (*ridges, *ridges)[: len(self.spectra)]
 
     def holdout_stack(
         self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
@@ -490,7 +510,9 @@ class Pairing(ABC):
 
     def dense_sides(self, fixed_penalty: bool) -> list[DenseSide]:
         """Return the sides of the slow twin."""
-        return [DenseSide.of(side.spectrum, side.filter, side.alpha, fixed_penalty) for side in self.smoothers]
+        filters = self.filters or (Tikhonov(),) * len(self.spectra)
+        sides = zip(self.spectra, filters, self.side_ridges, strict=True)
+        return [DenseSide.of(*side, fixed_penalty) for side in sides]
 
     @abstractmethod
     def refit_block(
@@ -522,12 +544,16 @@ class Pairing(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Coupled(Pairing):
-    """A model in which labels of all tasks are one system: operators on grids, see `dyadlearn.solve.operators`."""
+    r"""A model in which labels of all tasks are one system, with operators on grids from what stays unexplained.
+
+    By default it is ridge regression on pairs with the kernel :math:`(1-\rho)/\rho` in the rotated labels, where
+    :math:`\rho` is the `remainder`, and a ridge of one. See `dyadlearn.solve.operators`.
+    """
 
     @property
-    @abstractmethod
     def ridge(self) -> float:
         """The ridge that goes with the pairwise kernel."""
+        return 1.0
 
     @property
     def free_mean(self) -> bool:
@@ -535,19 +561,27 @@ class Coupled(Pairing):
         return False
 
     @property
-    @abstractmethod
     def vanishing(self) -> bool:
         """Whether λ = 0 at full rank, where hats are identities and residuals are known up to scale."""
+        return False
 
     @property
-    @abstractmethod
     def floor(self) -> float:
         """What slacks must exceed; 0 if nothing is ever interpolated."""
+        whole = self.remainder <= 0
+        return slack_floor(self.grid_spectra[0], math.inf) if bool(namespace(whole).any(whole)) else 0.0
 
     @property
-    @abstractmethod
     def prefers_residual(self) -> bool:
         """Whether most of the spectrum is kept, so that the residual is the small part and carries the digits."""
+        xp, kept = namespace(self.remainder), self.remainder < 0.5
+        n_cells = math.prod(side.n_rows for side in self.grid_spectra)
+        return not self.is_truncated and 2 * int(xp.sum(xp.astype(kept, xp.int64))) > n_cells
+
+    @property
+    def holdout_grids(self) -> tuple[float, float]:
+        """Grids that leaving out holds at once: one dense system of all cells, and others as large."""
+        return 4.0 * math.prod(side.n_rows for side in self.grid_spectra), 0.0
 
     @property
     def residual_cost(self) -> int:
@@ -570,9 +604,9 @@ class Coupled(Pairing):
         return replace(self)
 
     @property
-    @abstractmethod
     def shrinkage(self) -> Array:
         """The hat f in the rotated labels, shape (k, l)."""
+        return 1.0 - self.remainder
 
     @property
     @abstractmethod
@@ -580,11 +614,11 @@ class Coupled(Pairing):
         """The residual 1 − f in the rotated labels, shape (k, l); up to its scale where it vanishes."""
 
     @property
-    @abstractmethod
     def kernel_values(self) -> Array:
-        """The pairwise kernel in the rotated labels, shape (k, l)."""
+        """The pairwise kernel in the rotated labels, shape (k, l); zero where nothing is penalised."""
+        xp, remainder = namespace(self.remainder), self.remainder
+        return xp.where(remainder > 0, self.shrinkage / xp.where(remainder > 0, remainder, 1.0), 0.0)
 
-    @abstractmethod
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         r"""Return the coefficients of a function of the pairs of training that is known along pairs of directions.
 
@@ -597,6 +631,15 @@ class Coupled(Pairing):
         mean : float
             The free mean; 0 where there is none.
         """
+        (left, right), kept = (side.vectors for side in self.grid_spectra), self.shrinkage
+        xp, values = namespace(spectral), spectral * self.kernel_values**0.5
+        # The labels whose fit it is.
+        rotated = xp.where(kept > 0, values / xp.where(kept > 0, kept, 1.0), 0.0)
+        return self.coefficients(sandwich(left, rotated, right) + mean)
+
+    def dual(self, Y: Array) -> Array:
+        """Return the dual parameters of the pairwise kernel with its ridge, shape (m, q)."""
+        return self._working().residual(Y) / self.ridge
 
     @property
     def is_truncated(self) -> bool:
@@ -645,9 +688,49 @@ class Coupled(Pairing):
     ) -> Completion:
         return complete_grid(self._working(), Y, weights, start, tol, max_iter)
 
-    @abstractmethod
+    def cell_slack(self) -> Array:
+        """Return the diagonal of the residual operator, shape (m, q)."""
+        working, (rows, columns) = self._working(), self.grid_spectra
+        weights = working.shrinkage if self.is_truncated else working.remainder
+        diagonal = columns.diagonal(rows.diagonal(weights).T).T
+        return 1.0 - diagonal if self.is_truncated else diagonal
+
+    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
+        """Return held-out predictions, shape (m, q), from one dense system of all cells."""
+        m, q = Y.shape
+        rows, columns = np.divmod(np.arange(m * q), q)
+        own, other = unit_codes(members, m)[rows], unit_codes(task_members, q)[columns]
+        xp, inverse = namespace(Y), self._working().residual_block(rows, columns)
+        shift = xp.mean(Y) if self.free_mean else zeros((), Y)
+        y = xp.reshape(Y - shift, (-1, 1))
+        if setting is Setting.D:
+            pieces, places = [], []
+            for i, j in np.unique(np.stack([own, other]), axis=1).T:
+                left_out = np.flatnonzero((own == i) | (other == j))
+                asked = np.flatnonzero((own[left_out] == i) & (other[left_out] == j))
+                pieces.append(take_rows(leave_set_out(inverse, y, left_out), asked)[:, 0])
+                places.append(left_out[asked])
+            held_out = placed(pieces, places, m * q)
+        else:
+            units = {Setting.A: self._cell_units(rows, columns), Setting.B: own, Setting.C: other}[setting]
+            held_out = leave_units_out(inverse, y, units)[:, 0]
+        return xp.reshape(held_out, Y.shape) + shift
+
     def closed_weights(self, row: Asked, column: Asked) -> Array:
-        """Return how much each label of a complete grid weighs in the prediction for one pair, shape (m, q)."""
+        """Return how much each label of a complete grid weighs in the prediction for one pair, shape (m, q).
+
+        Predictions are linear in the labels: each weighs what is predicted where it is one, and all others are zero.
+        """
+        m, q = (side.n_rows for side in self.grid_spectra)
+        like, sides = self.grid_spectra[0].values, (row, column)
+        asked = [None if isinstance(each, int) else each for each in sides]
+        place, task_place = (each if isinstance(each, int) else 0 for each in sides)
+        found = zeros((m, q), like)
+        for i, j in np.ndindex(m, q):
+            unit = zeros((m, q), like)
+            unit[i, j] = 1.0
+            found[i, j] = self.expansion(self.coefficients(unit)).grid(*asked)[place, task_place]
+        return found
 
     def label_weights(
         self, row: Asked, column: Asked, Y: Array, weights: Array | None, *, tol: float = 1e-8, max_iter: int = 1000
@@ -708,7 +791,7 @@ class Coupled(Pairing):
         shift = zeros((), y)
         if working.free_mean:
             inverse, shift = inverse_with_border(inverse, border, penalties), xp.mean(y)
-        held_out = leave_units_out(inverse, (y - shift)[:, None], self._cell_units(observed))[:, 0] + shift
+        held_out = leave_units_out(inverse, (y - shift)[:, None], self._cell_units(*np.nonzero(observed)))[:, 0] + shift
         everything = xp.concat([held_out, xp.reshape(completed(), (-1,))])
         places = np.arange(observed.size) + flat.size
         places[flat] = np.arange(flat.size)
@@ -719,9 +802,23 @@ class Coupled(Pairing):
         if self.free_mean and np.count_nonzero(np.triu(observed) if self.symmetry else observed) < 2:
             raise nothing_left()
 
-    def _cell_units(self, observed: np.ndarray) -> np.ndarray | None:
-        """Return which of the observed cells leave together, integers of shape (n,); None is each by itself."""
+    def _cell_units(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
+        """Return which of n cells leave together, integers of shape (n,); None is each by itself."""
         if not self.symmetry:
             return None
-        rows, columns = np.nonzero(observed)
-        return np.asarray(np.minimum(rows, columns) * observed.shape[1] + np.maximum(rows, columns))
+        return np.asarray(np.minimum(rows, columns) * self.grid_spectra[1].n_rows + np.maximum(rows, columns))
+
+    # --- refit --------------------------------------------------------------------------------------
+
+    def refit_block(
+        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Return what the slow reference predicts for a block, whose cells are hidden with all others that leave."""
+        hidden, found = ~np.logical_and.outer(*kept), np.zeros(Y.shape)
+        found[hidden] = self.refit_cells(sides, Y)(hidden)
+        return np.asarray(found[np.ix_(*asked)])
+
+    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what the slow reference predicts for hidden cells, by the pairwise kernel written out."""
+        working, (left, right) = self._working(), (to_numpy(side.vectors) for side in self.grid_spectra)
+        return fitted_without((left, right), to_numpy(working.kernel_values), self.ridge, Y, self.free_mean)

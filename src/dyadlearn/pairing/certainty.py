@@ -50,7 +50,7 @@ from dyadlearn._array import (
 )
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.pairing.leaving import Members, gather_groups
+from dyadlearn.pairing.leaving import Members, unit_codes
 from dyadlearn.spectrum import Smoother, Spectrum
 
 
@@ -76,10 +76,7 @@ class Jackknife(ABC):
 
     def unit_of_rows(self) -> np.ndarray:
         """Return which model did without each row, shape (m,)."""
-        units = np.empty(self.held_out.shape[0], dtype=np.intp)
-        for number, rows in enumerate(gather_groups(self.members, units.size)):
-            units[rows] = number
-        return units
+        return unit_codes(self.members, int(self.held_out.shape[0]))
 
     @property
     @abstractmethod

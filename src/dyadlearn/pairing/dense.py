@@ -165,14 +165,15 @@ def _fitted(kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: boo
 
 
 def fitted_without(
-    sides: tuple[DenseSide, DenseSide], values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool = False
+    vectors: tuple[np.ndarray, np.ndarray], values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool = False
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the function that takes a mask of hidden cells to what the others predict for them.
 
     Parameters
     ----------
-    sides : (DenseSide, DenseSide)
-    values : array of shape (m, q)
+    vectors : (array of shape (m, k), array of shape (q, l))
+        Eigenvectors of the sides.
+    values : array of shape (k, l)
         Eigenvalues of the kernel between cells, whose eigenvectors are those of the Kronecker product.
     ridge : float
         What goes with it.
@@ -180,7 +181,7 @@ def fitted_without(
     free_mean : bool, default=False
         Whether the mean of the cells carries no penalty.
     """
-    U, V = (side.eigh[1] for side in sides)
+    U, V = vectors
     if Y.size > _DENSE_CELLS:
         return _ProductSolver(U, V, values, ridge, Y, free_mean)
     basis = np.kron(U, V)

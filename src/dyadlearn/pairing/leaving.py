@@ -77,6 +77,14 @@ def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndar
     return [np.array([row]) for row in range(n_rows)] if members is None else members
 
 
+def unit_codes(members: Members, n_rows: int) -> np.ndarray:
+    """Return the number of the group that each row belongs to, shape (n,)."""
+    codes = np.empty(n_rows, dtype=np.intp)
+    for number, rows in enumerate(gather_groups(members, n_rows)):
+        codes[rows] = number
+    return codes
+
+
 def scatter_rows(pieces: Sequence[Array], members: Sequence[np.ndarray]) -> Array:
     """Put the rows of each group back where they belong."""
     together = namespace(pieces[0]).concat(list(pieces), axis=0)

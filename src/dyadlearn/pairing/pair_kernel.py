@@ -52,7 +52,6 @@ from dyadlearn._array import Array, is_foreign, itemsize, largest, namespace, ro
 from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.base import Stack, Sweep
 from dyadlearn.pairing.certainty import Jackknife, PairJackknife
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others, ones_of
@@ -529,10 +528,6 @@ class PairKernel(PairOperators):
 
     # --- refit --------------------------------------------------------------------------------------
 
-    def dense_sides(self, fixed_penalty: bool) -> list[DenseSide]:
-        """Return the sides of the slow twin."""
-        return [DenseSide.of(spectrum, Tikhonov(), self.alpha, fixed_penalty) for spectrum in self.spectra]
-
     def refit_block(
         self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
     ) -> np.ndarray:
@@ -548,9 +543,9 @@ class PairKernel(PairOperators):
 
     def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """Return the slow twin's predictions for hidden cells."""
-        (values, _), (task_values, _) = (side.eigh for side in sides)
+        (values, U), (task_values, V) = (side.eigh for side in sides)
         kernel = pair_values(values, task_values, self.shares)
-        return fitted_without((sides[0], sides[1]), kernel, self.alpha, Y, free_mean=self.free_mean)
+        return fitted_without((U, V), kernel, self.alpha, Y, free_mean=self.free_mean)
 
 
 @dataclass(frozen=True, eq=False)

@@ -95,10 +95,6 @@ class PairOperators(Coupled):
         """The one regularisation."""
         return {"alpha": self.alpha}
 
-    def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation."""
-        return replace(self, alpha=alpha)
-
     def with_shares(self, shares: tuple[float, float, float]) -> Self:
         """Return the same sides under another kernel."""
         return replace(self, shares=shares)

@@ -506,10 +506,7 @@ class TwoStep(Coupled):
     @cached_property
     def kernel_values(self) -> Array:
         r"""The pairwise kernel in the rotated labels, :math:`ff'/\rho`, shape (k, l); zero for a free mean."""
-        if not self.free_mean:
-            return self.shrinkage / self.remainder
-        xp, remainder = namespace(self.remainder), self.remainder
-        return xp.where(remainder > 0, self.shrinkage / xp.where(remainder > 0, remainder, 1.0), 0.0)
+        return super().kernel_values
 
     @cached_property
     def _products(self) -> tuple[SideProduct, SideProduct]:
@@ -828,7 +825,7 @@ class TwoStep(Coupled):
         with np.errstate(invalid="ignore"):  # a null direction with a constant: nothing times no end
             total = u + v + (ridge * u * v if ridge else 0.0)
         kernel = np.where(np.isfinite(total), pseudo_inverse(np.where(np.isfinite(total), total, 0.0)), 0.0)
-        return fitted_without((sides[0], sides[1]), kernel, ridge, Y, self.free_mean)
+        return fitted_without((sides[0].eigh[1], sides[1].eigh[1]), kernel, ridge, Y, self.free_mean)
 
 
 def _smaller(side: Smoother) -> SideProduct:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, solve, take_rows, with_diagonal
+from dyadlearn._array import Array, as_array_of, namespace, solve, take_block, take_rows, with_diagonal
 
 
 def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = None) -> Array:
@@ -61,6 +61,13 @@ def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = No
         pieces.append(xp.reshape(-solve(blocks, own), (members.size, -1)))
         places.append(members.reshape(-1))
     return take_rows(xp.concat(pieces), np.argsort(np.concatenate(places)))
+
+
+def leave_set_out(inverse: Array, labels: Array, left_out: np.ndarray) -> Array:
+    """Return the predictions (s, p) of labels, given by their positions (s,), by the model that saw none of them."""
+    others = np.delete(np.arange(labels.shape[0]), left_out)
+    right = take_block(inverse, left_out, others) @ take_rows(labels, others)
+    return -solve(take_block(inverse, left_out, left_out), right)
 
 
 def members_of_one_size(units: np.ndarray) -> list[np.ndarray]:
