@@ -33,6 +33,11 @@ def fits(kinds: tuple[str, str], shares: tuple[float, ...]) -> bool:
     return not (truncated[0] and shares[2]) and not (truncated[1] and shares[1])
 
 
+def has_place(kinds: tuple[str, str], free: bool, constant: bool) -> bool:
+    """Tell whether a free mean, if there is one, lies within what the sides keep."""
+    return constant or not free or all(kind in ("full", "singular") for kind in kinds)
+
+
 def sides(kinds, shape, seed: int = 0, constant: bool = True) -> tuple[list[np.ndarray], list[Spectrum]]:
     """Return kernels of both sides with a constant feature, and their spectra."""
     rng = np.random.default_rng([seed, *shape])
@@ -170,7 +175,7 @@ def test_folds_of_cells(kinds, shares, free, alpha):
         free=[True, False],
         alpha=ALPHAS,
         constant=[True, False],
-        where=lambda kinds, shares, **_: fits(kinds, shares),
+        where=lambda kinds, shares, free, constant, **_: fits(kinds, shares) and has_place(kinds, free, constant),
     )
 )
 def test_operators(kinds, shares, free, alpha, constant):
@@ -201,11 +206,11 @@ def test_operators(kinds, shares, free, alpha, constant):
         free=[True, False],
         letter=LETTERS,
         alpha=ALPHAS,
-        where=lambda kinds, shares, **_: fits(kinds, shares),
+        where=lambda kinds, shares, free, **_: fits(kinds, shares) and has_place(kinds, free, False),
     )
 )
 def test_a_mean_beside_kernels_that_have_no_constant(kinds, shares, free, letter, alpha):
-    """Then ones lie in the null space that a truncated side leaves out, in part or altogether."""
+    """Then ones lie in the null space, in part or altogether."""
     pairing, kernels, Y = posed(kinds, (6, 5), shares, free, alpha, constant=False)
     expected = held_out(pairs(*kernels, shares), Y, letter, alpha, free)
     grids.close(holdout(Problem.of(pairing, Y), letter), expected, 1e-9)
@@ -318,7 +323,7 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
         constant=[True, False],
         scoring=["neg_mean_squared_error", "r2"],
         grouped=[True, False],
-        where=lambda kinds, shares, **_: fits(kinds, shares),
+        where=lambda kinds, shares, free, constant, **_: fits(kinds, shares) and has_place(kinds, free, constant),
     )
 )
 def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, scoring, grouped):
@@ -412,12 +417,19 @@ def test_shares_that_no_kernel_has(shares, message):
 
 def test_a_mean_that_nothing_determines():
     """With a kernel that reaches no constant, and nothing to regularise, only what the kernel leaves tells the mean."""
-    pairing, _, Y = posed(("thin", "full"), (6, 5), (1.0, 0.0, 0.0), True, 0.0, constant=False)
-    residual = np.eye(6) - pairing.spectrum.matrix(np.ones(2))
+    pairing, _, Y = posed(("singular", "full"), (6, 5), (1.0, 0.0, 0.0), True, 0.0, constant=False)
+    residual = pairing.spectrum.matrix((pairing.spectrum.values == 0).astype(float))
     weights = np.outer(residual.sum(axis=0), np.ones(5))
     assert_allclose(pairing.grand_mean(Y), np.sum(weights * Y) / weights.sum(), rtol=1e-9)
     for letter in LETTERS:
         with pytest.raises(LeverageError, match="add a constant to both kernels"):
+            holdout(Problem.of(pairing, Y), letter)
+    # Of features that hold no constant, a part of the mean is left out.
+    pairing, _, Y = posed(("thin", "full"), (6, 5), (1.0, 0.0, 0.0), True, 1.0, constant=False)
+    with pytest.raises(ValueError, match="needs sides that have a constant among their features"):
+        pairing.coefficients(Y)
+    for letter in LETTERS:
+        with pytest.raises(ValueError, match="needs sides that have a constant among their features"):
             holdout(Problem.of(pairing, Y), letter)
 
 

@@ -46,7 +46,6 @@ decompositions are what it is not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -55,58 +54,36 @@ from dyadlearn.pairing.leaving import Members, summed
 from dyadlearn.spectrum import Spectrum, leverage_error
 
 
-@dataclass(frozen=True, eq=False)
-class Ones:
-    """A column of ones in the directions of a side.
+def ones_of(spectrum: Spectrum) -> Array:
+    """Return a column of ones along each eigenvector of a side, shape (k,).
 
-    Attributes
-    ----------
-    inside : array of shape (k,)
-        Along each eigenvector.
-    outside : array of shape (n,) or None
-        What lies in the null space that a truncated spectrum leaves out; None where nothing does but rounding.
+    Raises
+    ------
+    ValueError
+        If a truncated spectrum leaves out some of it.
     """
-
-    inside: Array
-    outside: Array | None
-
-    @cached_property
-    def outside_square(self) -> float:
-        """Squared norm of what lies outside."""
-        return 0.0 if self.outside is None else float(self.outside @ self.outside)
-
-
-def ones_of(spectrum: Spectrum) -> Ones:
-    """Return how ones lie to the directions of a side."""
     ones = zeros((spectrum.n_rows, 1), spectrum.values) + 1.0
     inside = spectrum.rotate(ones)[:, 0]
     if spectrum.components is not None and spectrum.constant == "feature":
         # Where they are the last feature, small parts of them keep their digits: Uᵀ1 = diag(s) Wᵀ e.
         exact = spectrum.values**0.5 * spectrum.components[-1, :]
         if largest(namespace(exact).abs(exact - inside)) <= 1e-8 * spectrum.n_rows**0.5:
-            return Ones(exact, None)
-    outside = settled_outside(ones[:, 0], spectrum.vectors, inside) if spectrum.is_truncated else None
-    return Ones(settled_inside(inside, spectrum.n_rows), outside)
+            return exact
+    if spectrum.is_truncated:
+        outside = ones[:, 0] - spectrum.vectors @ inside
+        # By a root of the precision: of sparse features eigenvectors are known no better.
+        if float(outside @ outside) > epsilon(inside) * spectrum.n_rows:
+            raise ValueError("A free mean needs sides that have a constant among their features.")
+    return settled_ones(inside, spectrum.n_rows)
 
 
-def settled_inside(inside: Array, n: int) -> Array:
+def settled_ones(inside: Array, n: int) -> Array:
     """Return what n ones have of each direction (k,), zero where that is no more than rounding.
 
     Along a direction of next to no eigenvalue the ridge alone would divide it.
     """
     xp = namespace(inside)
-    return xp.where(xp.abs(inside) > _level(inside, n), inside, xp.zeros_like(inside))
-
-
-def settled_outside(ones: Array, vectors: Array, inside: Array) -> Array | None:
-    """Return ones (n,) less their projection on eigenvectors (n, k), None where that is no more than rounding."""
-    outside = ones - vectors @ inside
-    return outside if largest(namespace(ones).abs(outside)) > _level(ones, ones.shape[0]) else None
-
-
-def _level(like: Array, n: int) -> float:
-    """Return what rounding may leave of n ones where they have no part."""
-    return float(16.0 * epsilon(like) * n**0.5)
+    return xp.where(xp.abs(inside) > 16.0 * epsilon(inside) * n**0.5, inside, xp.zeros_like(inside))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +110,7 @@ class ConstantColumns:
     def of(
         cls,
         spectrum: Spectrum,
-        ones: Ones,
+        ones: Array,
         values: Array,
         ridges: Array,
         filters: tuple[Array, Array],
@@ -144,8 +121,8 @@ class ConstantColumns:
         Parameters
         ----------
         spectrum : Spectrum
-        ones : Ones
-            Of this side. Where a ridge is zero, they must have no part in a null space.
+        ones : array of shape (k,)
+            Of this side, see `ones_of`. Where a ridge is zero, they must have no part in a null space.
         values : array of shape (c,)
         ridges : array of shape (n, c)
         filters : (weights, direct)
@@ -160,11 +137,9 @@ class ConstantColumns:
         if spectrum.is_truncated:
             # What a hat that keeps ones almost whole leaves of them is lost in it.
             weights = spectrum.values[:, None] * xp.reshape(values[None, :] / ridges, (1, -1)) + 1.0
-            residuals = spectrum.vectors @ (ones.inside[:, None] / weights)
-            if ones.outside is not None:
-                residuals += ones.outside[:, None]
+            residuals = spectrum.vectors @ (ones[:, None] / weights)
         else:
-            residuals = spectrum.vectors @ (weights * ones.inside[:, None]) if along is None else along @ weights
+            residuals = spectrum.vectors @ (weights * ones[:, None]) if along is None else along @ weights
             if bool(xp.any(direct > 0)):  # hats, which keep no more than half
                 residuals *= 1.0 - 2.0 * direct
                 residuals += direct
@@ -172,12 +147,12 @@ class ConstantColumns:
 
     @classmethod
     def _without_ridge(
-        cls, spectrum: Spectrum, ones: Ones, values: Array, ridges: Array, sign: Array
+        cls, spectrum: Spectrum, ones: Array, values: Array, ridges: Array, sign: Array
     ) -> ConstantColumns:
         """Return it for one regularisation that leaves some columns without a ridge."""
         xp = namespace(values)
         total = spectrum.values[:, None] * values[None, :] + ridges
-        weights = xp.where(total > 0, ones.inside[:, None] / xp.where(total > 0, total, 1.0), 0.0)
+        weights = xp.where(total > 0, ones[:, None] / xp.where(total > 0, total, 1.0), 0.0)
         # The residual operator is the ridge times the inverse, and without one the inverse of K alone.
         unit = xp.where(ridges > 0, ridges, values[None, :])
         is_left = (ridges > 0) | ((unit > 0) & (not spectrum.is_singular))
@@ -243,22 +218,11 @@ class MeanOfOthers:
             own[:, rows] = labels[:, rows] - ((residuals * cut(held_out, rows)) @ scale)[:, :, 0]
             ones[:, rows] = (residuals @ (share[:, None] * scale))[:, :, 0]
             own_ones[:, rows] = ((residuals * cut(left, rows)) @ scale)[:, :, 0]
-        self._add(here, labels, ones, own, own_ones)
-        return left
-
-    def add_outside(self, outside: Array, Y: Array, alphas: Array) -> None:
-        """Add what ones of the other side have in its null space, (q,), under regularisations (n,)."""
-        own, square = (Y @ outside)[None, :] / alphas[:, None], float(outside @ outside) / alphas[:, None]
-        ones = square + 0.0 * own
-        self._add(slice(None), own, ones, own, ones)
-
-    def _add(self, here: slice, labels: Array, ones: Array, own: Array, own_ones: Array) -> None:
-        """Add sums of all rows, less those of the rows that are left out."""
-        xp = namespace(labels)
         whole = xp.sum(ones, axis=1, keepdims=True)
         self.labels[here, :] += xp.sum(labels, axis=1, keepdims=True) - summed(own.T, self.members).T
         self.weights[here, :] += whole - summed(own_ones.T, self.members).T
         self.whole[here, :] += whole
+        return left
 
     def value(self, Y: Array, what: str) -> Array:
         """Return the mean, shape (n, m); `what` is left out, for messages."""

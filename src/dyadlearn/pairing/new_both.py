@@ -40,8 +40,7 @@ from dyadlearn.pairing.constant import (
     ConstantColumns,
     MeanOfOthers,
     ones_of,
-    settled_inside,
-    settled_outside,
+    settled_ones,
     without_each,
 )
 from dyadlearn.pairing.leaving import (
@@ -128,10 +127,11 @@ def new_both(
     blocks = _alpha_blocks(alphas, max(1, numbers // (m * q)))
     width = max(192, numbers // m)
     squares = spectrum.vectors**2
-    along = None if ones is None else spectrum.vectors * ones.inside
-    # Of directions without eigenvalue no task knows anything, but a function of each task's own tells of the mean.
-    keeps_null = free_mean and per_task > 0
-    without = _decomposed(task_spectrum, task_members is None, keeps_null, floors[1])
+    along = None if ones is None else spectrum.vectors * ones
+    if free_mean:
+        ones_of(task_spectrum)  # raises where they have no place
+    # No task knows anything of directions without eigenvalue, but their labels determine the mean too.
+    without = _decomposed(task_spectrum, task_members is None, free_mean, floors[1])
 
     def ended(part: Array, ending: Array) -> Array:
         """Return rotated columns (m, n c), turned to the tasks that are left out, shape (n, m, left out)."""
@@ -146,7 +146,7 @@ def new_both(
         values, vectors, cross = without(group, kept)
         predicted = zeros((p, n, m, group.size), Y)
         means = [MeanOfOthers.start(n, Y, members) for _ in grids]
-        share, outside = (None, None) if ones is None else _ones_of_tasks(vectors, kept, Y, keeps_null)
+        share = None if ones is None else settled_ones(xp.sum(vectors, axis=0), kept.size)
         of_ones = [zeros((n, m, group.size), Y) for _ in grids if ones is not None]
         for start in range(0, values.shape[0], width):
             chunk = slice(start, min(start + width, values.shape[0]))
@@ -178,8 +178,6 @@ def new_both(
                         of_ones[grid][here, ...] += share[chunk] @ ending - ended(left, ending)
                     predicted[grid, here, ...] += ended(part, ending)
         for grid, known_ones in enumerate(of_ones):
-            if outside is not None:
-                means[grid].add_outside(outside, stack[grid, ...], as_array_of(list(alphas), Y, Y.dtype))
             mean = means[grid].value(stack[grid, ...], "pairs")[:, :, None]
             predicted[grid, ...] += mean * (1.0 - known_ones) + offsets[grid, ...]
         for place, task in enumerate(group):
@@ -187,17 +185,6 @@ def new_both(
 
     for_each(leave_out, task_groups, Y, n_operations=4.0 * m * m * q * len(task_groups) * n * p)
     return xp.permute_dims(held_out, (1, 2, 3, 0))
-
-
-def _ones_of_tasks(vectors: Array, kept: np.ndarray, Y: Array, keeps_null: bool) -> tuple[Array, Array | None]:
-    """Return what ones of the tasks that stay have of each column (c,), and in their null space (q,) where it counts.
-
-    The eigenvectors (q, c) have rows of zeros for the tasks that are left out.
-    """
-    share, stay = namespace(Y).sum(vectors, axis=0), np.zeros(Y.shape[1])
-    stay[kept] = 1.0
-    outside = None if keeps_null else settled_outside(as_array_of(stay, Y, Y.dtype), vectors, share)
-    return settled_inside(share, kept.size), outside
 
 
 def column_floor(spectrum: Spectrum, alpha: float, scales: Array, ridges: Array) -> float:

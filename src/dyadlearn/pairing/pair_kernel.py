@@ -163,7 +163,7 @@ class _Labels:
         """Eigenvectors of the instances times what ones have of each, (m, k), likewise."""
         if not self._keeps_vectors:
             return None
-        return self.spectra[0].vectors * ones_of(self.spectra[0]).inside
+        return self.spectra[0].vectors * ones_of(self.spectra[0])
 
     @property
     def _keeps_vectors(self) -> bool:
@@ -208,12 +208,12 @@ class PairKernel(PairOperators):
         labels = self._labels(Y)
         rotated, (rows, columns) = self._rotated(labels.Y), self.ones
         mean = self._mean_of(labels.Y, rotated)
-        rotated -= mean * rows.inside[:, None] * columns.inside[None, :]
+        rotated -= mean * rows[:, None] * columns[None, :]
         return rotated, mean + labels.offset
 
     def _weighed(self, Y: Array) -> tuple[Array, float]:
         """Return the dual parameters, rotated, and the free mean; no more arrays than it takes without one."""
-        if not self.free_mean or self._mean_is_null or self._outside_square:
+        if not self.free_mean or self._mean_is_null:
             rotated, mean = self._centred(Y)
             rotated *= self.phi
             return rotated, mean
@@ -222,9 +222,9 @@ class PairKernel(PairOperators):
         del labels
         phi = self.phi
         rotated *= phi
-        mean = float(rows.inside @ (rotated @ columns.inside)) / float(rows.inside**2 @ (phi @ columns.inside**2))
-        phi *= (mean * rows.inside)[:, None]
-        phi *= columns.inside[None, :]
+        mean = float(rows @ (rotated @ columns)) / float(rows**2 @ (phi @ columns**2))
+        phi *= (mean * rows)[:, None]
+        phi *= columns[None, :]
         rotated -= phi
         return rotated, mean + offset
 
@@ -332,7 +332,7 @@ class PairKernel(PairOperators):
             grid, total, _, _ = working._constant
             means = namespace(Y).sum(grid * residuals, axis=1) / total
             rows, columns = self.ones
-            ones = weights * rows.inside[:, None] * columns.inside[None, :]
+            ones = weights * rows[:, None] * columns[None, :]
         model = self.expansion(self.coefficients(Y))
         given = (model, self.grid_spectra, weights, tasks.rotate(residuals.T).T, means, ones)
         return PairJackknife(held_out, members, *given)
@@ -439,17 +439,10 @@ class PairKernel(PairOperators):
 
     def _new_rows(self, labels: _Labels, members: Members) -> Array:
         """Return setting B."""
-        held_out, mean = self._left_out(labels, members)
-        held_out = held_out @ self.task_spectrum.vectors.T
-        if mean is not None and (outside := self.ones[1].outside) is not None:
-            held_out += mean * outside
-        return held_out
+        return self._left_out(labels, members)[0] @ self.task_spectrum.vectors.T
 
     def _left_out(self, labels: _Labels, members: Members) -> tuple[Array, Array | None]:
-        """Return what is predicted of left-out rows with the tasks rotated, (m, l), and the mean of the others, (m, 1).
-
-        Ones that lie outside of the directions of the tasks are not in it.
-        """
+        """Return what is predicted of left-out rows, tasks rotated, (m, l), and the mean of the others, (m, 1)."""
         product, per_task, per_instance = self.shares
         spectrum, s = self.spectrum, self.task_spectrum.values
         values, ridges = product * s + per_task, (per_instance * s + self.alpha)[None, :]
@@ -461,9 +454,7 @@ class PairKernel(PairOperators):
         constant = ConstantColumns.of(spectrum, rows, values, ridges, filters, labels.along)
         held_out, left = leave_out_columns(*given, residuals=constant.residuals)
         others = MeanOfOthers.start(1, labels.Y, members)
-        left = others.add(slice(0, 1), constant, columns.inside, labels.columns, held_out, left)
-        if columns.outside is not None:
-            others.add_outside(columns.outside, labels.Y, zeros((1,), labels.Y) + self.alpha)
+        left = others.add(slice(0, 1), constant, columns, labels.columns, held_out, left)
         mean = others.value(labels.Y, "rows").T
         for here in row_blocks(spectrum.n_rows, left.shape[1] * itemsize(left), 2**18):
             held_out[here, :] += left[here, :] * mean[here, :]
@@ -471,14 +462,10 @@ class PairKernel(PairOperators):
 
     def _squared_error(self, labels: _Labels, members: Members) -> float:
         """Return the sum of squared errors of setting B, in the rotated tasks."""
-        error, mean = self._left_out(labels, members)
+        error = self._left_out(labels, members)[0]
         error -= labels.columns
-        xp, outside = namespace(error), labels.outside
-        if mean is not None and (ones := self.ones[1]).outside is not None:
-            beside = float(mean[:, 0] @ (labels.Y @ ones.outside))
-            outside += float(xp.sum(mean * mean)) * ones.outside_square - 2.0 * beside
-        flat = xp.reshape(error, (-1,))
-        return float(flat @ flat) + outside
+        flat = namespace(error).reshape(error, (-1,))
+        return float(flat @ flat) + labels.outside
 
     def closed_weights(self, row: Asked, column: Asked) -> Array:
         """Return the weights of labels, shape (m, q); functions of their own speak of rows of training only."""
@@ -523,7 +510,7 @@ class PairKernel(PairOperators):
         held_out, mean = self._left_out(labels, None)
         held_out = held_out @ ending
         if mean is not None:
-            held_out += mean * (1.0 - self.ones[1].inside @ ending) + labels.offset
+            held_out += mean * (1.0 - self.ones[1] @ ending) + labels.offset
         return held_out
 
     # --- refit --------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to_numpy, zeros
+from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to_numpy
 from dyadlearn.pairing.base import Coupled
-from dyadlearn.pairing.constant import Ones, ones_of
+from dyadlearn.pairing.constant import ones_of
 from dyadlearn.solve.operators import SideProduct, between, interpolation_floor
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
@@ -288,7 +288,7 @@ class PairOperators(Coupled):
     # --- the mean -------------------------------------------------------------------------------------
 
     @cached_property
-    def ones(self) -> tuple[Ones, Ones]:
+    def ones(self) -> tuple[Array, Array]:
         """Ones in the directions of both sides."""
         rows, columns = (ones_of(spectrum) for spectrum in self.grid_spectra)
         return rows, columns
@@ -299,67 +299,39 @@ class PairOperators(Coupled):
         if self.alpha > 0 or self.vanishing:
             return False
         squares = self._squared_ones()
-        inside = namespace(squares).sum(squares * (1.0 - self.shrinkage))
+        outside = float(namespace(squares).sum(squares * (1.0 - self.shrinkage)))
         m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
-        return float(inside) + self._outside_square > max(self.floor, epsilon(squares)) * m * q
+        return outside > max(self.floor, epsilon(squares)) * m * q
 
     def _squared_ones(self) -> Array:
         rows, columns = self.ones
-        return (rows.inside**2)[:, None] * (columns.inside**2)[None, :]
-
-    @property
-    def _outside_square(self) -> float:
-        """Squared norm of the part of a grid of ones that truncated spectra leave out."""
-        rows, columns = self.ones
-        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
-        return rows.outside_square * q + (m - rows.outside_square) * columns.outside_square
-
-    def _outside(self, grid: Array | None) -> Array:
-        """Return the part of a grid of ones that truncated spectra leave out, (m, q), or its product with a grid."""
-        rows, columns = self.ones
-        xp = namespace(rows.inside)
-        ones = [zeros((spectrum.n_rows,), rows.inside) + 1.0 for spectrum in self.grid_spectra]
-        left = xp.zeros_like(ones[0]) if rows.outside is None else rows.outside
-        right = xp.zeros_like(ones[1]) if columns.outside is None else columns.outside
-        if grid is None:
-            return left[:, None] + (ones[0] - left)[:, None] * right[None, :]
-        return left @ (grid @ ones[1]) + (ones[0] - left) @ (grid @ right)
+        return (rows**2)[:, None] * (columns**2)[None, :]
 
     @cached_property
     def _constant(self) -> _Constant:
         rows, columns = self.ones
-        weights, alpha = self._mean_weights
-        grid = rows.inside[:, None] * columns.inside[None, :]
-        grid *= weights
+        grid = rows[:, None] * columns[None, :]
+        grid *= self._mean_weights
         grid = sandwich(self.spectrum.vectors, grid, self.task_spectrum.vectors)
-        if self._outside_square:
-            grid += self._outside(None) / alpha
         residual = self.alpha or float(self.vanishing or self._mean_is_null)
         return _Constant(grid, self._mean_total, 0.0 if self.vanishing else residual, residual)
 
     @property
-    def _mean_weights(self) -> tuple[Array, float]:
-        """The inverse of C in the rotated labels, (k, l), and the ridge outside; up to its scale where λ = 0."""
-        if self._mean_is_null:
-            return 1.0 - self.shrinkage, 1.0
-        return self.phi, self.alpha
+    def _mean_weights(self) -> Array:
+        """The inverse of C in the rotated labels, (k, l); up to its scale where λ = 0."""
+        return 1.0 - self.shrinkage if self._mean_is_null else self.phi
 
     @cached_property
     def _mean_total(self) -> float:
-        weights, alpha = self._mean_weights
-        outside = self._outside_square
-        return float(namespace(weights).sum(weights * self._squared_ones())) + (outside / alpha if outside else 0.0)
+        weights = self._mean_weights
+        return float(namespace(weights).sum(weights * self._squared_ones()))
 
     def _mean_of(self, grid: Array, rotated: Array | None = None) -> float:
         """Return the free mean of labels (m, q); `rotated` may be known already."""
         if rotated is None:
             return float(namespace(grid).sum(grid * self._constant.grid)) / self._constant.total
         rows, columns = self.ones
-        weights, alpha = self._mean_weights
-        sums = float(rows.inside @ ((weights * rotated) @ columns.inside))
-        if self._outside_square:
-            sums += float(self._outside(grid)) / alpha
-        return sums / self._mean_total
+        return float(rows @ ((self._mean_weights * rotated) @ columns)) / self._mean_total
 
 
 def _top(spectrum: Spectrum) -> float:

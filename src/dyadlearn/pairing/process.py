@@ -112,18 +112,9 @@ class Process:
         return self.model.phi
 
     @cached_property
-    def _constant(self) -> tuple[Array, Array]:
-        """A grid of ones in the rotated labels, Uᵀ1 (k,) and Vᵀ1 (l,)."""
-        own, other = self.model.ones
-        # By a root of the precision: of sparse features eigenvectors are known no better.
-        if max(own.outside_square, other.outside_square) > epsilon(own.inside):
-            raise ValueError("A process with a free mean needs sides that have a constant among their features.")
-        return own.inside, other.inside
-
-    @cached_property
     def _known_mean(self) -> tuple[Array, float]:
         """The weights (Uᵀ1)(Vᵀ1)ᵀ/L of shape (k, l), and s₀, how well the labels know a free mean."""
-        own, other = self._constant
+        own, other = self.model.ones
         weights = own[:, None] * other[None, :] * self._inverse
         return weights, float(namespace(weights).sum(weights * own[:, None] * other[None, :]))
 
@@ -355,7 +346,7 @@ class Process:
             beyond = Y - sandwich(self.model.spectrum.vectors, rotated, self.model.task_spectrum.vectors)
             outside = float(xp.sum(beyond**2))
         if self.model.free_mean:
-            (own, other), (weights, known) = self._constant, self._known_mean
+            (own, other), (weights, known) = self.model.ones, self._known_mean
             mean = float(xp.sum(weights * rotated)) / known
             rotated = rotated - mean * own[:, None] * other[None, :]
         total = float(xp.sum(rotated**2 * inverse)) + (outside / self.model.alpha if outside else 0.0)
