@@ -53,14 +53,11 @@ def test_the_small_system(shape, share):
 
 @over(every(shape=[(40, 30), (30, 40)], over_instances=[False, True]))
 def test_few_rows_of_many_columns_and_few_columns_of_many_rows(shape, over_instances, monkeypatch):
-    """The directions that lead a product of two spectra: they are gathered in two parts, which meet either way."""
+    """The directions that lead a product of two spectra: sums go over the instances first, or over the tasks."""
     rng = np.random.default_rng(7)
     places = np.arange(shape[0])[:, None] + 1, np.arange(shape[1]) + 1
     leading = rng.permutation(np.flatnonzero(places[0] * places[1] <= 40))
-    wide = deflation_module._split(*shape, leading // shape[1], leading % shape[1])[1]
-    assert 0 < wide.sum() < leading.size
-    monkeypatch.setattr(deflation_module, "_split", lambda *given: (0.0, wide))
-    monkeypatch.setattr(deflation_module, "_meeting", lambda m, q, *given: (m == shape[0]) == over_instances)
+    monkeypatch.setattr(deflation_module, "_gram_work", lambda *given: (0.0, over_instances))
     spectra, diagonal = make_spectra(shape), rng.uniform(0.1, 3.0, size=leading.size)
     grid, weights = rng.normal(size=shape), (rng.random(shape) < 0.3).astype(float)
     found = Deflation(*spectra, leading, diagonal, weights)(grid)
@@ -85,7 +82,7 @@ def test_no_more_work_is_done_than_was_foreseen():
     for most in (20, 90, 400):
         leading, Counting.done = np.flatnonzero(places[0] * places[1] <= most), 0
         Deflation(*spectra, leading, np.ones(leading.size), weights)
-        assert 0 < Counting.done < deflation_module._split(*shape, leading // shape[1], leading % shape[1])[0]
+        assert 0 < Counting.done < deflation_module._gram_work(*shape, leading // shape[1], leading % shape[1])[0]
 
 
 @over(every(kinds=[("thin", "full"), ("primal", "thin"), ("sparse", "singular")]))

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, is_foreign, itemsize, largest, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, as_array_of, is_foreign, itemsize, largest, namespace, take_rows, to_numpy, zeros
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
@@ -118,25 +118,19 @@ def leave_out(smoother: Smoother, labels: Array, members: list[np.ndarray] | Non
     """
     if members is None:
         return smoother.leave_one_out(labels)
-    spectrum = smoother.spectrum
-    smoother = smoother.scaled()
-    product, level = smoother.product(labels), smoother.level(labels)
-    pieces = []
-    for rows in members:
-        vectors, own = take_rows(spectrum.vectors, rows), take_rows(labels, rows)
-        hat = (vectors * smoother.shrinkage) @ vectors.T
-        truncated = spectrum.is_truncated
-        residual = _identity(hat) - hat if truncated else (vectors * smoother.remainder) @ vectors.T
-        part = take_rows(product, rows)
-        right = residual @ own - part if smoother.prefers_residual else part - hat @ own
-        refusal = partial(leverage_error, rows, spectrum.n_rows, _GROUP)
-        pieces.append(solve_block(residual, settle(right, level), smoother.slack_floor, smoother.is_graded, refusal))
-    return scatter_rows(pieces, members)
-
-
-def _identity(like: Array) -> Array:
-    xp = namespace(like)
-    return xp.eye(like.shape[0], dtype=like.dtype, device=like.device)
+    side = smoother.scaled()
+    weights, is_hat = (side.remainder, 0.0) if side.prefers_residual else (side.shrinkage, 1.0)
+    return _leave_groups_out(
+        side.spectrum,
+        (weights[:, None], zeros((1,), weights) + is_hat),
+        labels[:, None, :],
+        side.product(labels)[:, None, :],
+        members,
+        side.level(labels)[None, :],
+        side.slack_floor,
+        graded=side.is_graded,
+        remainders=None if side.spectrum.is_truncated else side.remainder[:, None],
+    )[:, 0, :]
 
 
 # Regularisations are worked on together while an array of one grid each stays this small: it
@@ -234,7 +228,6 @@ def leave_out_columns(
     rotated: Array,
     members: Members,
     floor: float,
-    squares: Array | None = None,
     residuals: Array | None = None,
     diagonal: Array | None = None,
 ) -> tuple[Array, Array]:
@@ -257,9 +250,6 @@ def leave_out_columns(
     members : list of integer arrays, or None
     floor : float
         What slacks must exceed; 0 where they cannot vanish.
-    squares : array of shape (m, k), default=None
-        :math:`\mathbf{U}\circ\mathbf{U}`, where it is known already.
-
     residuals : array of shape (m, n c), default=None
         What the residual operator of each column makes of other labels, :math:`\mathbf{Rx}`.
     diagonal : array of shape (m, n c), default=None
@@ -279,11 +269,16 @@ def leave_out_columns(
     spread = xp.reshape(weights, (k, n, c)) * rotated[:, None, :] if n > 1 else weights * rotated
     product = spectrum.vectors @ xp.reshape(spread, (k, width))
     if members is not None:
-        grid = xp.reshape(xp.broadcast_to(columns[:, None, :], shape), (m, width))
-        return _leave_groups_out_columns(spectrum, weights, direct, grid, product, members, floor, residuals)
+        grid, product = xp.reshape(xp.broadcast_to(columns[:, None, :], shape), (m, width, 1)), product[:, :, None]
+        level = rounding_level(grid[:, :, 0], _tops(weights))[:, None]
+        graded = is_graded(xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated)
+        beside = None if residuals is None else residuals[:, :, None]
+        filters = (weights, direct)
+        found = _leave_groups_out(spectrum, filters, grid, product, members, level, floor, graded=graded, beside=beside)
+        return found[:, :, 0], None if residuals is None else found[:, :, 1]
     is_shared = diagonal is not None
     if diagonal is None:
-        diagonal = spectrum.diagonal(weights) if squares is None else squares @ weights
+        diagonal = spectrum.diagonal(weights)
     if n > 1:
         held_out = xp.reshape(xp.reshape(diagonal, shape) * columns[:, None, :], (m, width))
     else:
@@ -308,40 +303,71 @@ def _tops(weights: Array) -> Array:
     return xp.max(weights, axis=0) if weights.shape[0] else xp.sum(weights, axis=0)
 
 
-def _leave_groups_out_columns(
+def _leave_groups_out(
     spectrum: Spectrum,
-    weights: Array,
-    direct: Array,
-    columns: Array,
+    filters: tuple[Array, Array],
+    labels: Array,
     product: Array,
     members: list[np.ndarray],
+    level: Array,
     floor: float,
-    residuals: Array | None,
-) -> tuple[Array, Array]:
-    """Leave groups out: the division of a single row becomes one small solve per group and column."""
-    xp = namespace(columns)
-    graded = is_graded(xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated)
-    level = rounding_level(columns, _tops(weights))
-    pieces, others = [], []
+    *,
+    graded: bool,
+    remainders: Array | None = None,
+    beside: Array | None = None,
+) -> Array:
+    """Leave groups of rows out by one small solve for each group and filter, see `dyadlearn.solve.leaving`.
+
+    Parameters
+    ----------
+    spectrum : Spectrum
+        Of m rows, with k eigenvalues.
+    filters : (array of shape (k, f), array of shape (f,))
+        Weights of f operators B, and 1.0 for hats.
+    labels, product : arrays of shape (m, f, r)
+        Labels under each filter, and B times these.
+    members : list of integer arrays
+    level : array of shape (f, r)
+        What rounding may leave of a difference that is zero.
+    floor : float
+        What slacks must exceed.
+    graded : bool
+        Whether a block may be singular, see `dyadlearn._rounding.is_graded`.
+    remainders : array of shape (k, f), default=None
+        The residual filters, where their blocks are not to be had from those of B.
+    beside : array of shape (m, f, s), default=None
+        Further right-hand sides.
+
+    Returns
+    -------
+    array of shape (m, f, r + s)
+    """
+    xp, (weights, direct), n_filters = namespace(labels), filters, filters[0].shape[1]
+    pieces = []
+
+    def inner(vectors: Array, weights: Array) -> Array:
+        """Return the block of each operator between some rows, shape (f, n, n)."""
+        return (vectors[None, :, :] * weights.T[:, None, :]) @ vectors.T
+
     for rows in members:
         vectors = take_rows(spectrum.vectors, rows)
-        own, part = take_rows(columns, rows), take_rows(product, rows)
-        beside = None if residuals is None else take_rows(residuals, rows)
-        eye = xp.eye(rows.size, dtype=own.dtype, device=own.device)
+        own, part = (xp.permute_dims(take_rows(grid, rows), (1, 0, 2)) for grid in (labels, product))
+        other = None if beside is None else xp.permute_dims(take_rows(beside, rows), (1, 0, 2))
+        eye = xp.eye(rows.size, dtype=labels.dtype, device=labels.device)
+        refusal = partial(leverage_error, rows, spectrum.n_rows, _GROUP)
         step = max(1, 4 * _BLOCK_NUMBERS // (rows.size * max(1, vectors.shape[1])))
         solved = []
-        for start in range(0, max(1, columns.shape[1]), step):  # a task side may have no direction at all
-            here = slice(start, min(start + step, columns.shape[1]))
-            inner = (vectors[None, :, :] * weights[:, here].T[:, None, :]) @ vectors.T
-            right = (inner @ own[:, here].T[:, :, None])[:, :, 0] - part[:, here].T
-            matrix = inner - direct[here][:, None, None] * eye
-            right = settle(right, level[here][:, None])[:, :, None]
-            if beside is not None:
-                right = xp.concat([right, beside[:, here].T[:, :, None]], axis=2)
-            refusal = partial(leverage_error, rows, spectrum.n_rows, _GROUP)
-            solved.append(solve_block(matrix, right, floor, graded, refusal))
-        together = xp.concat(solved, axis=0)
-        pieces.append(together[:, :, 0].T)
-        if beside is not None:
-            others.append(together[:, :, 1].T)
-    return scatter_rows(pieces, members), scatter_rows(others, members) if others else None
+        for start in range(0, max(1, n_filters), step):  # a task side may have no direction at all
+            here = slice(start, min(start + step, n_filters))
+            block, is_hat = inner(vectors, weights[:, here]), direct[here][:, None, None]
+            right = block @ own[here, ...] - part[here, ...]
+            right = xp.where(xp.abs(right) <= level[here, None, :], xp.zeros_like(right), right)
+            if remainders is None:
+                block = block - is_hat * eye
+            else:
+                block = (1.0 - 2.0 * is_hat) * inner(vectors, remainders[:, here])
+            if other is not None:
+                right = xp.concat([right, other[here, ...]], axis=2)
+            solved.append(solve_block(block, right, floor, graded, refusal))
+        pieces.append(xp.permute_dims(xp.concat(solved, axis=0), (1, 0, 2)))
+    return scatter_rows(pieces, members)

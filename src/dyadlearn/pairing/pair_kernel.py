@@ -54,7 +54,7 @@ from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing.base import Stack, Sweep
 from dyadlearn.pairing.certainty import Jackknife, PairJackknife
-from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others, ones_of
+from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others
 from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
 from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, rotated_row
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse
@@ -65,9 +65,6 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.operators import without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
-
-# Squared eigenvectors of so many numbers at most are kept, 64 MiB.
-_MAX_SQUARES = 2**23
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,23 +149,6 @@ class _Labels:
             return 0.0
         rest = self.Y - self.columns @ self.spectra[1].vectors.T
         return float(namespace(rest).sum(rest * rest))
-
-    @cached_property
-    def squares(self) -> Array | None:
-        """Squared eigenvectors of the instances, (m, k), where they are kept and there is room."""
-        return self.spectra[0].vectors ** 2 if self._keeps_vectors else None
-
-    @cached_property
-    def along(self) -> Array | None:
-        """Eigenvectors of the instances times what ones have of each, (m, k), likewise."""
-        if not self._keeps_vectors:
-            return None
-        return self.spectra[0].vectors * ones_of(self.spectra[0])
-
-    @property
-    def _keeps_vectors(self) -> bool:
-        m, k = self.spectra[0].vectors.shape
-        return self.is_kept and bool(m * k <= _MAX_SQUARES)
 
     @cached_property
     def transposed(self) -> _Labels:
@@ -447,11 +427,11 @@ class PairKernel(PairOperators):
         spectrum, s = self.spectrum, self.task_spectrum.values
         values, ridges = product * s + per_task, (per_instance * s + self.alpha)[None, :]
         floor, filters = column_floor(spectrum, self.alpha, values, ridges), column_weights(spectrum, values, ridges)
-        given = (spectrum, *filters, labels.columns, labels.both, members, floor, labels.squares)
+        given = (spectrum, *filters, labels.columns, labels.both, members, floor)
         if not self.free_mean:
             return leave_out_columns(*given)
         rows, columns = self.ones
-        constant = ConstantColumns.of(spectrum, rows, values, ridges, filters, labels.along)
+        constant = ConstantColumns.of(spectrum, rows, values, ridges, filters)
         held_out, left = leave_out_columns(*given, residuals=constant.residuals)
         others = MeanOfOthers.start(1, labels.Y, members)
         left = others.add(slice(0, 1), constant, columns, labels.columns, held_out, left)

@@ -627,13 +627,7 @@ class TwoStep(Coupled):
 
     def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
         """Return held-out predictions, shape (m, q)."""
-        if setting is Setting.A:
-            return self._new_pairs(Y)
-        if setting.new_task:
-            half = leave_out(self.columns, Y.T, task_members).T
-        else:
-            half = self.columns.smooth(Y.T).T
-        return leave_out(self.rows, half, members) if setting.new_instance else self.rows.smooth(half)
+        return self.holdout_stack(Y[None, ...], setting, members, task_members)[0, ...]
 
     def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
         """Return the models of complete labels that each did without some instances: regressions on smoothed tasks."""
@@ -664,7 +658,8 @@ class TwoStep(Coupled):
     ) -> Array:
         """Return the same for a stack (n, m, q): side by side for the instances, one below the other for the tasks."""
         if setting is Setting.A and self.vanishing:
-            return super().holdout_stack(stack, setting)
+            grids = [vanishing_pairs(self.rows, self.columns, stack[place, ...]) for place in range(stack.shape[0])]
+            return namespace(stack).stack(grids)
         (n, m, q), rows, columns, xp = stack.shape, self.rows, self.columns, namespace(stack)
 
         def side_by_side(turned: Array) -> Array:
@@ -676,29 +671,16 @@ class TwoStep(Coupled):
             smoothed, others = (side_by_side(grids) for grids in columns.smooth_others(below))
             held_out = rows.smooth_others(smoothed)[1]
             held_out += rows.leverage[:, None] * others
-            slack = self._slack_of_pairs()
+            slack = self.cell_slack()
+            check_cells(slack, self.floor)
         else:
             half = leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
             half, slack = side_by_side(half), None
             held_out = leave_out(rows, half, members) if setting.new_instance else rows.smooth(half)
         held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
-        return held_out if slack is None else held_out / slack
-
-    def _new_pairs(self, Y: Array) -> Array:
-        rows, columns = self.rows, self.columns
-        if self.vanishing:
-            return vanishing_pairs(rows, columns, Y)
-        smoothed, others = (grid.T for grid in columns.smooth_others(Y.T))
-        held_out = rows.smooth_others(smoothed)[1]
-        held_out += rows.leverage[:, None] * others
-        held_out /= self._slack_of_pairs()
+        if slack is not None:
+            held_out /= slack
         return held_out
-
-    def _slack_of_pairs(self) -> Array:
-        """Return what setting A divides by, shape (m, q)."""
-        slack = self.cell_slack()
-        check_cells(slack, self.floor)
-        return slack
 
     def closed_weights(self, row: Asked, column: Asked) -> Array:
         """Return the weights of labels, those of the instances times those of the tasks, shape (m, q)."""

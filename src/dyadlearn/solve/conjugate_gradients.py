@@ -270,43 +270,22 @@ def choose_rank(
     for rank in dict.fromkeys(min(limit, round(64 * 1.4**step)) for step in range(30)):
         a, b = len(np.unique(rows[:rank])), len(np.unique(columns[:rank]))
         extra = 2 * min(m * q * b + a * m * b, m * q * a + a * q * b) + 8 * rank**2
-        setup = _split(m, q, rows[:rank], columns[:rank])[0] + rank**3 / 3
+        setup = _gram_work(m, q, rows[:rank], columns[:rank])[0] + rank**3 / 3
         work = setup + min(needed[rank], n_unknowns) * (iteration + extra)
         if rank > 0 and work < least:
             best, least = rank, work
     return best
 
 
-def _split(m: int, q: int, rows: np.ndarray, columns: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the work of forming S, and which directions (r,) are to be gathered over the instances.
+def _gram_work(m: int, q: int, rows: np.ndarray, columns: np.ndarray) -> tuple[float, bool]:
+    """Return the work of forming S, and whether its sums are to go over the instances first.
 
-    Leading directions are few rows with many columns, and few columns with many rows. The former meet each other over
-    pairs of rows, the latter over pairs of columns: over either alone, there would be many times as many pairs.
+    Directions that share a column (or a row) share the sums over the tasks (or instances).
     """
-    counts = np.bincount(rows)
-    place = np.empty(counts.size, dtype=np.intp)
-    place[np.argsort(-counts, kind="stable")] = np.arange(counts.size)
-    n_rows = int(np.count_nonzero(counts))
-    best, chosen = np.inf, np.zeros(rows.size, dtype=bool)
-    for n_wide in sorted({0, n_rows, *(round(n_rows ** (step / 8)) for step in range(8))}):
-        wide = place[rows] < n_wide
-        (a, b, r), (c, d, s) = (_spanned(rows[part], columns[part]) for part in (wide, ~wide))
-        work = a * a * m * q / 2 + r * r * q / 2 + _PASS_COST * a * q * r / 2
-        work += d * d * m * q / 2 + s * s * m / 2 + _PASS_COST * d * m * s / 2
-        work += min(_meeting(m, q, b, d, r, s), _meeting(q, m, c, a, s, r))
-        if work < best:
-            best, chosen = work, wide
-    return best, chosen
-
-
-def _spanned(rows: np.ndarray, columns: np.ndarray) -> tuple[int, int, int]:
-    """Return how many rows, columns and directions there are."""
-    return int(np.count_nonzero(np.bincount(rows))), int(np.count_nonzero(np.bincount(columns))), int(rows.size)
-
-
-def _meeting(m: int, q: int, n_columns: int, n_loops: int, n_first: int, n_second: int) -> float:
-    """Return the work of `_cross_gram` with so many columns of the first, and a loop over those of the second."""
-    return float(n_columns * n_loops * m * q + n_first * n_second * m + _PASS_COST * n_loops * m * n_first)
+    a, b, r = np.unique(rows).size, np.unique(columns).size, rows.size
+    over_tasks = b * b * m * q / 2 + r * r * m / 2 + _PASS_COST * b * m * r / 2
+    over_instances = a * a * m * q / 2 + r * r * q / 2 + _PASS_COST * a * q * r / 2
+    return min(over_tasks, over_instances), over_instances < over_tasks
 
 
 class Deflation:
@@ -333,10 +312,12 @@ class Deflation:
         self.left = xp.take(spectrum.vectors, as_array_of(rows, weights), axis=1)
         self.right = xp.take(task_spectrum.vectors, as_array_of(columns, weights), axis=1)
         m, q = weights.shape
-        wide = _split(m, q, row_of, column_of)[1]
-        by_row, by_column = np.lexsort((column_of, row_of)), np.lexsort((row_of, column_of))
-        order, n_wide = np.concatenate([by_row[wide[by_row]], by_column[~wide[by_column]]]), int(wide.sum())
-        gram = self._gram(row_of[order], column_of[order], n_wide, weights)
+        over_instances = _gram_work(m, q, row_of, column_of)[1]
+        order = np.lexsort((column_of, row_of) if over_instances else (row_of, column_of))
+        given = (self.left, self.right, row_of[order], column_of[order], weights)
+        if over_instances:
+            given = (self.right, self.left, column_of[order], row_of[order], weights.T)
+        gram = _weighted_gram(*given)
         flat = xp.reshape(gram, (-1,))
         flat[:: len(leading) + 1] += as_array_of(diagonal[order], weights, weights.dtype)
         self._solve = positive_solver(xp.reshape(flat, gram.shape))
@@ -346,27 +327,6 @@ class Deflation:
         back = np.full(len(rows) * len(columns), len(leading))
         back[where] = np.arange(len(leading))
         self._back = as_array_of(back, weights)
-
-    def _gram(self, rows: np.ndarray, columns: np.ndarray, n_wide: int, weights: Array) -> Array:
-        """Return the upper triangle of ΦᵀΩΦ, of which the first directions come sorted by row, the others by column."""
-        wide, tall, left, right = slice(0, n_wide), slice(n_wide, rows.size), self.left, self.right
-        turned = (right, left, columns[wide], rows[wide], weights.T)
-        if n_wide == rows.size:
-            return _weighted_gram(*turned)
-        of_tall = _weighted_gram(left, right, rows[tall], columns[tall], weights)
-        if n_wide == 0:
-            return of_tall
-        gram = zeros((rows.size, rows.size), weights)
-        gram[wide, wide], gram[tall, tall] = _weighted_gram(*turned), of_tall
-        (a, b, r), (c, d, s) = (_spanned(rows[part], columns[part]) for part in (wide, tall))
-        m, q = weights.shape
-        if _meeting(m, q, b, d, r, s) <= _meeting(q, m, c, a, s, r):
-            first, second = (rows[wide], columns[wide]), (rows[tall], columns[tall])
-            gram[wide, tall] = _cross_gram(left, right, first, second, weights)
-        else:
-            first, second = (columns[tall], rows[tall]), (columns[wide], rows[wide])
-            gram[wide, tall] = _cross_gram(right, left, first, second, weights.T).T
-        return gram
 
     def __call__(self, grid: Array) -> Array:
         r"""Return :math:`\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top` times a grid of shape (m, q)."""
@@ -387,14 +347,12 @@ def _weighted_gram(left: Array, right: Array, rows: np.ndarray, columns: np.ndar
     Parameters
     ----------
     left, right : arrays of shape (m, a) and (q, b)
-        Eigenvectors, those that take part among them.
+        Eigenvectors that take part.
     rows, columns : integer arrays of shape (r,)
         Which of them each direction is made of.
     weights : array of shape (m, q)
     """
-    xp = namespace(weights)
-    distinct, columns = np.unique(columns, return_inverse=True)
-    right, rank = xp.take(right, as_array_of(distinct, weights), axis=1), rows.size
+    xp, rank = namespace(weights), rows.size
     gram = zeros((rank, rank), weights)
     starts = np.searchsorted(columns, np.arange(right.shape[1] + 1))
     step = max(64, weights.shape[1])
@@ -407,38 +365,4 @@ def _weighted_gram(left: Array, right: Array, rows: np.ndarray, columns: np.ndar
             others = xp.take(left, as_array_of(rows[first:last], weights), axis=1)
             others *= xp.take(inner, as_array_of(columns[first:last] - j, weights), axis=1)
             gram[start:stop, first:last] = own @ others
-    return gram
-
-
-def _cross_gram(
-    left: Array,
-    right: Array,
-    first: tuple[np.ndarray, np.ndarray],
-    second: tuple[np.ndarray, np.ndarray],
-    weights: Array,
-) -> Array:
-    r"""Return :math:`\boldsymbol\Phi_1^\top\boldsymbol\Omega\boldsymbol\Phi_2` (r₁, r₂) of two sets of directions.
-
-    Parameters
-    ----------
-    left, right, weights : as in `_weighted_gram`
-    first, second : (rows, columns), integer arrays of shape (r₁,) and (r₂,)
-        The second sorted by its columns, which are gone through.
-    """
-    xp = namespace(weights)
-    (rows, columns), (other_rows, other_columns) = first, second
-    distinct, place = np.unique(columns, return_inverse=True)
-    gram = zeros((rows.size, other_rows.size), weights)
-    taking_part = xp.take(right, as_array_of(distinct, weights), axis=1)
-    step = max(64, weights.shape[1])
-    bounds = np.flatnonzero(np.diff(other_columns, prepend=-1, append=-1))
-    for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        j = int(other_columns[start])
-        inner = weights @ (taking_part * right[:, j : j + 1])
-        own = xp.take(left, as_array_of(other_rows[start:stop], weights), axis=1)
-        for begin in range(0, rows.size, step):
-            here = slice(begin, min(begin + step, rows.size))
-            others = xp.take(left, as_array_of(rows[here], weights), axis=1)
-            others *= xp.take(inner, as_array_of(place[here], weights), axis=1)
-            gram[here, start:stop] = others.T @ own
     return gram
