@@ -177,11 +177,10 @@ class TwoStepSweep(Sweep):
         elif settings:
             yield from self._derived(sides, tasks, settings)
 
-    def _left_out(self, side: Smoother) -> Array:
-        """Return LY, shape (m, q)."""
-        if self.members is None:
-            return side.leave_one_out(self.Y, self._rotated)
-        return leave_out(side, self.Y, self.members)
+    def _left_out(self, side: Smoother, labels: Array | None = None, rotated: Array | None = None) -> Array:
+        """Return LY, shape (m, q), or that of other labels, which `rotated` are by this side."""
+        labels, rotated = (self.Y, self._rotated) if labels is None else (labels, rotated)
+        return side.leave_one_out(labels, rotated) if self.members is None else leave_out(side, labels, self.members)
 
     def _smoothed(self, side: Smoother) -> Array:
         """Return HY, shape (m, q)."""
@@ -258,84 +257,66 @@ class TwoStepSweep(Sweep):
 
     def _squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         found: dict[Setting, np.ndarray] = {}
-        if Setting.C in settings:
-            groups = (self.task_members, self.members)
-            turned = TwoStepSweep(self.pairing.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
-            found[Setting.C] = turned._errors(known=True, both=False, per_stack=per_stack)[0].T
-        known, both = Setting.B in settings, Setting.D in settings
-        if both and known and not self._turns_tasks:  # on labels that lie otherwise
-            found[Setting.D] = self._errors(known=False, both=True, per_stack=per_stack)[1]
-            both = False
-        if known or both:
-            errors = self._errors(known=known, both=both, per_stack=per_stack)
-            found |= {setting: each for setting, each in zip((Setting.B, Setting.D), errors, strict=True) if each.size}
-        return {setting: found[setting] / (self.Y.shape[0] * self.Y.shape[1]) for setting in settings}
+        for setting in settings:
+            if setting is Setting.B:
+                errors = self._errors_of_known_tasks()
+            elif setting is Setting.C:
+                groups = (self.task_members, self.members)
+                turned = TwoStepSweep(self.pairing.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
+                errors = turned._errors_of_known_tasks().T
+            else:
+                errors = self._errors_of_new_tasks(per_stack)
+            found[setting] = errors / (self.Y.shape[0] * self.Y.shape[1])
+        return found
 
-    @property
-    def _turns_tasks(self) -> bool:
-        """Whether leaving single tasks out is known in their eigenvectors, without a product."""
-        return self.task_members is None and not self.pairing.columns.spectrum.is_truncated
+    def _errors_of_known_tasks(self) -> np.ndarray:
+        """Return sums of squared errors (n, n_tasks) of setting B, with the tasks rotated: their hats are diagonal."""
+        xp, spectrum = namespace(self.Y), self.pairing.columns.spectrum
+        labels = spectrum.rotate(self.Y.T).T
+        rotated, total = self.pairing.rows.spectrum.rotate(labels), xp.sum(labels * labels)
+        kept, found = xp.stack([side.shrinkage for side in self._columns]), []
+        for side in self._rows:
+            left = (
+                side.leave_one_out(labels, rotated) if self.members is None else leave_out(side, labels, self.members)
+            )
+            fitted, with_labels = kept**2 @ xp.sum(left * left, axis=0), kept @ xp.sum(left * labels, axis=0)
+            found.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
+        # A known task predicts nothing of labels outside of a truncated spectrum.
+        outside = 0.0
+        if spectrum.is_truncated:
+            outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2))
+        errors, terms = np.moveaxis(to_numpy(xp.stack(found)), 1, 0)
+        return self._settled(errors + outside, np.maximum(float(total), terms), Setting.B)
 
-    def _errors(self, *, known: bool, both: bool, per_stack: int) -> tuple[np.ndarray, np.ndarray]:
-        r"""Return sums of squared errors (n, n_tasks) of new instances in known tasks, and of both new; or nothing.
-
-        With the tasks rotated, :math:`\tilde{\mathbf{Y}} = \mathbf{YV}`, hats of theirs are diagonal, and
-        :math:`\tilde{\mathbf{Q}} = \mathbf{V}^\top\mathbf{Q}` has the entries :math:`V_{tj}(f_j-h_t)/e_t`.
-        """
-        xp, tasks, spectrum = namespace(self.Y), self._columns, self.pairing.columns.spectrum
-        turned = known or self._turns_tasks
-        labels = spectrum.rotate(self.Y.T).T if turned else self.Y
-        rotated = self.pairing.rows.spectrum.rotate(labels)
-
-        def product(side: Smoother) -> Array:
-            if self.members is None:
-                return side.leave_one_out(labels, rotated)
-            return leave_out(side, labels, self.members)
-
-        total, outside = xp.sum(labels * labels), 0.0
-        if known:
-            kept = xp.stack([side.shrinkage for side in tasks])
-            if spectrum.is_truncated:  # of what lies there a known task says nothing
-                outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2))
-        if both:
-            operators = zeros((len(tasks), labels.shape[1], self.Y.shape[1]), self.Y)
-            squares = zeros((len(tasks), labels.shape[1], labels.shape[1]), self.Y)
-            for index, side in enumerate(tasks):
-                operator = _turned_operator(side) if turned else _task_operator(side, True, self.task_members)
-                operators[index, ...], squares[index, ...] = operator, operator @ operator.T
-            sizes = _norms(squares)
-        of_known, of_both = [], []
-        (m, q), start = labels.shape, 0
+    def _errors_of_new_tasks(self, per_stack: int) -> np.ndarray:
+        """Return sums of squared errors (n, n_tasks) of setting D."""
+        xp, (m, q) = namespace(self.Y), self.Y.shape
+        operators = xp.stack([_task_operator(side, True, self.task_members) for side in self._columns])
+        squares = operators @ xp.permute_dims(operators, (0, 2, 1))
+        total, sizes, found = xp.sum(self.Y * self.Y), _norms(squares), []
         step = max(1, 2 * per_stack * m // q)
         for start in range(0, len(self._rows), step):
             rows = self._rows[start : start + step]
-            grams, crosses = (zeros((len(rows) if both else 0, q, last), self.Y) for last in (q, self.Y.shape[1]))
+            grams, crosses = (zeros((len(rows), q, q), self.Y) for _ in range(2))
             for row, side in enumerate(rows):
-                left = product(side)
-                if known:
-                    own, with_labels = xp.sum(left * left, axis=0), xp.sum(left * labels, axis=0)
-                    fitted = kept**2 @ own
-                    of_known.append(xp.stack([fitted - 2.0 * (kept @ with_labels) + total, fitted])[:, None, :])
-                if both:
-                    grams[row, ...], crosses[row, ...] = left.T @ left, left.T @ self.Y
-                del left
-            if both:
-                errors = _inner_products(grams, squares) - 2.0 * _inner_products(crosses, operators) + total
-                of_both.append(xp.stack([errors, _norms(grams)[:, None] * sizes]))
-        # Where less than this share of the terms is left of their sum, too few digits are, ten of sixteen or three of
-        # seven: the predictions are looked at then.
-        doubtful = 1e-6 if epsilon(self.Y) < 1e-10 else 1e-3
+                left = self._left_out(side)
+                grams[row, ...], crosses[row, ...] = left.T @ left, left.T @ self.Y
+            errors = _inner_products(grams, squares) - 2.0 * _inner_products(crosses, operators) + total
+            found.append(xp.stack([errors, _norms(grams)[:, None] * sizes]))
+        errors, terms = to_numpy(xp.concat(found, axis=1))
+        return self._settled(errors, np.maximum(float(total), terms), Setting.D)
 
-        def settled(found: list[Array], setting: Setting) -> np.ndarray:
-            errors, terms = to_numpy(xp.concat(found, axis=1)) if found else np.empty((2, 0, 0))
-            errors = errors + (outside if setting is Setting.B else 0.0)
-            for row, column in np.argwhere(errors < doubtful * np.maximum(float(total), terms)):
-                pairing = self.pairing.at(self.alphas[row], self.task_alphas[column])
-                held_out = pairing.holdout(self.Y, setting, *self._groups(setting))
-                errors[row, column] = float(xp.sum((held_out - self.Y) ** 2))
-            return errors
+    def _settled(self, errors: np.ndarray, terms: np.ndarray, setting: Setting) -> np.ndarray:
+        """Return sums of squared errors, from the predictions where too few digits are left of the terms.
 
-        return settled(of_known, Setting.B), settled(of_both, Setting.D)
+        That is where less than this share of them is left, ten digits of sixteen or three of seven.
+        """
+        doubtful, errors = 1e-6 if epsilon(self.Y) < 1e-10 else 1e-3, errors.copy()
+        for row, column in np.argwhere(errors < doubtful * terms):
+            pairing = self.pairing.at(self.alphas[row], self.task_alphas[column])
+            held_out = pairing.holdout(self.Y, setting, *self._groups(setting))
+            errors[row, column] = float(namespace(self.Y).sum((held_out - self.Y) ** 2))
+        return errors
 
 
 def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array) -> None:
@@ -368,14 +349,6 @@ def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
     xp = namespace(side.shrinkage)
     identity = with_diagonal(zeros((side.spectrum.n_rows, side.spectrum.n_rows), side.shrinkage), 1.0)
     return xp.matrix_transpose(leave_out(side, identity, members))
-
-
-def _turned_operator(side: Smoother) -> Array:
-    """Return the same for single tasks, multiplied by their transposed eigenvectors: no product is needed for that."""
-    side = side.scaled()
-    side.check_slack()
-    weights, diagonal = (-side.remainder, -side.slack) if side.prefers_residual else (side.shrinkage, side.leverage)
-    return side.spectrum.vectors.T * ((weights[:, None] - diagonal) / side.slack)
 
 
 def _inner_products(left: Array, right: Array) -> Array:

@@ -146,15 +146,6 @@ class PairProducts:
             return self._scatter.transposed_times(values, self.left).T @ self.right
         return self.left.T @ self._scatter.times(values, self.right)
 
-    def normal(self, function: Array, weights: Array | None, *, free_mean: bool) -> Array:
-        """Return what is gathered (r, s) of the weighted values of a function W (r, s).
-
-        With a free mean it is that of the values less their weighted mean.
-        """
-        values = self.values(function)
-        values = values - mean_of(values, weights) if free_mean else values
-        return self.gathered(values if weights is None else values * weights)
-
 
 def mean_of(values: Array, weights: Array | None) -> float:
     """Return the weighted mean of values."""
@@ -303,7 +294,7 @@ class ObservedSystem:
             return math.sqrt(float(square(rest)))
 
         def product(function: Array) -> Array:
-            return self._normal(function, scale) + ridge * function
+            return self._gathered(self._values(function, scale), scale) + ridge * function
 
         if size == 0 or measured(right) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
@@ -364,12 +355,6 @@ class ObservedSystem:
 
     def _gathered(self, values: Array, scale: Array | None) -> Array:
         found = self.products.gathered(self._weighted(values))
-        return found if scale is None else scale * found
-
-    def _normal(self, function: Array, scale: Array | None) -> Array:
-        """Return the Hessian of the loss, without the ridge, times a function: one look at the pairs there and back."""
-        scaled = function if scale is None else scale * function
-        found = self.products.normal(scaled, self.labels.weights, free_mean=self.operators.free_mean)
         return found if scale is None else scale * found
 
     def _turned(self, spectral: Array, back: bool = False) -> Array:
