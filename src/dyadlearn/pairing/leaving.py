@@ -24,7 +24,7 @@ import numpy as np
 from dyadlearn._array import Array, as_array_of, is_foreign, itemsize, largest, namespace, take_rows, to_numpy, zeros
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
-from dyadlearn._rounding import is_graded, rounding_level, settle, solve_block
+from dyadlearn._rounding import is_graded, rounding_level, settled_difference, solve_block
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
@@ -265,36 +265,25 @@ def leave_out_columns(
     xp = namespace(columns)
     (m, c), (k, width) = columns.shape, weights.shape
     n = width // c if c else 0
-    shape = (m, n, c)
+    labels = xp.reshape(xp.broadcast_to(columns[:, None, :], (m, n, c)), (m, width)) if n > 1 else columns
     spread = xp.reshape(weights, (k, n, c)) * rotated[:, None, :] if n > 1 else weights * rotated
     product = spectrum.vectors @ xp.reshape(spread, (k, width))
+    level = xp.reshape(rounding_level(columns, xp.reshape(_tops(weights), (n, c))), (width,))
     if members is not None:
-        grid, product = xp.reshape(xp.broadcast_to(columns[:, None, :], shape), (m, width, 1)), product[:, :, None]
-        level = rounding_level(grid[:, :, 0], _tops(weights))[:, None]
         graded = is_graded(xp.abs(weights - direct[None, :]), spectrum.n_rows, spectrum.is_truncated)
+        given = (labels[:, :, None], product[:, :, None], members, level[:, None], floor)
         beside = None if residuals is None else residuals[:, :, None]
-        filters = (weights, direct)
-        found = _leave_groups_out(spectrum, filters, grid, product, members, level, floor, graded=graded, beside=beside)
+        found = _leave_groups_out(spectrum, (weights, direct), *given, graded=graded, beside=beside)
         return found[:, :, 0], None if residuals is None else found[:, :, 1]
-    is_shared = diagonal is not None
-    if diagonal is None:
-        diagonal = spectrum.diagonal(weights)
-    if n > 1:
-        held_out = xp.reshape(xp.reshape(diagonal, shape) * columns[:, None, :], (m, width))
-    else:
-        held_out = diagonal * columns
-    held_out -= product
-    top = xp.reshape(_tops(weights), (n, c))
-    settle(held_out, xp.reshape(rounding_level(columns, top), (width,)))
-    if is_foreign(direct) or bool(xp.any(direct > 0)):
-        diagonal = xp.asarray(diagonal, copy=True) if is_shared else diagonal
-        diagonal -= direct[None, :]
+    diagonal = spectrum.diagonal(weights) if diagonal is None else diagonal
+    # To ask an accelerator costs more than to do what need not be done.
+    slack = diagonal - direct[None, :] if is_foreign(direct) or bool(xp.any(direct > 0)) else diagonal
     if floor:
-        tight = to_numpy(xp.min(xp.abs(diagonal), axis=1)) <= floor
+        tight = to_numpy(xp.min(xp.abs(slack), axis=1)) <= floor
         if tight.any():
             raise leverage_error(tight.nonzero()[0], m, "rows")
-    held_out /= diagonal
-    return held_out, None if residuals is None else residuals / diagonal
+    held_out = settled_difference(labels, diagonal, product, level, slack)
+    return held_out, None if residuals is None else residuals / slack
 
 
 def _tops(weights: Array) -> Array:
