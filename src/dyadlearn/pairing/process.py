@@ -149,15 +149,13 @@ class Process:
             return self._of_known()
         if rows is None:
             return Process(self.model.transposed).variance(tasks, None, task_diagonal).T
+        asked = _Asked(self.model.spectrum, rows, diagonal)
         if tasks is None:
-            return self._of_new_rows(_Asked(self.model.spectrum, rows, diagonal))
-        asked, asked_tasks = (
-            _Asked(self.model.spectrum, rows, diagonal),
-            _Asked(self.model.task_spectrum, tasks, task_diagonal),
-        )
+            return self._of_new_rows(asked, None)
+        asked_tasks = _Asked(self.model.task_spectrum, tasks, task_diagonal)
         if asked.size < asked_tasks.size:  # of one side, everything is there at once
-            return Process(self.model.transposed)._of_new_pairs(asked_tasks, asked).T
-        return self._of_new_pairs(asked, asked_tasks)
+            return Process(self.model.transposed)._of_new_rows(asked_tasks, asked).T
+        return self._of_new_rows(asked, asked_tasks)
 
     def _of_known(self) -> Array:
         rows, columns = self.model.spectrum, self.model.task_spectrum
@@ -169,54 +167,33 @@ class Process:
             found += sandwich(rows.vectors, self.model.alpha * weights, columns.vectors) ** 2 / known
         return found
 
-    def _of_new_rows(self, asked: _Asked) -> Array:
-        """Return the variances (a, q) of new instances with the tasks of training."""
-        (a, b, c), (values, task_values), tasks = self.model.shares, self._values, self.model.task_spectrum
-        gain, inverse = a * task_values + b, self._inverse
-        own = tasks.diagonal(tasks.values)
-        if asked.is_sum:
-            weights = gain * (c * task_values + self.model.alpha) * inverse / values
-        else:
-            weights = gain**2 * inverse
-        (result, blocks), wrong = _room(asked, int(own.shape[0]), 0), 0
-        for here, turned, prior, rest in blocks:
-            part = tasks.diagonal((turned**2 @ weights).T).T
-            kept = rest if asked.is_sum else prior
-            given = kept[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
-            if asked.is_sum:
-                part += given
-            else:
-                part, below = _difference(given, part)
-                wrong += below
-            if self.model.free_mean:
-                mean_weights, known = self._known_mean
-                part += (1.0 - tasks.expand(turned @ (gain * mean_weights))) ** 2 / known
-            result[here, :] = part
-        _warn_of_negative(wrong, result)
-        return result
-
-    def _of_new_pairs(self, asked: _Asked, asked_tasks: _Asked) -> Array:
-        """Return the variances (a, b) where both are new."""
+    def _of_new_rows(self, asked: _Asked, asked_tasks: _Asked | None) -> Array:
+        """Return the variances (a, b) of new instances with new tasks, or with those of training."""
         (a, b, c), (values, task_values), inverse = self.model.shares, self._values, self._inverse
-        is_sum = asked.is_sum and asked_tasks.is_sum
-        if is_sum:
-            weights = a * (b * values + c * task_values + self.model.alpha) * inverse / (values * task_values)
+        is_sum = asked.is_sum and (asked_tasks is None or asked_tasks.is_sum)
+        if asked_tasks is None:
+            tasks = self.model.task_spectrum
+            right, own, own_rest = tasks.vectors, tasks.diagonal(tasks.values), None
+            gain, sums = a * task_values + b, (c * task_values + self.model.alpha) / values if is_sum else None
         else:
-            weights = a**2 * inverse
-        right, own, own_rest = asked_tasks.whole()
-        squares = right**2
+            right, own, own_rest = asked_tasks.whole()
+            noise = b * values + c * task_values + self.model.alpha
+            gain, sums = a + 0.0 * task_values, noise / (values * task_values) if is_sum else None
+        weights, squares = gain * (gain if sums is None else sums) * inverse, right**2
         (result, blocks), wrong = _room(asked, int(own.shape[0]), 2 * right.shape[0] * right.shape[1]), 0
         for here, turned, prior, rest in blocks:
             part = turned**2 @ weights @ squares.T
-            if is_sum:
-                part += rest[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
-                part += (prior - rest)[:, None] * (a * own_rest + b)[None, :]
-            else:
-                part, below = _difference(prior[:, None] * (a * own + b)[None, :] + (c * own)[None, :], part)
+            given = (rest if is_sum else prior)[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
+            if not is_sum:
+                part, below = _difference(given, part)
                 wrong += below
+            else:
+                part += given
+                if own_rest is not None:
+                    part += (prior - rest)[:, None] * (a * own_rest + b)[None, :]
             if self.model.free_mean:
                 mean_weights, known = self._known_mean
-                part += (1.0 - turned @ (a * mean_weights) @ right.T) ** 2 / known
+                part += (1.0 - turned @ (gain * mean_weights) @ right.T) ** 2 / known
             result[here, :] = part
         _warn_of_negative(wrong, result)
         return result
