@@ -246,10 +246,7 @@ def test_what_cannot_be_compared(files, tables, run):
     assert "is given twice" in run("evaluate", paths[0], "--against", paths[0], "--setting", "B").err
     assert "Unknown setting" in run("evaluate", paths[0], "--against", paths[1], "--setting", "E").err
     ran = run("evaluate", paths[0], "--against", paths[1])
-    assert (ran.code, "('two_step' for none, 'kronecker' for none): name one by --setting" in ran.err) == (
-        2,
-        True,
-    )
+    assert (ran.code, "('two_step' for none, 'kronecker' for none): name one by --setting" in ran.err) == (2, True)
     other = tables.folder / "other.dyad"
     save(TwoStepRidge().fit(tables.X, 1 - tables.Y, tasks=tables.T), other)
     ran = run("evaluate", paths[0], "--against", other, "--setting", "B")

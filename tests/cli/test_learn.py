@@ -249,10 +249,7 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
     save(model.fit(training, tables.Y), path)
     found = models.load_model(path)
     assert found.recipes[1] is None
-    assert {name: recipe.kind for name, recipe in found.recipes[0].items()} == {
-        "noise": "features",
-        "sim": "kernel",
-    }
+    assert {name: recipe.kind for name, recipe in found.recipes[0].items()} == {"noise": "features", "sim": "kernel"}
     ran = run("predict", path, *asked, "--json", "-q")
     assert ran.code == 0, ran.err
     plain = LearnedKernelRidge(kernel="precomputed", setting="B", n_steps=2).fit(training["sim"], tables.Y)

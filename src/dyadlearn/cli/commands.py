@@ -151,6 +151,10 @@ class Evaluate(options.Data, options.TableOutput):
         "resamples": ("against",),
         "coverage": ("against",),
     }
+    excludes: ClassVar[dict[str, tuple[str, ...]]] = {
+        "against": ("permutations", "verify", "cv", "nested"),
+        "permutations": ("verify", "cv", "nested"),
+    }
 
     def check(self) -> None:
         """Raise if an option has no effect, or if the output cannot be written."""
@@ -211,6 +215,7 @@ class Predict(options.OfModel, options.TableOutput):
         **dict.fromkeys(("instance", "task", "number"), ("explain",)),
         "by": ("explain", "output"),
     }
+    excludes: ClassVar[dict[str, tuple[str, ...]]] = {"explain": ("pairs", "long", "probability", "interval")}
 
 
 class Recommend(options.OfModel, options.TableOutput):

@@ -322,10 +322,7 @@ def _double(values: Any) -> Any:
 
 
 def training_side(
-    sources: Mapping[str, Source],
-    places: Mapping[str, np.ndarray | None],
-    given: Data,
-    terminal: Terminal,
+    sources: Mapping[str, Source], places: Mapping[str, np.ndarray | None], given: Data, terminal: Terminal
 ) -> tuple[Entities, Recipes, np.ndarray]:
     """Return one side of the training data, with its recipes and the entities that all files describe.
 

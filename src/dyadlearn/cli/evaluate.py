@@ -25,10 +25,12 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
         scorer(name)
     settings = None if given.setting is None else settings_of(given.setting)
     loaded = _fitted(given, terminal) if given.instances else load_model(given.source).named(given.sides)
-    if given.against:
-        _compare(given, loaded, settings, terminal)
-        return
     model = _with_alphas(fitted_of(loaded.model).estimator, given)
+    if (given.against or given.permutations) and given.scoring and given.scoring[1:]:
+        raise ValueError("--against and --permutations take one --scoring: leave the others out.")
+    if given.against:
+        _compare(given, loaded, model, settings, terminal)
+        return
     if not given.nested and not model.learns_kernels:
         raise ValueError("--no-nested goes with learned kernels, and this model has none: leave it out.")
     if given.permutations:
@@ -126,11 +128,11 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
     terminal.table({"settings": figures}, things, _stacked([test.columns() for test in tests]), given.output)
 
 
-def _compare(given: Evaluate, loaded: Loaded, settings: Any, terminal: Terminal) -> None:
+def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal) -> None:
     """Compare models on the same held-out labels."""
     paths = _names([given.source, *(given.against or ())])
     first = next(iter(paths))
-    models = {name: loaded.model if name == first else load_model(path).model for name, path in paths.items()}
+    models = {name: model if name == first else load_model(path).model for name, path in paths.items()}
     figures, tables, columns = [], [], []
     for setting in settings or [_tuned_for(models)]:
         with terminal.working("Hold-out and resamples"):

@@ -71,13 +71,14 @@ class Options(Base):
     """Options of every command.
 
     A derived class is a command: its docstring is the help, and its fields are the options. `needs` has options that
-    have no effect without others, and `models` the values of --model.
+    have no effect without others, `excludes` those that have none beside another, and `models` the values of --model.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")] = False
 
     needs: ClassVar[dict[str, tuple[str, ...]]] = {}
+    excludes: ClassVar[dict[str, tuple[str, ...]]] = {}
     models: ClassVar[tuple[str, ...]] = ()
 
     def check(self) -> None:
@@ -87,6 +88,9 @@ class Options(Base):
                 for option in () if getattr(self, other) else given_options(name):
                     with_other = f"--{other.replace('_', '-')}"
                     raise ValueError(f"{option} goes with {with_other}: add it, or leave {option} out.")
+        for mode, others in self.excludes.items():
+            for option in given_options(*others) if getattr(self, mode) else ():
+                raise ValueError(f"{option} has no effect beside --{mode}: leave one of them out.")
 
 
 class Sides(Options):
