@@ -210,7 +210,7 @@ def test_labels_are_exchanged(constant, same):
         seen, hole = np.flatnonzero(~np.isnan(Y[i]))[0], np.flatnonzero(np.isnan(Y[i]))[0]
         old[row, seen], new[row, seen], new[row, hole] = Y[i, seen], 3.0, -1.0
         wanted[i, [seen, hole]] = 3.0, -1.0
-    model = model.with_labels(X[[4, 7]], old, -1).with_labels(X[[4, 7]], new)
+    model = model.with_rows(X[[4, 7]], old, -1, instances=False).with_rows(X[[4, 7]], new, instances=False)
     assert model.statistics.n_rows == len(X)
     check(model, X, wanted, T, alpha=0.3, task_alpha=0.7, constant=constant)
 

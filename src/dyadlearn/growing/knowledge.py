@@ -431,7 +431,8 @@ class Knowledge(Stored):
             hole = xp.full_like(old, float("nan"))
             changed = ~xp.isnan(new) & (new != old)
             gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
-            after = model.with_labels(lesson.Phi, gone, -1).with_labels(lesson.Phi, come)
+            after = model.with_rows(lesson.Phi, gone, -1, instances=False)
+            after = after.with_rows(lesson.Phi, come, instances=False)
         else:
             after = model.without_rows(mapped(rows), old).with_rows(lesson.Phi, new)
         merged = replace(lesson, labels=new)

@@ -216,10 +216,21 @@ class OnlineRidge(Stored):
 
     # Changes -----------------------------------------------------------------------------------------
 
-    def with_rows(self, Phi: Array, Y: Array, sign: int = 1) -> OnlineRidge:
-        """Return the model with instances (l, d) and their labels (l, q) learnt, or with the sign −1 forgotten."""
+    def with_rows(self, Phi: Array, Y: Array, sign: int = 1, *, instances: bool = True) -> OnlineRidge:
+        """Return the model with rows learnt, or with the sign −1 forgotten.
+
+        Parameters
+        ----------
+        Phi : array or sparse matrix of shape (l, d)
+        Y : array or sparse matrix of shape (l, q)
+            NaN where missing.
+        sign : int, default=1
+        instances : bool, default=True
+            Whether the instances come and go too. Otherwise they are known, and labels of them come or go in a model
+            whose labels are not complete.
+        """
         before, seen = self.statistics, self.statistics.of_rows(Phi, Y)
-        known = merge(before, seen, sign)
+        known = merge(before, seen, sign, instances=instances)
         if not known.is_complete:
             return self._changed(known, self._solved_but(seen))
         inverse = self.inverse.with_rows(known.gram, Phi, sign, before.mean, known.groups[0].rounding)
@@ -228,14 +239,6 @@ class OnlineRidge(Stored):
     def without_rows(self, Phi: Array, Y: Array) -> OnlineRidge:
         """Return the model with instances (l, d) and their labels (l, q) forgotten."""
         return self.with_rows(Phi, Y, -1)
-
-    def with_labels(self, Phi: Array, Y: Array, sign: int = 1) -> OnlineRidge:
-        """Return the model with labels (l, q) of known instances (l, d) learnt, or with the sign −1 forgotten.
-
-        It is a model whose labels are not complete.
-        """
-        seen = self.statistics.of_rows(Phi, Y)
-        return self._changed(merge(self.statistics, seen, sign, instances=False), self._solved_but(seen))
 
     def with_tasks(self, found: Statistics) -> OnlineRidge:
         """Return the model with tasks learnt, by their statistics."""
