@@ -120,7 +120,7 @@ def test_evaluate_reads_a_long_table(files, run, kind, cls):
     units = SettingKFold("B", 5, random_state=0).units(twin._problem().labels)
     F = twin.holdout("B", groups=units.instances)[~np.isnan(Y[np.ix_(*known)])]
     score = ran.json["settings"][0]["scores"]["neg_mean_squared_error"]
-    each = [np.mean((F - VALUES)[ROWS == row] ** 2) for row in np.unique(ROWS)]
+    each = [np.mean((F - VALUES)[row == ROWS] ** 2) for row in np.unique(ROWS)]
     assert_allclose(score, -np.mean(each), rtol=1e-5)
 
 
