@@ -79,3 +79,49 @@ def test_an_import_from_above_would_be_seen(tmp_path):
     done = lint_imports(tmp_path, tmp_path)
     assert done.returncode == 1
     assert "dyadlearn.kernels is not allowed to import dyadlearn.models" in done.stdout
+
+
+# --- public names ----------------------------------------------------------------------------------
+
+EXTENSIONS = (
+    ("diagnostics", "views", "report", "plots", "cli", "datasets", "store", "_files"),
+    ("distributed", "streams"),
+)
+
+
+def private_names(path: Path) -> list[str]:
+    """Return the private attributes that a module reads of objects whose class it does not define."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    own |= {node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    found = []
+    for node in nodes:
+        name, of = None, None
+        if isinstance(node, ast.Attribute):
+            name, of = node.attr, node.value
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "getattr" and len(node.args) > 1:
+            name = getattr(node.args[1], "value", None)
+        if not isinstance(name, str) or not name.startswith("_") or name.startswith("__"):
+            continue
+        if isinstance(of, ast.Name) and of.id in ("self", "cls"):
+            own.add(name)
+        else:
+            found.append((name, node.lineno))
+    return [f"{path.name}:{line} reads {name}" for name, line in found if name not in own]
+
+
+def test_extensions_read_public_names_alone():
+    package = ROOT / "src" / "dyadlearn"
+    paths = [path for folder in EXTENSIONS[0] for path in (package / folder).rglob("*.py")]
+    paths += [package / f"{module}.py" for module in EXTENSIONS[1]]
+    assert len(paths) > 40
+    assert [each for path in paths for each in private_names(path)] == []
+
+
+def test_a_private_name_would_be_seen(tmp_path):
+    path = tmp_path / "module.py"
+    read = "self._x, b._own, b._y, getattr(b, '_z')"
+    lines = ("class A:", "    _own: int", "    def f(self, b):", f"        return {read}")
+    path.write_text("\n".join(lines))
+    assert private_names(path) == ["module.py:4 reads _y", "module.py:4 reads _z"]

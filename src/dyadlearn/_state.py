@@ -33,6 +33,11 @@ def stored_class(name: str) -> type[Stored] | None:
     return _classes.get(name)
 
 
+def name_in_file(value: Any) -> str | None:
+    """Return what the class of an object is called in model files; None if it is not stored."""
+    return value._file_name if isinstance(value, Stored) else None
+
+
 def stored_estimators() -> list[str]:
     """Return the names of the estimators that a model file can hold."""
     return [name for name, cls in _classes.items() if issubclass(cls, StoredEstimator)]

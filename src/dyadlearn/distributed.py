@@ -101,13 +101,10 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
         first, first_labels = _computed([rows[places], labels[places]])
         # Learning a few rows checks the parameters and the tasks, fits the maps and reads all ids.
         online.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
-        few = online._learnt
-        if not few.model.statistics.is_complete:
+        if not online.statistics_.is_complete:
             raise ValueError(f"Y contains NaN, labels that are not observed: {_HOLES}.")
         known = _collected(online, rows, labels, per_task=online.statistics_.per_task)
-        online._learnt = replace(
-            few, model=OnlineRidge.start(known, online.alpha, online.task_alpha, solver=online.solver)
-        )
+        online.continue_from(known)
     return online
 
 

@@ -19,6 +19,7 @@ from dyadlearn.cli.entities import Entities, Files, Recipe, Recipes, new_side, r
 from dyadlearn.cli.options import OfModel
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import ModelFileError
+from dyadlearn.models.fitted import predicting
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.store import read_model, write_model
@@ -137,9 +138,8 @@ class Loaded:
     @property
     def own_ids(self) -> tuple[Ids | None, Ids | None]:
         """The ids of the instances and of the tasks, as the model has them."""
-        if self.model.grows:
-            return None, self.model._ids[1]
-        return self.model.fitted_.instance_ids, self.model.fitted_.task_ids
+        found = predicting(self.model)
+        return found.instance_ids, found.task_ids
 
     @property
     def ids(self) -> tuple[Ids | None, Ids | None]:
@@ -219,8 +219,8 @@ def _described(model: Any, about: Any) -> Loaded:
 def _python_recipes(model: Any) -> tuple[Recipes, Recipes | None]:
     """Return the recipes of a model that was saved in Python, from its kernels and the names of its columns."""
     sides = [
-        {name: _recipe(spec, names if name == "" else spec.columns) for name, spec in specs.items()}
-        for specs, (_, names) in zip(model._descriptions, model._columns, strict=True)
+        {name: _recipe(*described) for name, described in descriptions.items()}
+        for descriptions in predicting(model).descriptions
     ]
     return sides[0], sides[1] if len(sides) > 1 else None
 

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import (
     Array,
@@ -755,8 +754,8 @@ def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool 
 
 def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
     """Return what is asked of instances that a growing model has kept with their labels."""
-    check_is_fitted(model)
-    names, learnt = side_names(sides), model._learnt
+    fitted: Any = predicting(model)
+    names, learnt = side_names(sides), fitted.knowledge
     if not learnt.keeps_labels:
         raise ValueError(
             f"{type(model).__name__} keeps statistics only, not the labels: fit it with keep_labels=True, or give "
@@ -777,10 +776,8 @@ def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
     told = read_known(known, (every, learnt.task_ids), (len(own), model.n_tasks_), names, 0)
     seen = sparse.vstack(observed, format="csr")
     told = seen if told is None else seen + told[among(subjects, every.labels)]
-    rows, others = model._rows_of(stacked(pieces)), model._task_rows(None)[1]
-    return _Asked(
-        model._expansion(), rows, others, told, tuple(subjects), several, learnt.task_ids, 0, Setting.A, names
-    )
+    rows, others = fitted.kept_rows(stacked(pieces)), fitted.columns(None)[1]
+    return _Asked(fitted.expansion, rows, others, told, tuple(subjects), several, learnt.task_ids, 0, Setting.A, names)
 
 
 # What is new --------------------------------------------------------------------------------------

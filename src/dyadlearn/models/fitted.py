@@ -66,6 +66,15 @@ class Predicting:
         """The ids of the tasks as the user knows them."""
         return self.form.column_ids
 
+    @property
+    def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
+        """What each side was described by: its kernel and the names of its columns, by names; "" is a single table."""
+        sides = zip(self.estimator._descriptions, self.estimator._columns, strict=True)
+        return [
+            {name: (spec, names if name == "" else spec.columns) for name, spec in specs.items()}
+            for specs, (_, names) in sides
+        ]
+
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
         """Return what tables of the user say of instances (axis 0) or tasks; None without tables."""
         return None
@@ -316,4 +325,4 @@ def predicting(model: Any) -> Predicting:
         found: Predicting = as_fitted(model)
         return found
     check_is_fitted(model)
-    return Predicting(Table(None, *model._ids), model)
+    return model._predicting()  # type: ignore[no-any-return]

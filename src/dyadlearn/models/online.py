@@ -51,6 +51,7 @@ from dyadlearn.models._inputs import (
 )
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, check_rows
+from dyadlearn.models.fitted import Predicting
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
@@ -244,6 +245,22 @@ class OnlineTwoStepRidge(PairModel):
             f"{type(self).__name__} keeps statistics only, and intervals need the labels: fit TwoStepRidge on rows "
             "that are at hand, or see by holdout how far off those are."
         )
+
+    def _predicting(self) -> FittedOnline:
+        """Return how the model predicts, and what it has kept."""
+        now = self._snapshot()
+        return FittedOnline(Table(None, *now._ids), now, now._learnt)
+
+    def continue_from(self, statistics: Statistics) -> Self:
+        """Replace what the model has learnt by statistics of the same features and tasks that were gathered elsewhere.
+
+        Parameters
+        ----------
+        statistics : Statistics
+        """
+        ridge = OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver)
+        self._learnt = replace(self._learnt, model=ridge)
+        return self
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         if X is None:
@@ -868,3 +885,22 @@ def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray, stacklevel: int 
     """Say which tasks (q,) have no label to take their constant from, if there are more of them than before."""
     if np.count_nonzero(after) > np.count_nonzero(before):
         warn_of_unlabelled(after, stacklevel)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedOnline(Predicting):
+    """How an online model predicts, and what it has kept.
+
+    Attributes
+    ----------
+    form, estimator : as in `Predicting`
+    knowledge : Knowledge
+        Statistics, ids, and labels where they are kept.
+    """
+
+    knowledge: Knowledge
+
+    def kept_rows(self, rows: Array) -> NewRows:
+        """Return rows that the model has kept, to predict for."""
+        found: NewRows = self.estimator._rows_of(rows)
+        return found

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 import dyadlearn.kernels
 import dyadlearn.models
 import dyadlearn.selection  # noqa: F401  # their classes are those that a file can hold
-from dyadlearn._state import StoredEstimator, stored_estimators
+from dyadlearn._state import StoredEstimator, name_in_file, stored_estimators
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.store.container import Reader, Writer, read_container, write_container
 
@@ -73,7 +73,7 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
 
     With `over`, only the file of that checksum is replaced, and any other raises `FileChangedError`.
     """
-    if not isinstance(model, StoredEstimator) or model._file_name is None:
+    if not isinstance(model, StoredEstimator) or name_in_file(model) is None:
         raise ModelFileError(
             f"A model file holds a model of this library ({', '.join(stored_estimators())}), and no object of class "
             f"{type(model).__name__}."

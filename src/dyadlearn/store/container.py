@@ -36,7 +36,7 @@ from dyadlearn._array import is_foreign, is_sparse, to_numpy
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import check_file, check_places
 from dyadlearn._memory import check_memory
-from dyadlearn._state import Stored, stored_class
+from dyadlearn._state import Stored, name_in_file, stored_class
 from dyadlearn._tables import Table, library_of, read_table
 from dyadlearn.exceptions import ModelFileError
 
@@ -401,7 +401,7 @@ def _refusal(value: Any, path: str) -> ModelFileError:
 def _tag_of(value: Any) -> str | None:
     """Return the name of a value's codec or class in a file; None for what none can hold."""
     if isinstance(value, Stored):
-        return value._file_name
+        return name_in_file(value)
     if isinstance(value, type):  # the class of a number looks like an array
         return None
     if isinstance(value, np.generic):

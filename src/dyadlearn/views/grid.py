@@ -28,7 +28,7 @@ from dyadlearn.diagnostics.fitted import REMEDY, fitted_of, held_out, known_sett
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import distinct_labels, read_labels
 from dyadlearn.metrics import r2, scorer
-from dyadlearn.metrics.cells import Metric, read_stack
+from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting, as_setting
@@ -358,7 +358,7 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
         predicted = np.asarray(F[observed], dtype=np.float64)
         return Points(Y[observed], predicted, float(r2(Y, F)) if varies else float("nan"), "micro")
     metric = _RANKS[kind](Y, setting=setting, tie_tolerance=None)
-    average, score = metric._cells.average, float(metric(F))
+    average, score = as_average(None, setting), float(metric(F))
     positive = np.nanmax(Y) == Y
     if average == "micro":
         return Points(*_curve(kind, positive[observed], F[observed]), score, average)
