@@ -246,7 +246,7 @@ def note_evaluate(case: Drawing, model: Any, letters: str, how: Any = None) -> N
         table = case.lib.call("evaluate", model=model, settings=letters, n_permutations=3)
         return {key: value for key, value in dict(table).items() if key not in ("method", "new", "setting")}
 
-    case.note("evaluate", scores, UNIT | (how or {}))
+    case.note(f"evaluate {letters}", scores, UNIT | (how or {}))
 
 
 def note_permutation(case: Drawing, model: Any, letter: str, how: Any = None) -> None:
