@@ -400,8 +400,8 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _made_intervals(self) -> Any:
         def kept(setting: Setting) -> tuple[Array, Units] | None:
-            found = self._kept_holdout(setting) or self._own_holdout(setting)
-            return None if found is None else (found[0], found[2])
+            found = self._kept_holdout(setting)
+            return None if found is None else (found.predictions, found.units)
 
         if self._problem().labels.grid is None:
 
@@ -425,45 +425,19 @@ class PairwiseRidge(PairModel, stored=False):
         state = super().__getstate__()
         return {**state, "_residuals": []} if "_residuals" in state else state
 
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
-        """Return the held-out predictions (m, q) that the model keeps of a setting, how they were made and in what."""
-        return None
-
-    def _relearned_holdout(
-        self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
-    ) -> tuple[Array, str, Units] | None:
-        """Return predictions as `_kept_holdout` does, of models that learned all they have again without each fold.
-
-        None of a model whose predictions without a fold are those of the same kernels.
-        """
+    def _kept_holdout(self, setting: Setting) -> HeldOut | None:
+        """Return the held-out predictions that the model keeps of a setting; None if it keeps none."""
         return None
 
     def _kernels_given(self, axis: int) -> tuple[str, ...]:
         """Return which descriptions of a side are kernels that were computed beforehand, after several were given."""
         return ()
 
-    def _own_holdout(
-        self, setting: Setting, units: Units | None = None, cv: Any = None
-    ) -> tuple[Array, str, Units] | None:
-        """Return predictions as `_kept_holdout` does, of a model that no formula holds for; None of all others."""
-        return None
-
     def _hold_out(
         self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
     ) -> HeldOut:
         """Return held-out predictions and how they were made; arguments as in `Fitted.hold_out`."""
-        given: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
-        found: tuple[Array, str, Units] | None = self._relearned_holdout(setting, **given) if nested else None
-        if found is not None:
-            return HeldOut(*found, is_fixed=False)
-        # A search answers in its own setting as it was chosen: with its groups and folds, and without solving again.
-        if all(each is None for each in given.values()):
-            found = self._kept_holdout(setting)
         problem = self._problem()
-        if found is None:
-            found = self._own_holdout(setting, Units.of_groups(problem.labels, setting, groups, task_groups), cv)
-        if found is not None:
-            return HeldOut(*found)
         how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
         is_formula = isinstance(how, Formula)
         left_out = (how.units.instances, how.units.tasks) if is_formula else (None, None)
@@ -478,9 +452,6 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return held-out predictions of the shape of the labels' values."""
-        own = self._own_holdout(setting, units)
-        if own is not None:
-            return own[0]
         self._problem().pairing.check_leaving()
         return leave_out(self._problem(), setting, units)
 

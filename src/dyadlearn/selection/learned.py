@@ -38,6 +38,7 @@ from dyadlearn.learning.stages import Descent, Learned, cascaded, expected_steps
 from dyadlearn.models._base import Groups
 from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
 from dyadlearn.models.training import Training
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
@@ -678,8 +679,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _relearned_holdout(
         self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
-    ) -> tuple[Array, str, Units]:
-        kept: dict[tuple[Setting, int], tuple[Array, str, Units]] = self.__dict__.setdefault("_relearned", {})
+    ) -> HeldOut:
+        """Return predictions of models that learned all they have again without each fold."""
+        kept: dict[tuple[Setting, int], HeldOut] = self.__dict__.setdefault("_relearned", {})
         m, q = shape = self._labels.shape
         together = (
             self._groups if groups is None else group_codes(groups, (m,), "groups"),
@@ -698,30 +700,51 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         units = splitter.units(self._labels, groups=used[0], task_groups=used[1])
         again = predict_folds(self, self._training(), together, setting, units)
         count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-        found = (again.predictions, f"{count} folds, kernels learned again", units)
+        found = HeldOut(again.predictions, f"{count} folds, kernels learned again", units, is_fixed=False)
         if key is not None:
             kept[key] = found
         return found
 
-    def _own_holdout(
-        self, setting: Setting, units: Units | None = None, cv: Any = None
-    ) -> tuple[Array, str, Units] | None:
-        """Return what folds predict that have gone through all stages with their own labels, if there are profiles.
+    def _hold_out(
+        self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
+    ) -> HeldOut:
+        """Return held-out predictions; nested ones learn the kernels again without each fold."""
+        given = {"groups": groups, "task_groups": task_groups}
+        if nested:
+            return self._relearned_holdout(setting, cv, **given)
+        if self._describes_by_labels and any(each is not None for each in (cv, groups, task_groups)):
+            return self._own_holdout(setting, Units.of_groups(self._labels, setting, **given), cv)
+        return super()._hold_out(setting, cv=cv, **given, nested=nested, exact=exact)
+
+    def _held_out(self, setting: Setting, units: Units) -> Array:
+        if self._describes_by_labels:
+            return self._own_holdout(setting, units).predictions
+        return super()._held_out(setting, units)
+
+    def _kept_holdout(self, setting: Setting) -> HeldOut | None:
+        kept = super()._kept_holdout(setting)
+        return self._own_holdout(setting) if kept is None and self._describes_by_labels else kept
+
+    @property
+    def _describes_by_labels(self) -> bool:
+        """Whether a side is described by profiles of its labels, so that no formula holds."""
+        return self._problem().pairing.uses_labels
+
+    def _own_holdout(self, setting: Setting, units: Units | None = None, cv: Any = None) -> HeldOut:
+        """Return what folds predict that have gone through all stages with their own labels.
 
         Without units or `cv` these are the folds that were learned with, in the setting of the model, and five folds
         in another.
         """
-        problem = self.fitted_.problem
-        if not problem.pairing.uses_labels:
-            return None
+        problem = self._problem()
         problem.pairing.check_request(setting, None, None, None)
         Y, xp, units = problem.Y, namespace(problem.Y), Units() if units is None else units
         if units.are_single and cv is None:
-            kept = self._kept_holdout(setting)
+            kept = super()._kept_holdout(setting)
             if kept is not None and setting is Setting.A:
                 # What is not observed was never seen.
-                return xp.where(xp.isnan(Y), self._closed_problem.Y, kept[0]), kept[1], kept[2]
-            units = units if kept is None else kept[2]
+                return kept._replace(predictions=xp.where(xp.isnan(Y), self._closed_problem.Y, kept.predictions))
+            units = units if kept is None else kept.units
         if cv is not None or units.are_single:
             units = as_splitter(cv, setting).units(problem.labels, groups=units.instances, task_groups=units.tasks)
         folds = [fold.masks for fold in folds_of(problem.labels, setting, units)]
@@ -729,7 +752,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         labels, centre, size = self._scaled(data)
         profiled = (not own.new_instance, not own.new_task)
         predictions = cascaded(labels, *self._mixtures(data), folds, self._path, profiled) * size + centre
-        return predictions, f"{len(folds)} folds, profiles made again", units
+        return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
 
     def _training(self) -> Training:
         """Return what a fitted model has learned from, as far as labels have no part in what describes it."""

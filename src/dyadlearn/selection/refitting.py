@@ -25,6 +25,7 @@ from dyadlearn.exceptions import GridEdgeWarning, NoLabelWarning
 from dyadlearn.holdout import Problem, Units, plan
 from dyadlearn.holdout.folds import Fold, folds_of
 from dyadlearn.models._base import Groups, PairwiseRidge
+from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.training import Training, fold_predictions, without_fold
 from dyadlearn.selection.evaluate import baseline_scores, prepared_score
 from dyadlearn.settings import Setting, as_setting
@@ -76,7 +77,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
         check_is_fitted(self)
         setting = self._searched_setting
         kept = self._kept_holdout(setting)
-        units = plan(self.fitted_.problem, setting).units if kept is None else kept[2]
+        units = plan(self.fitted_.problem, setting).units if kept is None else kept.units
         fitted = self.fitted_
         return baseline_scores(fitted.labels, setting, units, self._score(setting), symmetry=fitted.symmetry)
 
@@ -85,10 +86,20 @@ class KeptHoldout(PairwiseRidge, stored=False):
         scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
         return prepared_score(self._labels, scoring, setting)
 
-    def _kept_holdout(self, setting: Setting) -> tuple[Array, str, Units] | None:
+    def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         if setting is not self._searched_setting:
             return None
-        return self._predictions, self.holdout_method_, self._units
+        return HeldOut(self._predictions, self.holdout_method_, self._units)
+
+    def _hold_out(
+        self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
+    ) -> HeldOut:
+        """Return held-out predictions; without groups and folds those that the model was chosen by."""
+        kept = self._kept_holdout(setting) if cv is None and groups is None and task_groups is None else None
+        if kept is not None:
+            return kept
+        how = {"cv": cv, "groups": groups, "task_groups": task_groups}
+        return super()._hold_out(setting, **how, nested=nested, exact=exact)
 
 
 @dataclass(frozen=True, eq=False)
