@@ -62,7 +62,7 @@ class Strings:
         shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
         message = f"{len(wrong)} of {len(self.values)} {self.what} are not valid: {shown}"
         if on_error == "drop" and len(kept):
-            warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=3)
+            warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=4)
             ids = Ids(tuple(labels[position] for position in kept), self.ids.name if self.ids else None)
             return Strings([self.values[position] for position in kept], self.what, ids, self.kind), kept
         hint = ', or leave them out with on_error="drop"' if on_error == "raise" else ""
@@ -153,10 +153,14 @@ class TextStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class TextFeatures(TextStep):
-    """A step of a pipeline that describes each text by itself, so that there is nothing to learn from them."""
+    """A step of a pipeline that computes the features of each text on its own, so that nothing is learned in `fit`.
+
+    A subclass has `get_feature_names_out`, ``_check_parameters()``, which raises if a parameter is out of range, and
+    ``_computed(X, ids=None, on_error=None)``, which returns the valid texts and their features (n_kept, n_features).
+    """
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters; there is nothing to learn.
+        """Check the parameters.
 
         Parameters
         ----------
@@ -166,8 +170,21 @@ class TextFeatures(TextStep):
         self._check_parameters()
         return self
 
-    def _check_parameters(self) -> None:
-        raise NotImplementedError
+    def transform(self, X: Any) -> Any:
+        """Return the features.
+
+        Parameters
+        ----------
+        X : sequence, series or one-column frame of n texts
+
+        Returns
+        -------
+        sparse array, or frame, of shape (n, n_features)
+            A frame or series gives a frame with the same ids, anything else a sparse array.
+        """
+        texts, features = self._computed(X)
+        names = None if texts.kind is None else Ids(tuple(self.get_feature_names_out()))
+        return texts.write(features, names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

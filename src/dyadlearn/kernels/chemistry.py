@@ -6,6 +6,7 @@ Needs rdkit: ``pip install dyadlearn[chem]``. It is loaded when the first molecu
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from dyadlearn._checks import check_whole
 from dyadlearn._files.packed import imported
-from dyadlearn._tables import Ids
 from dyadlearn.kernels._strings import Strings, TextFeatures, read_strings, shortened
 
 __all__ = ["MorganFingerprints", "fingerprints"]
@@ -94,12 +94,11 @@ def fingerprints(
            [0.56, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    molecules = read_strings(smiles, "molecules", ids)
-    features, wrong = MorganFingerprints(radius, n_bits, counts, n_jobs)._computed(molecules)
-    molecules, kept = molecules.sift(wrong, on_error)
-    return features[kept], molecules.labels
+    molecules, features = MorganFingerprints(radius, n_bits, counts, n_jobs)._computed(smiles, ids, on_error)
+    return features, molecules.labels
 
 
+@dataclass(eq=False, repr=False)
 class MorganFingerprints(TextFeatures):
     r"""Turn SMILES into Morgan fingerprints, as the first step of a pipeline.
 
@@ -135,28 +134,10 @@ class MorganFingerprints(TextFeatures):
            [0.4, 0.6]])
     """
 
-    def __init__(self, radius: int = 2, n_bits: int = 2048, counts: bool = False, n_jobs: int | None = None) -> None:
-        self.radius = radius
-        self.n_bits = n_bits
-        self.counts = counts
-        self.n_jobs = n_jobs
-
-    def transform(self, X: Any) -> Any:
-        """Return the fingerprints.
-
-        Parameters
-        ----------
-        X : sequence, series or one-column frame of n SMILES
-
-        Returns
-        -------
-        sparse array, or frame, of shape (n, n_bits)
-            A frame or series gives a frame with the same ids, anything else a sparse array.
-        """
-        molecules = read_strings(X, "molecules")
-        features, wrong = self._computed(molecules)
-        molecules.sift(wrong, None)
-        return molecules.write(features, Ids(tuple(self.get_feature_names_out())))
+    radius: int = 2
+    n_bits: int = 2048
+    counts: bool = False
+    n_jobs: int | None = None
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features, (n_bits,)."""
@@ -166,9 +147,9 @@ class MorganFingerprints(TextFeatures):
         check_whole(self.radius, "radius", 0, _WIDEST)
         check_whole(self.n_bits, "n_bits", 1, 2**31 - 1)
 
-    def _computed(self, molecules: Strings) -> tuple[csr_array, dict[int, str]]:
-        """Return the features of all molecules, empty rows where there is none, and what is wrong with those."""
+    def _computed(self, X: Any, ids: Any = None, on_error: str | None = None) -> tuple[Strings, csr_array]:
         self._check_parameters()
+        molecules = read_strings(X, "molecules", ids)
         imported("rdkit", "Reading molecules", "rdkit", extra="chem")
         values = molecules.values
         starts = range(0, len(values), _BATCH)
@@ -180,7 +161,9 @@ class MorganFingerprints(TextFeatures):
             for start, (_, mistakes) in zip(starts, parts, strict=True)
             for position, reason in mistakes.items()
         }
-        return csr_array(vstack([features for features, _ in parts], format="csr")), wrong
+        features = csr_array(vstack([features for features, _ in parts], format="csr"))
+        valid, kept = molecules.sift(wrong, on_error)
+        return valid, features[kept]
 
 
 def _batch(values: list[Any], radius: int, n_bits: int, counts: bool) -> tuple[csr_array, dict[int, str]]:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from importlib.util import find_spec
@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._checks import check_choice, check_whole
 from dyadlearn._files.packed import imported, read_text
 from dyadlearn._progress import Progress
-from dyadlearn._tables import Ids, make_ids
+from dyadlearn._tables import make_ids
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, read_strings, shortened
 from dyadlearn.kernels.combine import normalize
@@ -177,7 +177,7 @@ def smith_waterman(
            [0.  , 0.  , 1.  ]])
     """
     scoring = _Scoring(matrix, gap_open, gap_extend)
-    proteins = _valid(read_strings(sequences, "sequences", ids), LETTERS, on_error)
+    proteins = _valid(sequences, ids, LETTERS, on_error)
     scores = _alignment_scores(proteins.values, None, scoring, n_jobs=n_jobs, progress=progress)
     return normalize(scores) if normalized else scores, proteins.labels
 
@@ -230,9 +230,8 @@ def kmer_counts(
     array([[0, 2, 1, 0],
            [0, 0, 0, 2]])
     """
-    _check_words(k, alphabet, unknown)
-    valid = _valid(read_strings(sequences, "sequences", ids), alphabet + unknown, on_error)
-    return _count_words(valid.values, k, alphabet), valid.labels
+    valid, counts = KmerCounts(k, alphabet, unknown)._computed(sequences, ids, on_error)
+    return counts, valid.labels
 
 
 def spectrum_kernel(
@@ -278,6 +277,7 @@ def spectrum_kernel(
     return gram(features, kernel="cosine"), labels
 
 
+@dataclass(eq=False, repr=False)
 class KmerCounts(TextFeatures):
     r"""Count the words of k letters in sequences, as the first step of a pipeline.
 
@@ -305,27 +305,9 @@ class KmerCounts(TextFeatures):
            [0, 1, 0, 0]])
     """
 
-    def __init__(self, k: int = 3, alphabet: str = AMINO_ACIDS, unknown: str = UNKNOWN) -> None:
-        self.k = k
-        self.alphabet = alphabet
-        self.unknown = unknown
-
-    def transform(self, X: Any) -> Any:
-        """Return the counts.
-
-        Parameters
-        ----------
-        X : sequence, series or one-column frame of n sequences
-
-        Returns
-        -------
-        sparse array, or frame, of shape (n, len(alphabet) ** k)
-            A frame or series gives a frame with the same ids, anything else a sparse array.
-        """
-        self._check_parameters()
-        valid = _valid(read_strings(X, "sequences"), self.alphabet + self.unknown, None)
-        names = None if valid.kind is None else Ids(tuple(self.get_feature_names_out()))
-        return valid.write(_count_words(valid.values, self.k, self.alphabet), names)
+    k: int = 3
+    alphabet: str = AMINO_ACIDS
+    unknown: str = UNKNOWN
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the words, (len(alphabet) ** k,)."""
@@ -335,7 +317,24 @@ class KmerCounts(TextFeatures):
         return words
 
     def _check_parameters(self) -> None:
-        _check_words(self.k, self.alphabet, self.unknown)
+        k, alphabet, unknown = self.k, self.alphabet, self.unknown
+        if check_whole(k, "k") > _LONGEST:
+            raise ValueError(f"k must be at most {_LONGEST}, as longer words are too many to count, found {k!r}.")
+        for name, value in (("alphabet", alphabet), ("unknown", unknown)):
+            if not isinstance(value, str) or not value.isascii() or value != value.upper():
+                raise ValueError(f"{name} must be a text of capital letters, found {value!r}.")
+        if not alphabet or len(set(alphabet + unknown)) < len(alphabet + unknown):
+            raise ValueError(f"alphabet and unknown must hold different letters, found {alphabet!r} and {unknown!r}.")
+        if len(alphabet) ** int(k) > _MOST_COLUMNS:
+            raise ValueError(
+                f"{len(alphabet)} letters make {len(alphabet)}^{k} words, more than {_MOST_COLUMNS} can be counted: "
+                "use a smaller k."
+            )
+
+    def _computed(self, X: Any, ids: Any = None, on_error: str | None = None) -> tuple[Strings, csr_array]:
+        self._check_parameters()
+        valid = _valid(X, ids, self.alphabet + self.unknown, on_error)
+        return valid, _count_words(valid.values, self.k, self.alphabet)
 
 
 @dataclass(eq=False, repr=False)
@@ -408,7 +407,7 @@ class SmithWaterman(TextStep):
         """
         check_is_fitted(self)
         scoring = self._scoring()
-        valid = _valid(read_strings(X, "sequences"), LETTERS, None)
+        valid = _valid(X, None, LETTERS, None)
         scores = _alignment_scores(valid.values, self.sequences_, scoring, n_jobs=self.n_jobs, progress=self.progress)
         own = _self_scores(valid.values, scoring)
         return valid.write(normalize(scores, own, self.self_scores_), self._column_ids)
@@ -439,46 +438,30 @@ class SmithWaterman(TextStep):
 
     def _kept(self, X: Any) -> Strings:
         """Return sequences that are kept to align others with."""
-        valid = _valid(read_strings(X, "sequences"), LETTERS, None)
+        valid = _valid(X, None, LETTERS, None)
         self.self_scores_ = _self_scores(valid.values, self._scoring())
         self.sequences_, self.ids_, self._column_ids = valid.values, valid.labels, valid.ids
         return valid
 
 
-def _valid(sequences: Strings, letters: str, on_error: str | None) -> Strings:
-    """Return the sequences in capitals and without blanks, after sifting those that have other letters or none."""
+def _valid(texts: Any, ids: Any, letters: str, on_error: str | None) -> Strings:
+    """Return sequences in capital letters, without blanks, of which each has at least one and none but `letters`."""
+    sequences = read_strings(texts, "sequences", ids)
     allowed = set(letters)
     values: list[Any] = []
     wrong: dict[int, str] = {}
     for position, text in enumerate(sequences.values):
-        values.append("".join(text.split()) if isinstance(text, str) else text)
         if not isinstance(text, str):
             wrong[position] = shortened(text)
-        elif not values[-1]:
-            wrong[position] = "empty"
-        else:
-            # One by one, as the capital of a letter can be two.
-            odd = sorted({letter for letter in values[-1] if letter.upper() not in allowed})
-            if odd:
-                wrong[position] = "with " + ", ".join(map(repr, odd[:5]))
-            values[-1] = values[-1].upper()
-    return Strings(values, sequences.what, sequences.ids, sequences.kind).sift(wrong, on_error)[0]
-
-
-def _check_words(k: Any, alphabet: Any, unknown: Any) -> None:
-    """Refuse words that cannot be counted."""
-    if check_whole(k, "k") > _LONGEST:
-        raise ValueError(f"k must be at most {_LONGEST}, as longer words are too many to count, found {k!r}.")
-    for name, value in (("alphabet", alphabet), ("unknown", unknown)):
-        if not isinstance(value, str) or not value.isascii() or value != value.upper():
-            raise ValueError(f"{name} must be a text of capital letters, found {value!r}.")
-    if not alphabet or len(set(alphabet + unknown)) < len(alphabet + unknown):
-        raise ValueError(f"alphabet and unknown must hold different letters, found {alphabet!r} and {unknown!r}.")
-    if len(alphabet) ** int(k) > _MOST_COLUMNS:
-        raise ValueError(
-            f"{len(alphabet)} letters make {len(alphabet)}^{k} words, more than {_MOST_COLUMNS} can be counted: "
-            "use a smaller k."
-        )
+            values.append(text)
+            continue
+        letters_found = "".join(text.split())
+        values.append(letters_found.upper())
+        # One by one, as the capital of a letter can be two.
+        odd = sorted({letter for letter in letters_found if letter.upper() not in allowed})
+        if odd or not letters_found:
+            wrong[position] = "with " + ", ".join(map(repr, odd[:5])) if odd else "empty"
+    return replace(sequences, values=values).sift(wrong, on_error)[0]
 
 
 def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
