@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, library, namespace, refuse_mask
+from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, namespace
+from dyadlearn._checks import check_same_library
 from dyadlearn._state import Stored
-from dyadlearn._tables import Table, formed_as, in_order, read_table
+from dyadlearn._tables import Table, formed_as, in_order
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
-from dyadlearn.kernels.repair import is_finite
+from dyadlearn.kernels.repair import is_finite, read_gram
 
 
 def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> Any:
@@ -58,7 +59,7 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
     >>> normalize(np.array([[3.0]]), row_diagonal=np.array([4.0]), column_diagonal=np.array([9.0]))
     array([[0.5]])
     """
-    table = _floats(K, "K")
+    table = read_gram(K, "K")
     if (row_diagonal is None) != (column_diagonal is None):
         raise ValueError("row_diagonal and column_diagonal go together: give both or neither.")
     if row_diagonal is None:
@@ -286,7 +287,7 @@ def _combined(grams: Iterable[Any], weights: tuple[float, ...], *, are_powers: b
     turned = plain = None
     for position, (K, weight) in enumerate(zip(grams, weights, strict=True)):
         name = f"grams[{position}]"
-        given = _floats(K, name)
+        given = read_gram(K, name)
         table = _in_order_of_rows(given, name)
         form = K if isinstance(K, Table) else form
         turned = turned or (name if table.column_ids != given.column_ids else None)
@@ -299,7 +300,10 @@ def _combined(grams: Iterable[Any], weights: tuple[float, ...], *, are_powers: b
         if total is None:
             total = replace(table, values=_weighed(table.values, weight, are_powers, name))
             continue
-        _check_alike(total.values, table.values, position)
+        check_same_library({"grams[0]": total.values, name: table.values})
+        if table.values.shape != total.values.shape:
+            shapes = tuple(table.values.shape), tuple(total.values.shape)
+            raise KernelError(f"grams must have one shape: {name} has {shapes[0]}, those before it have {shapes[1]}.")
         _check_columns(total, table, name)
         table = table.rows_as(total.row_ids, f"the rows of {name}", "those before it")
         table = table.columns_as(total.column_ids, f"the columns of {name}", "those before it")
@@ -314,33 +318,10 @@ def _combined(grams: Iterable[Any], weights: tuple[float, ...], *, are_powers: b
     return formed_as(total, form)
 
 
-def _floats(K: Any, name: str) -> Table:
-    """Return a kernel as floats with its ids, or refuse what is no matrix or not finite."""
-    table = read_table(K, name)
-    values = table.values if is_foreign(table.values) else np.asarray(refuse_mask(table.values, name))
-    if values.ndim != 2 or 0 in values.shape:
-        raise KernelError(f"{name} must be a matrix with at least one entry, found shape {tuple(values.shape)}.")
-    values = namespace(values).astype(values, float_dtype(values), copy=False)
-    if not is_finite(values):
-        raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
-    return replace(table, values=values)
-
-
 def _in_order_of_rows(table: Table, name: str) -> Table:
     """Return a kernel with its columns in the order of its rows, where both have the same ids."""
     rows, columns = table.row_ids, table.column_ids
     return table.squared(name) if rows and columns and set(rows.labels) == set(columns.labels) else table
-
-
-def _check_alike(total: Array, K: Array, position: int) -> None:
-    """Refuse a block of another shape or library."""
-    if library(K) != library(total):
-        raise TypeError(f"grams must be of one array library, found {library(total)} and {library(K)}.")
-    if K.shape != total.shape:
-        raise KernelError(
-            f"grams must have one shape: grams[{position}] has {tuple(K.shape)}, "
-            f"those before it have {tuple(total.shape)}."
-        )
 
 
 def _check_columns(total: Table, table: Table, name: str) -> None:

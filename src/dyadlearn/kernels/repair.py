@@ -26,7 +26,7 @@ from dyadlearn._array import (
     row_blocks,
 )
 from dyadlearn._checks import check_choice
-from dyadlearn._tables import formed_as, read_table
+from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 
 # Transposed blocks are read across the rows: blocks that fit in the cache are several times faster.
@@ -179,8 +179,7 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K", *, exact: b
     """
     check_choice(symmetrize, "symmetrize", ("mean", "error"))
     _side(K, name)
-    if not is_finite(K):
-        raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
+    _check_finite(K, name)
     gap, tolerance = asymmetry(K), symmetry_tolerance(K)
     if gap <= (0.0 if exact else tolerance):
         return K, gap
@@ -400,15 +399,11 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     True
     """
     check_choice(psd, "psd", ("clip", "shift", "error"))
-    table = read_table(K, "K")
-    n = _side(_dense(table.values), "K")
-    table = table.squared("K")
-    found = _dense(table.values)
-    found = namespace(found).astype(found, float_dtype(found), copy=False)
-    symmetric, _ = symmetrized(found, symmetrize, exact=True)
+    table = read_gram(K, "K", is_square=True)
+    symmetric, _ = symmetrized(table.values, symmetrize, exact=True)
     values, vectors = eigh(symmetric)
-    made = _rebuilt(symmetric, values, vectors, repaired_values(values, psd, n)[0], psd)
-    return formed_as(replace(table, values=made), K)
+    repaired, _ = repaired_values(values, psd, symmetric.shape[0])
+    return formed_as(replace(table, values=_rebuilt(symmetric, values, vectors, repaired, psd)), K)
 
 
 def mended(K: Array, psd: str, name: str) -> Array:
@@ -469,9 +464,39 @@ def _rebuilt(symmetric: Array, values: Array, vectors: Array, repaired: Array, p
     return average_transpose((vectors * repaired) @ vectors.T)
 
 
-def _dense(K: Any) -> Array:
-    """Return an array of whatever library, those of lists and frames being numpy's."""
-    return K if is_foreign(K) else np.asarray(refuse_mask(K, "K"))
+def read_gram(K: Any, name: str, *, is_square: bool = False) -> Table:
+    """Return a matrix of finite floats and its ids, in the array library that it came in.
+
+    Parameters
+    ----------
+    K : array or frame of shape (n, p)
+    name : str
+        What error messages call the matrix.
+    is_square : bool, default=False
+        Whether the matrix must be square. The columns of a frame are then brought into the order of its rows.
+
+    Raises
+    ------
+    KernelError
+        If `K` is no matrix, empty, or not square where it must be.
+    ValueError
+        If `K` is not finite.
+    """
+    table = read_table(K, name)
+    values = table.values if is_foreign(table.values) else np.asarray(refuse_mask(table.values, name))
+    if is_square:
+        _side(values, name)
+    elif values.ndim != 2 or 0 in values.shape:
+        raise KernelError(f"{name} must be a matrix with at least one entry, found shape {tuple(values.shape)}.")
+    values = namespace(values).astype(values, float_dtype(values), copy=False)
+    _check_finite(values, name)
+    table = replace(table, values=values)
+    return table.squared(name) if is_square else table
+
+
+def _check_finite(K: Array, name: str) -> None:
+    if not is_finite(K):
+        raise ValueError(f"{name} contains NaN or infinity; a kernel matrix must be finite.")
 
 
 def _side(K: Array, name: str) -> int:

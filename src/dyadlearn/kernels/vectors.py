@@ -27,13 +27,12 @@ from dyadlearn._array import (
     float_dtype,
     is_foreign,
     is_sparse,
-    library,
     matmul,
     namespace,
     row_blocks,
     to_numpy,
 )
-from dyadlearn._checks import check_matrix
+from dyadlearn._checks import check_matrix, check_same_library
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import named
 
@@ -346,10 +345,7 @@ def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Ar
         B = None
     A = _matrix(A, "A", nonnegative)
     B = None if B is None else _matrix(B, "B", nonnegative)
-    if B is not None and library(A) != library(B):
-        raise TypeError(
-            f"A and B must be of one array library, found {library(A)} and {library(B)}; convert one of them."
-        )
+    check_same_library({"A": A, "B": B})
     if B is not None and A.shape[1] != B.shape[1]:
         raise ValueError(f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them.")
     dtype = float_dtype(A, B)
