@@ -161,8 +161,12 @@ def test_ways_to_say_which_kernel(kernels, expected):
 @over(
     lines(
         "kernels error words",
-        ({"a": "rbf"}, ValueError, "The kernels of X lack 'b': give one for each of 'a', 'b'"),
-        ({"a": "rbf", "b": "rbf", "c": "rbf"}, ValueError, "kernels of X name 'c', which is not there"),
+        ({"a": "rbf"}, ValueError, "The kernels of X lack 'b': give one for each description, 'a', 'b'"),
+        (
+            {"a": "rbf", "b": "rbf", "c": "rbf"},
+            ValueError,
+            "The kernels of X have 'c' too many: give one for each description, 'a', 'b'",
+        ),
         (["rbf"], ValueError, r"one kernel for each of 2 descriptions of X \('a', 'b'\), found 1 kernels"),
         (3, KernelError, "a mapping of descriptions to kernels or a list of kernels, found int"),
         ("rfb", KernelError, "Did you mean 'rbf'"),
@@ -390,8 +394,8 @@ def test_other_descriptions_than_in_training():
     kernel, _ = described()
     new = tables(TEST, TRAIN)
     for given, error, words in (
-        ({"x": new["x"]}, ValueError, "X lacks 'bits', 'counts', 'similar': give the descriptions that the model was"),
-        ({**new, "y": X[TEST]}, ValueError, "X has 'y' too many: give"),
+        ({"x": new["x"]}, ValueError, "of X lack 'bits', 'counts', 'similar': give those that the model was fitted"),
+        ({**new, "y": X[TEST]}, ValueError, "The descriptions of X have 'y' too many: give"),
         ({**new, "x": X[TEST][:, :2]}, ValueError, r"X\['x'\] has 2 columns, expected the 3 features of training"),
         ({**new, "similar": SIMILAR[N:]}, ValueError, r"X\['similar'\] has 13 columns, expected one for each of 9"),
         ({**new, "x": X[TEST] * np.nan}, ValueError, "NaN"),

@@ -13,7 +13,7 @@ One description within a learned kernel: how its columns of the wide table becom
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,7 +138,7 @@ class Description(Stored):
         a = dense(a)
         places = _places(a if b is None else b)
         if int(namespace(places).min(places)) >= 0:
-            return take_rows(a[:, 1:].T, places).T
+            return _taken_columns(a[:, 1:], places)
         if b is None and a.shape[0] == 1:
             return self._own(a)[:, None]
         raise KernelError(
@@ -221,11 +221,25 @@ def _bends(block: Array) -> bool:
     return high - float(xp.min(positive)) > SAME * high
 
 
-def with_diagonal(found: Description, diagonal: Array, ids: Ids | None, given: Array | None = None) -> Description:
-    """Return a precomputed description with its diagonal in training; `given` is what it was before any repair."""
-    given = diagonal if given is None else given
-    own = namespace(given).asarray(diagonal, copy=True)
-    return replace(found, diagonal=own, new_diagonal=common_diagonal(given), columns=ids)
+def _precomputed(name: str, K: Array, ids: Ids | None, normalized: bool, given: Array) -> tuple[Description, Array]:
+    """Return the description of a precomputed kernel (n, n), and its columns of the wide table.
+
+    Parameters
+    ----------
+    name : str
+    K : array of shape (n, n)
+        Symmetric and positive semi-definite, of the entities of training.
+    ids : Ids or None
+        Of the entities of training.
+    normalized : bool
+        Whether the kernel is scaled to a unit diagonal.
+    given : array of shape (n, n)
+        The kernel before any repair. New entities have its diagonal, where that is one number.
+    """
+    own = namespace(K).asarray(namespace(K).linalg.diagonal(K), copy=True)
+    new = common_diagonal(namespace(given).linalg.diagonal(given))
+    found = Description(name, "precomputed", None, 0, K.shape[1] + 1, normalized=normalized, columns=ids)
+    return replace(found, diagonal=own, new_diagonal=new), with_places(K, np.arange(K.shape[0]))
 
 
 def mean_squared_distance(features: Array, weights: Array | None = None) -> float:
@@ -344,13 +358,12 @@ class LearnedKernel(Stored):
         """
         check_description_names([*self.names, *names], "the kernel")
         members, parts, start = list(self.members), [wide.values], self.n_columns
-        places = np.arange(wide.values.shape[0])
+        n, normalized = wide.values.shape[0], self.members[0].normalized
         for name, K in zip(names, grams, strict=True):
-            _check_shape(K, (len(places), len(places)), f"The kernel {name!r}")
-            parts.append(with_places(cast(K, wide.values.dtype), places))
-            found = Description(name, "precomputed", None, 0, K.shape[1] + 1, normalized=self.members[0].normalized)
-            found = with_diagonal(found, namespace(K).linalg.diagonal(K), wide.row_ids)
-            members.append(placed(found, parts[-1], start, f"The kernel {name!r}"))
+            _check_shape(K, (n, n), f"The kernel {name!r}")
+            found, part = _precomputed(name, cast(K, wide.values.dtype), wide.row_ids, normalized, K)
+            members.append(placed(found, part, start, f"The kernel {name!r}"))
+            parts.append(part)
             start = members[-1].stop
         values = _side_by_side(parts, is_sparse(wide.values), f"Joining {len(grams)} kernels")
         return LearnedKernel(tuple(members)), replace(wide, values=values, column_ids=None)
@@ -429,18 +442,14 @@ def describe(
     start = 0
     for label, (kernel, params) in chosen.items():
         title, values, table = title_of(label, name), matrices[label], given.tables[label]
-        found = Description(
-            label, kernel, params, 0, values.shape[1], normalized=bool(normalize), columns=table.column_ids
-        )
-        if found.is_precomputed:
+        if kernel == "precomputed":
             K = _training_kernel(dense(values), table, given, title)
-            diagonal = namespace(K).linalg.diagonal(K)
-            K = mended(K, repair, title)
-            values = with_places(K, np.arange(K.shape[0]))
-            found = replace(found, stop=values.shape[1])
-            found = with_diagonal(found, namespace(K).linalg.diagonal(K), given.row_ids, diagonal)
-        elif kernel == "rbf" and "gamma" not in (params or {}):
-            found = replace(found, params={**(params or {}), "gamma": 1.0 / mean_squared_distance(values, weights)})
+            found, values = _precomputed(label, mended(K, repair, title), given.row_ids, bool(normalize), K)
+        else:
+            if kernel == "rbf" and "gamma" not in (params or {}):
+                params = {**(params or {}), "gamma": 1.0 / mean_squared_distance(values, weights)}
+            stop, columns = values.shape[1], table.column_ids
+            found = Description(label, kernel, params, 0, stop, normalized=bool(normalize), columns=columns)
         members.append(placed(found, values, start, title, weights))
         parts.append(values)
         start = members[-1].stop
@@ -485,13 +494,8 @@ def widen(
         If the columns of a precomputed kernel lack ids of training.
     """
     more = {} if more is None else more
-    wanted, found = [label for label in kernel.names if label not in more], given.names
-    lacking, extra = [n for n in wanted if n not in found], [n for n in found if n not in wanted]
-    if lacking or extra:
-        told = [f"lacks {shown(lacking)}"] * bool(lacking) + [f"has {shown(extra)} too many"] * bool(extra)
-        raise ValueError(
-            f"{name} {' and '.join(told)}: give the descriptions that the model was fitted with, {shown(wanted, 12)}."
-        )
+    wanted = [label for label in kernel.names if label not in more]
+    _check_names(given.names, wanted, f"The descriptions of {name}", "give those that the model was fitted with")
     matrices = _matrices(given, name)
     parts = []
     for member in kernel.members:
@@ -531,10 +535,7 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
             f"The kernels of {owner} must be a kernel, a mapping of descriptions to kernels or a list of kernels, "
             f"found {type(kernels).__name__}."
         )
-    lacking, extra = [n for n in names if n not in kernels], [n for n in kernels if n not in names]
-    if lacking or extra:
-        told = [f"lack {shown(lacking)}"] * bool(lacking) + [f"name {shown(extra)}, which is not there"] * bool(extra)
-        raise ValueError(f"The kernels of {owner} {' and '.join(told)}: give one for each of {shown(list(names), 12)}.")
+    _check_names(kernels, names, f"The kernels of {owner}", "give one for each description")
     chosen = {}
     for label in names:
         given = kernels[label]
@@ -545,6 +546,15 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
             raise KernelError(f"{title_of(label, owner)} has a precomputed kernel, which takes no parameters.")
         chosen[label] = (kernel, params or None)
     return chosen
+
+
+def _check_names(found: Iterable[str], wanted: Sequence[str], what: str, remedy: str) -> None:
+    """Raise if the names `found` are not those `wanted`, in any order."""
+    found = list(found)
+    lacking, extra = [name for name in wanted if name not in found], [name for name in found if name not in wanted]
+    problems = [f"lack {shown(lacking)}"] * bool(lacking) + [f"have {shown(extra)} too many"] * bool(extra)
+    if problems:
+        raise ValueError(f"{what} {' and '.join(problems)}: {remedy}, {shown(list(wanted), 12)}.")
 
 
 def is_one_kernel(kernels: Any) -> bool:
@@ -573,13 +583,8 @@ def _training_kernel(values: Array, table: Table, given: Descriptions, title: st
     """Return the precomputed kernel (n, n) of the rows of training, out of that of all entities."""
     rows, columns = table.row_ids, own_ids(table.column_ids)
     if rows is not None and columns is not None:
-        lacking = columns.lacking(rows.labels)
-        if lacking:
-            raise IdError(
-                f"The kernel {title} has no column for {len(lacking)} of its rows ({shown(lacking)}): give its columns "
-                'the ids of its rows; for features, choose another kernel than "precomputed".'
-            )
-        return _taken_columns(values, columns.positions(rows.labels, title))
+        remedy = 'give its columns the ids of its rows; for features, choose another kernel than "precomputed"'
+        return _columns_of(values, columns, rows, title, "of its rows", remedy)
     if values.shape[1] != given.n_first:
         raise KernelError(
             f"The precomputed kernel {title} must be a square matrix, found shape ({given.n_first}, "
@@ -617,14 +622,9 @@ def _new_kernel(
     values, columns, training = table.values, own_ids(table.column_ids), own_ids(member.columns)
     (m, width), n = values.shape, member.n_columns
     if columns is not None and training is not None:
-        lacking = columns.lacking(training.labels)
-        if lacking:
-            raise IdError(
-                f"The kernel {title} has no column for {len(lacking)} entities of training ({shown(lacking)}): give a "
-                "row for each entity that is predicted for, and a column for each of training."
-            )
-        order = columns.positions(training.labels, title)
-        return _taken_columns(values, order), _known_places(member, given, trained, False)
+        remedy = "give a row for each entity that is predicted for, and a column for each of training"
+        values = _columns_of(values, columns, training, title, "entities of training", remedy)
+        return values, _known_places(member, given, trained, False)
     # Rows that were taken out of others, as those of training were, have a column for each of these.
     is_taken = (given.places is not None and given.n_first == width) or m == width != n
     if trained is not None and is_taken and width > int(trained.max()):
@@ -657,6 +657,14 @@ def _known_places(member: Description, given: Descriptions, trained: Array | Non
 
 
 # Columns of the wide table -------------------------------------------------------------------------
+
+
+def _columns_of(values: Array, columns: Ids, wanted: Ids, title: str, whose: str, remedy: str) -> Array:
+    """Return the columns of a kernel that have the ids `wanted`, in this order; raise if one is missing."""
+    lacking = columns.lacking(wanted.labels)
+    if lacking:
+        raise IdError(f"The kernel {title} has no column for {len(lacking)} {whose} ({shown(lacking)}): {remedy}.")
+    return _taken_columns(values, columns.positions(wanted.labels, title))
 
 
 def _taken_columns(values: Array, columns: np.ndarray) -> Array:
