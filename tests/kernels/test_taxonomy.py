@@ -201,8 +201,10 @@ def test_what_is_no_taxonomy_is_refused():
     cases = [
         ({"A": []}, "A must have at least one entity and one rank"),
         ({"A": [()]}, "A must have at least one entity and one rank"),
-        ({"A": ["Felis", "Canis"]}, "a name for each rank, found the single text 'Felis'"),
-        ({"A": np.array(["Felis", "Canis"])}, r"entities × ranks, found 1 dimension"),
+        ({"A": ["Felis", "Canis"]}, "a name for each rank, found the single 'Felis'"),
+        ({"A": np.array(["Felis", "Canis"])}, "a name for each rank, found the single 'Felis'"),
+        ({"A": [("a", "b"), None]}, "a name for each rank, found the single None"),
+        ({"A": np.array([1.0, 2.0])}, "a name for each rank, found the single 1.0"),
         ({"A": [("a", 1.5)]}, "the rank 1 holds 1.5, which is no name"),
         ({"A": [("a", ["b"])]}, r"the rank 1 holds \['b'\], which is no name"),
         ({"A": rows, "weights": (1, 2)}, "weights must hold one number for each of 4 ranks, found 2"),

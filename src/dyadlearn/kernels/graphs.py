@@ -254,10 +254,7 @@ def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[A
     number : {"length", "weight"} or None
         What the third column holds, which is 1 where there is none; None allows no such column.
     """
-    import narwhals as nw
-
-    frame: Any = nw.from_native(edges, eager_only=True, pass_through=True)
-    rows = list(frame.iter_rows()) if isinstance(frame, nw.DataFrame) else listed(edges)
+    rows = listed(edges)
     widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in rows}
     if widths != {2} and (number is None or widths != {3}):
         found = "no edges" if not rows else f"rows of width {', '.join(map(str, sorted(widths)))}"
@@ -315,6 +312,10 @@ def with_labels(K: Array, labels: list[Any], *given: Any) -> Any:
 
 
 def listed(values: Any) -> list[Any]:
-    """Return a list; out of an array come Python's own numbers and strings, or lists of them."""
-    array = is_foreign(values) or isinstance(values, np.ndarray)
-    return list(to_numpy(values).tolist()) if array else list(values)
+    """Return a sequence, or the rows of a table, as a list; those of an array hold Python's own numbers and strings."""
+    import narwhals as nw
+
+    frame: Any = nw.from_native(values, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return frame.rows()
+    return list(to_numpy(values).tolist() if is_foreign(values) or isinstance(values, np.ndarray) else values)

@@ -138,7 +138,13 @@ def taxonomy_kernel(
 def _read(table: Any, name: str) -> Table:
     """Return the rows of a taxonomy, with their ids and what its columns are called, if they have names."""
     found = read_table(table, name, of_words=True)
-    paths = _rows(found.values)
+    if not found.kind and not isinstance(found.values, np.ndarray | list | tuple):
+        raise TypeError(f"a taxonomy is a frame, an array or a sequence of rows, found {type(table).__name__}.")
+    rows = listed(found.values)
+    single = [row for row in rows if isinstance(row, str | bytes) or not isinstance(row, Iterable)]
+    if single:
+        raise ValueError(f"a row of a taxonomy has a name for each rank, found the single {single[0]!r}.")
+    paths = [tuple(row) for row in rows]
     if not any(map(len, paths)):
         raise ValueError(f"{name} must have at least one entity and one rank, found none.")
     return Table(paths, found.row_ids, found.column_ids, found.kind)
@@ -178,25 +184,6 @@ def _of_ranks(table: Table, headings: list[Any], are_all: bool, name: str) -> li
         columns = table.column_ids or Ids(tuple(range(width)))
         places = columns.positions(headings, f"the columns of {name}").tolist()
     return [[path[place] if place < len(path) else None for place in places] for path in table.values]
-
-
-def _rows(values: Any) -> list[Sequence[Any]]:
-    """Return the rows of a frame, an array or a sequence."""
-    if isinstance(values, np.ndarray):
-        if values.ndim != 2:
-            raise ValueError(f"a taxonomy is a table of entities × ranks, found {values.ndim} dimension(s).")
-        return list(values.tolist())
-    if isinstance(values, list | tuple):
-        text = next((row for row in values if isinstance(row, str)), None)
-        if text is not None:
-            raise ValueError(f"a row of a taxonomy has a name for each rank, found the single text {text!r}.")
-        return [tuple(row) for row in values]
-    import narwhals as nw
-
-    frame = nw.from_native(values, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame):
-        raise TypeError(f"a taxonomy is a frame, an array or a sequence of rows, found {type(values).__name__}.")
-    return list(frame.rows())
 
 
 def _codes(paths: list[Sequence[Any]], headings: list[Any], known: dict[tuple[int, Hashable], int]) -> np.ndarray:
