@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import product
 from numbers import Real
 from typing import Any, Self
 
@@ -311,10 +312,7 @@ class KmerCounts(TextFeatures):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the words, (len(alphabet) ** k,)."""
-        words = np.array([""], dtype=object)
-        for _ in range(self.k):
-            words = np.add.outer(words, np.array(list(self.alphabet), dtype=object)).ravel()
-        return words
+        return np.array(["".join(letters) for letters in product(self.alphabet, repeat=self.k)], dtype=object)
 
     def _check_parameters(self) -> None:
         k, alphabet, unknown = self.k, self.alphabet, self.unknown

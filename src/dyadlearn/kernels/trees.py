@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,8 +16,7 @@ import numpy as np
 from dyadlearn._array import is_missing, row_blocks
 from dyadlearn._files.packed import parse_number
 from dyadlearn._memory import check_memory
-from dyadlearn._tables import Ids, Table, formed_as, read_table, shown
-from dyadlearn.exceptions import IdError
+from dyadlearn._tables import Ids, Table, formed_as, make_ids, read_table
 from dyadlearn.kernels.combine import check_weights
 from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
 
@@ -287,7 +285,7 @@ def read_newick(text: str) -> Tree:
     Raises
     ------
     IdError
-        If two tips have the same name, or one has none.
+        If two tips have the same name, or the name of one is empty or blank.
     ValueError
         If the text is not a tree, a length is negative or not a number, or only some branches have one. The length
         above the root is ignored.
@@ -501,12 +499,7 @@ class _Reader:
             raise ValueError(f"{missing} of the {len(self.lengths) - 1} branches of the tree have no length.")
         lengths = tuple(1.0 if length is None else length for length in self.lengths)
         tree = Tree(tuple(self.names), tuple(self.parents), lengths)
-        nameless = tree.tips.count("")
-        if nameless:
-            raise IdError(f"{nameless} of the {len(tree.tips)} tips of the tree have no name.")
-        repeated = [name for name, count in Counter(tree.tips).items() if count > 1]
-        if repeated:
-            raise IdError(f"the tips of the tree must have different names, but {shown(repeated)} are repeated.")
+        make_ids(tree.tips, None, "The list of tips of the tree")
         return tree
 
     def _error(self, problem: str) -> ValueError:
