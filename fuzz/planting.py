@@ -73,8 +73,8 @@ FAULTS = (
     ),
     Fault(
         "observed",
-        "return self._normal(function, scale) + ridge * function",
-        "return self._normal(function, scale) + 1.001 * ridge * function",
+        "return self._gathered(self._values(function, scale), scale) + ridge * function",
+        "return self._gathered(self._values(function, scale), scale) + 1.001 * ridge * function",
         ("listed",),
     ),
     Fault(
@@ -154,8 +154,8 @@ FAULTS = (
     ),
     Fault(
         "diagnostics",
-        "p_value = (1 + int(np.count_nonzero(_as_good(values, score, problem.Y)))) / (1 + n_permutations)",
-        "p_value = (0 + int(np.count_nonzero(_as_good(values, score, problem.Y)))) / (1 + n_permutations)",
+        "p_value = (1 + int(np.count_nonzero(_as_good(values, score, labels.values)))) / (1 + n_permutations)",
+        "p_value = (0 + int(np.count_nonzero(_as_good(values, score, labels.values)))) / (1 + n_permutations)",
         ("answers",),
     ),
     Fault("diagnostics", "found = contradictions(Y, F)", "found = contradictions(Y, F) * 1.001", ("answers",)),

@@ -19,13 +19,9 @@ from dyadlearn import (
     PairKernelRidge,
     PairRegressor,
     TwoStepRidge,
-    explain,
     load,
-    permutation_test,
     recommend,
     save,
-    screen,
-    top_pairs,
 )
 from dyadlearn._memory import SideSize
 from dyadlearn.exceptions import NotEnoughMemoryError
@@ -502,14 +498,8 @@ def test_folds_that_do_not_fit_get_a_sentence(listed):
             model.holdout(setting, **groups)
 
 
-def test_what_takes_a_grid_says_so(listed):
+def test_attributes_of_a_grid_are_not_there(listed):
     model = KroneckerRidge().fit(X, SPARSE, tasks=T)
-    asked = (top_pairs, screen, lambda given: explain(given, 0, 0))
-    for ask in (*asked, lambda given: permutation_test(given, "A")):
-        with pytest.raises(
-            ValueError, match=f"^This model was fitted on {ROWS.size} observed pairs, and not on the grid"
-        ):
-            ask(model)
     for name in ("completed_", "dual_coef_", "scale_"):
         with pytest.raises(AttributeError, match=f"^{name} does not exist. "):
             getattr(model, name)
