@@ -282,11 +282,15 @@ class Labels(Stored):
 
     @property
     def total(self) -> float:
-        """Sum of the weights of a list."""
+        """Sum of the weights of all labels; without weights their number."""
         return float(self.size) if self.weights is None else float(namespace(self.weights).sum(self.weights))
 
     def sums(self, axis: int) -> Array:
-        """Return the sum of the weights of each column (axis 0) or each row (axis 1) of a list."""
+        """Return the sum of the weights of each column (axis 0) or each row (axis 1)."""
+        if self.grid is not None:
+            weights = as_array_of(self.observed, self.values, self.values.dtype)
+            weights = weights if self.weights is None else self.weights
+            return namespace(weights).sum(weights, axis=axis)
         at, length = (self.columns, self.shape[1]) if axis == 0 else (self.rows, self.shape[0])
         assert at is not None
         weights = None if self.weights is None else to_numpy(self.weights)

@@ -147,6 +147,32 @@ class PairProducts:
         return self.left.T @ self._scatter.times(values, self.right)
 
 
+class GridProducts:
+    """Values of a function on the whole grid, and the way back: what `PairProducts` is for pairs.
+
+    Parameters
+    ----------
+    left, right : arrays of shape (m, r) and (q, s)
+    """
+
+    def __init__(self, left: Array, right: Array) -> None:
+        self.left, self.right = left, right
+
+    def values(self, function: Array) -> Array:
+        """Return the values (m, q) of a function W (r, s)."""
+        return sandwich(self.left, function, self.right)
+
+    def gathered(self, values: Array) -> Array:
+        """Return LᵀVR of shape (r, s) for values (m, q)."""
+        return sandwich(self.left.T, values, self.right.T)
+
+
+def _products_at(labels: Labels, basis: _Basis) -> PairProducts | GridProducts:
+    """Return products of features at the labels of a list, or on the whole grid."""
+    left, right = basis.left, basis.right
+    return PairProducts(left, right, labels) if labels.grid is None else GridProducts(left, right)
+
+
 def mean_of(values: Array, weights: Array | None) -> float:
     """Return the weighted mean of values."""
     xp = namespace(values)
@@ -216,14 +242,16 @@ class ObservedSystem:
     operators : GridOperators
         Of the model on the complete grid, of which only the spectra and their pair kernel are asked for.
     labels : Labels
+        A list, or a grid of which so much is observed that products with all of it cost less. The values and the
+        weights of a grid are zero where no label is observed.
     basis : _Basis
-    products : PairProducts
+    products : PairProducts or GridProducts
     """
 
     operators: GridOperators
     labels: Labels
     basis: _Basis
-    products: PairProducts
+    products: PairProducts | GridProducts
 
     @classmethod
     def of(cls, operators: GridOperators, labels: Labels) -> Self:
@@ -251,7 +279,7 @@ class ObservedSystem:
         else:
             load, task_load = (_diagonal(side.vectors, own) for side, own in zip(spectra, weights, strict=True))
             basis = _Basis(spectra[0].vectors, spectra[1].vectors, None, (load, task_load), labels.total)
-        return cls(operators, labels, basis, PairProducts(basis.left, basis.right, labels))
+        return cls(operators, labels, basis, _products_at(labels, basis))
 
     def at(self, operators: GridOperators) -> Self:
         """Return the same pairs under another regularisation of the same model."""
@@ -260,7 +288,7 @@ class ObservedSystem:
 
     def among(self, labels: Labels) -> Self:
         """Return the same model of other pairs of the same grid; the preconditioner is that of these ones."""
-        return replace(self, labels=labels, products=PairProducts(self.basis.left, self.basis.right, labels))
+        return replace(self, labels=labels, products=_products_at(labels, self.basis))
 
     def solve(
         self, start: ObservedSolution | None = None, *, tol: float = 1e-8, max_iter: int = 1000
@@ -325,7 +353,7 @@ class ObservedSystem:
             mean = shift + mean_of((y - shift) - fitted, self.labels.weights)
         return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
 
-    def fitted(self, solution: ObservedSolution, products: PairProducts | None = None) -> Array:
+    def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
         """Return the function at the pairs, or at others that products of this basis know."""
         function = self._turned(solution.spectral)
         scale = self.scale
@@ -435,10 +463,28 @@ def is_quicker_by_pairs(operators: GridOperators, Y: Array, weights: Array | Non
     n_observed = m * q - int(xp.sum(xp.astype(xp.isnan(Y), xp.int64)))
     if n_observed == 0 or (weights is None and n_observed == m * q):
         return False
-    cost = product_cost((m, q), n_observed, (k, r), gather_cost(Y))[0]
+    cost = min(_costs(Y, n_observed, (k, r)))
     if 2 * cost > (_FEWER if operators.is_product else 1) * min(operators.kernel_cost, operators.residual_cost):
         return False
     return fits_in_memory(itemsize(Y) * (m * k + q * r + 8 * k * r + 3 * m * q), Y)
+
+
+def _costs(Y: Array, n_observed: int, ranks: tuple[int, int]) -> tuple[int, int]:
+    """Return the multiplications of one product on the whole grid, and at its observed pairs."""
+    (m, q), (k, r) = (int(length) for length in Y.shape), ranks
+    whole = min(m * k * r + m * r * q, q * k * r + m * k * q)
+    return whole, product_cost((m, q), n_observed, ranks, gather_cost(Y))[0]
+
+
+def _labels_to_solve_for(Y: Array, weights: Array | None, ranks: tuple[int, int]) -> Labels:
+    """Return the labels as a list, or as a grid with weights of zero where products with all of it cost less."""
+    labels, xp = Labels.of_grid(Y, weights), namespace(Y)
+    whole, listed = _costs(Y, labels.size, ranks)
+    if listed < whole:
+        return labels.listed()
+    missing, nothing = xp.isnan(Y), xp.zeros_like(Y)
+    own = xp.ones_like(Y) if weights is None else weights
+    return Labels.of_grid(xp.where(missing, nothing, Y), xp.where(missing, nothing, own))
 
 
 def complete_by_pairs(
@@ -451,7 +497,8 @@ def complete_by_pairs(
     max_iter: int = 1000,
 ) -> Completion:
     """Complete a grid as `dyadlearn.solve.missing.complete` does, by solving for the observed pairs."""
-    xp, system = namespace(Y), ObservedSystem.of(operators, Labels.of_grid(Y, weights).listed())
+    xp, (k, r) = namespace(Y), (int(side.values.shape[0]) for side in operators.grid_spectra)
+    system = ObservedSystem.of(operators, _labels_to_solve_for(Y, weights, (k, r)))
     known = None
     if start is not None and start.form == "pairs":
         known = ObservedSolution(start.solution.values, 0.0, 0, 0.0, True)
