@@ -93,7 +93,7 @@ def test_folds_go_through_all_stages_with_their_own_labels(own, asked):
         wanted = _dense_cascade(model, X, T, Y, observed & ~here, (own != "B", own != "C"))
         # In single precision, to a residual of 10⁻⁵ in each stage.
         assert_allclose(found[here], wanted[here], atol=5e-4)
-    assert setting in model._problem().pairing.settings
+    assert setting in model.fitted_.settings
 
 
 @over(lines("own", "A", "B"))
@@ -132,7 +132,7 @@ def test_settings_in_which_a_profiled_side_is_new_are_refused(own, refused):
 def test_formulas_that_would_leak_are_refused():
     model, *_ = _profiled()
     with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
-        holdout(model._problem(), "A")
+        holdout(model.fitted_.problem, "A")
     with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
         landscape(model, settings="A")
     with pytest.raises(ValueError, match="has no deviations or likelihood"):

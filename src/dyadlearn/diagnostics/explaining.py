@@ -239,7 +239,7 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     row, instance_id = _asked(fitted, labels, instance, 0)
     column, task_id = _asked(fitted, labels, task, 1)
     asked, ids = (row, column), (instance_id, task_id)
-    problem, Y = replace(fitted.problem, labels=fitted.labels.dense()), labels.values
+    problem, Y = replace(fitted.posed, labels=fitted.labels.dense()), labels.values
     pairing, observed, known = problem.pairing, ~np.isnan(Y), [isinstance(place, int) for place in asked]
     if pairing.has_task_constants and isinstance(asked[1], int) and not observed[:, asked[1]].any():
         raise ValueError(

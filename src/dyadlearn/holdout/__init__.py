@@ -66,7 +66,6 @@ def holdout(
     """
     setting = as_setting(setting)
     problem.pairing.check_request(setting, groups, task_groups, cells)
-    problem.pairing.check_leaving()
     units = Units.of_groups(problem.labels, setting, groups, task_groups, cells)
     return leave_out(problem, setting, units)
 
@@ -169,9 +168,7 @@ class Formula(Plan):
 
     def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
         """Return the predictions, as `Plan.held_out` describes."""
-        problem = self.problem if problem is None else problem
-        problem.pairing.check_leaving()
-        return leave_out(problem, self.setting, self.units)
+        return leave_out(self.problem if problem is None else problem, self.setting, self.units)
 
 
 @dataclass(frozen=True, eq=False)

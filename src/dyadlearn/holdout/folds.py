@@ -80,7 +80,6 @@ class Folds:
     """
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
-        problem.pairing.check_leaving()
         apart = self.apart = problem.pairing.takes_apart(setting)
         units = units.of_edges() if problem.pairing.symmetry else units
         self.problem, self.setting, self.units = problem, setting, units

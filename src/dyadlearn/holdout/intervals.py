@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -81,10 +81,13 @@ class Intervals:
         As it was posed, labels missing or not.
     kept : callable
         Returns what a search has kept of a setting, or None.
+    by_formula : bool
+        Whether formulas leave labels out, so that what models without a row predict is known.
     """
 
     problem: Problem
     kept: Kept
+    by_formula: bool = field(default=True, kw_only=True)
 
     @cached_property
     def mirrored(self) -> Intervals:
@@ -96,7 +99,7 @@ class Intervals:
             found = self.kept(setting.transposed)
             return None if found is None else (found[0].T, Units(found[1].tasks, found[1].instances))
 
-        return Intervals(turned, kept)
+        return Intervals(turned, kept, by_formula=self.by_formula)
 
     def of_tasks(self, tasks: np.ndarray, problem: Problem) -> Intervals:
         """Return those of some tasks, which are a problem of their own."""
@@ -145,7 +148,7 @@ class Intervals:
         """Models without each row, or each unit of rows, of those that have them."""
         problem, kept = self.problem, self.kept(Setting.B)
         codes = None if kept is None else kept[1].instances
-        if problem.pairing.uses_labels:
+        if not self.by_formula:
             return None
         if problem.labels.full is not None:
             return problem.pairing.jackknife(problem.Y, group_members(codes, problem.Y.shape[0], "groups"))

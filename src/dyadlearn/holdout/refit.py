@@ -184,7 +184,6 @@ def verify_holdout(
             "verify_holdout compares the shortcuts of complete labels with refitting, but labels are missing or "
             "weighted here, and hold-out predictions are made by solving again anyway."
         )
-    problem.pairing.check_leaving()
     held_out = fitted.estimator.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)
     rows, columns = fitted.instance_ids, fitted.form.column_ids

@@ -71,6 +71,9 @@ class PairwiseRidge(PairModel, stored=False):
     #: Whether a side may be described by several tables.
     takes_descriptions = False
 
+    #: Whether a side is described by the labels themselves: no formula leaves these out, but the model does so itself.
+    describes_by_labels = False
+
     # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
     _learns_from_tasks = True
     _coupled: type[Pairing] = TwoStep
@@ -332,7 +335,7 @@ class PairwiseRidge(PairModel, stored=False):
         problem, setting = self._problem(), as_setting(setting)
         groups, task_groups = groups_in_order(self._form, groups, task_groups)
         cells = cells_of(problem.labels, self._form, cells)
-        problem.pairing.check_request(setting, groups, task_groups, cells)
+        self._check_request(setting, groups, task_groups, cells)
         held_out = self._held_out(setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells))
         warn_of_lone_labels(problem.labels, held_out, setting)
         return self._as_labels(held_out)
@@ -410,7 +413,7 @@ class PairwiseRidge(PairModel, stored=False):
                 return plan(self._problem(), setting).held_out() if found is None else found[0]
 
             return FlatIntervals(self._labels, held_out)
-        whole = Intervals(self._problem(), kept)
+        whole = Intervals(self._problem(), kept, by_formula=not self.describes_by_labels)
         parts = [
             (tasks, whole.of_tasks(tasks, part)) for tasks, part in self._task_parts(whole.problem) if tasks is not None
         ]
@@ -441,7 +444,7 @@ class PairwiseRidge(PairModel, stored=False):
         how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
         is_formula = isinstance(how, Formula)
         left_out = (how.units.instances, how.units.tasks) if is_formula else (None, None)
-        problem.pairing.check_request(setting, *left_out, None)
+        self._check_request(setting, *left_out)
         if is_formula:
             predictions = self._held_out(setting, how.units)
         elif math.isnan(problem.pairing.alphas["alpha"]):
@@ -452,7 +455,6 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return held-out predictions of the shape of the labels' values."""
-        self._problem().pairing.check_leaving()
         return leave_out(self._problem(), setting, units)
 
     @property
@@ -565,12 +567,21 @@ class PairwiseRidge(PairModel, stored=False):
             labels=now._labels,
             form=now._form,
             estimator=now,
-            settings=posed.pairing.settings,
+            settings=now._settings,
             posed=posed,
             closed=now._closed_problem,
             sides=tuple(now._sides()),
             coefficients=now._coefficients,
         )
+
+    @property
+    def _settings(self) -> tuple[Setting, ...]:
+        """The settings that the model can be asked about."""
+        return self._problem().pairing.settings
+
+    def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
+        """Refuse what a setting or this model has no meaning for."""
+        self._problem().pairing.check_request(setting, groups, task_groups, cells)
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""

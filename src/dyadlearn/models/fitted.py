@@ -252,12 +252,18 @@ class FittedRidge(Fitted):
 
     @property
     def problem(self) -> Problem:
-        """The model of pairs with its labels, as they were fitted."""
+        """The model of pairs with its labels, as they were fitted; ValueError if the labels describe its sides."""
+        if self.estimator.describes_by_labels:
+            raise ValueError(
+                "This model describes instances or tasks by profiles of the labels that would be left out, so that it "
+                "cannot be held out with its kernels as they are: use its own holdout(), evaluate(), which learns them "
+                "again, or fit it with stages=1."
+            )
         return self.posed
 
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model cannot be asked about a setting."""
-        self.pairing.check_request(setting, None, None, None)
+        self.estimator._check_request(setting)
 
     @property
     def pairing(self) -> Pairing:
@@ -307,8 +313,7 @@ class FittedRidge(Fitted):
         """
         setting, units = as_setting(setting), Units() if units is None else units
         self.pairing.check_request(setting, units.instances, units.tasks, units.cells)
-        self.pairing.check_leaving()
-        return leave_out(self.posed, setting, units)
+        return leave_out(self.problem, setting, units)
 
 
 def as_fitted(model: Any) -> Any:

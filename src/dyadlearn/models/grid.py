@@ -187,8 +187,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
     def _process(self) -> Process:
         """Return the process, where there is one."""
         problem, name = self._problem(), type(self).__name__
-        process = problem.pairing.process if isinstance(problem.pairing, PairKernel) else None
-        if process is None:
+        if self.describes_by_labels or not isinstance(problem.pairing, PairKernel):
             remedy = "judge its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
             raise ValueError(f"{name} is {problem.pairing.words} here, and has no deviations or likelihood: {remedy}.")
         if problem.labels.full is None:
@@ -197,7 +196,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
                 "these are missing or weighted: fit the rows and columns that are complete, or judge predictions by "
                 "holdout."
             )
-        return process
+        return problem.pairing.process
 
 
 def _prior(

@@ -386,7 +386,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         model = self.model_
         ids = (Ids(tuple(instance_ids)), None if T is None else Ids(tuple(task_ids)))
         places = (among(instance_ids, self.instance_ids_), None if T is None else among(task_ids, self.task_ids_))
-        if model._problem().pairing.uses_labels:
+        if model.describes_by_labels:
             # Such a model knows those of training only, and these as they are.
             if (places[0] >= 0).all():
                 X, rows = None, places[0][rows]

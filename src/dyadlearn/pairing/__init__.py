@@ -3,7 +3,7 @@
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.independent import Independent
 from dyadlearn.pairing.network import Network
-from dyadlearn.pairing.pair_kernel import Kronecker, PairKernel, Profiled
+from dyadlearn.pairing.pair_kernel import Kronecker, PairKernel
 from dyadlearn.pairing.two_step import TwoStep
 
 __all__ = [
@@ -13,6 +13,5 @@ __all__ = [
     "Network",
     "PairKernel",
     "Pairing",
-    "Profiled",
     "TwoStep",
 ]

@@ -244,11 +244,6 @@ class Pairing(Model):
         return False
 
     @property
-    def uses_labels(self) -> bool:
-        """Whether kernels are made of the labels themselves, so that hiding a label does not make it leave."""
-        return False
-
-    @property
     def settings(self) -> tuple[Setting, ...]:
         """The settings that have a meaning."""
         return tuple(setting for setting in Setting if self.knows_tasks or not setting.new_task)
@@ -261,15 +256,6 @@ class Pairing(Model):
                 "any but IndependentTaskRidge, with tasks=, or ask for setting A or B."
             )
         check_groups(setting, groups, task_groups, cells)
-
-    def check_leaving(self) -> None:
-        """Refuse to leave labels out of a model that goes on knowing them by its kernels."""
-        if self.uses_labels:
-            raise ValueError(
-                "This model describes instances or tasks by profiles of the labels that would be left out, so that it "
-                "cannot be held out with its kernels as they are: use its own holdout(), evaluate(), which learns them "
-                "again, or fit it with stages=1."
-            )
 
     def check_regularisation(self) -> None:
         """Raise if a regularisation vanishes beside the kernels, and warn where rounding is much beside it.

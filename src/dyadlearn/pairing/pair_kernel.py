@@ -34,8 +34,6 @@ goes on to t instead of back to the labelled tasks,
 .. math:: F_B[:, t] = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top
           \tilde{\mathbf{Y}})}{(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathrm{diag}
           \frac{a}{a\mathbf{s}+b}\,\mathbf{V}^\top\mathbf{g}_t .
-
-Pair kernels of which some come from the labels themselves, so that their sides cannot be new.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -167,9 +165,9 @@ class PairKernel(PairOperators):
     # --- complete labels ----------------------------------------------------------------------------
 
     @property
-    def process(self) -> Process | None:
-        """The Gaussian process of labels with this kernel; None where the labels say how alike instances are."""
-        return None if self.uses_labels else Process(self._working())
+    def process(self) -> Process:
+        """The Gaussian process of labels with this kernel."""
+        return Process(self._working())
 
     def _labels(self, Y: Array) -> _Labels:
         """Return labels to be held out; a free mean works on what is left of their average."""
@@ -529,53 +527,3 @@ def _mean_level(Y: Array) -> Array:
     Where labels that are left in are all zero, predictions are too, and tie.
     """
     return rounding_level(namespace(Y).reshape(Y, (-1, 1)), 1.0, n_terms=sum(Y.shape))
-
-
-@dataclass(frozen=True, eq=False)
-class Profiled(PairKernel):
-    """A pair kernel whose sides are described by profiles of labels.
-
-    Parameters
-    ----------
-    profiled : (bool, bool)
-        Whether instances are, and whether tasks are.
-    """
-
-    words: ClassVar[str] = "pair kernel ridge regression on profiles of its labels"
-
-    profiled: tuple[bool, bool] = (True, True)
-
-    @property
-    def knows_rows(self) -> bool:
-        """Whether rows of training are known by themselves: by their profiles."""
-        return True
-
-    @property
-    def uses_labels(self) -> bool:
-        """Whether kernels are made of the labels: they are."""
-        return True
-
-    @property
-    def transposed(self) -> Self:
-        """The same with tasks for instances."""
-        return replace(super().transposed, profiled=self.profiled[::-1])
-
-    @property
-    def settings(self) -> tuple[Setting, ...]:
-        """The settings in which no side is new that is described by its labels."""
-        return tuple(setting for setting in super().settings if not self._described_by_labels(setting))
-
-    def check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
-        """Refuse settings in which a side is new that is described by its labels."""
-        super().check_request(setting, groups, task_groups, cells)
-        if side := self._described_by_labels(setting):
-            raise ValueError(
-                f"Setting {setting.value} leaves out {side}, which this model describes by profiles of their labels, "
-                f"so that nothing is known of new ones: fit it for setting {setting.value}, or with stages=1."
-            )
-
-    def _described_by_labels(self, setting: Setting) -> str:
-        """Return which side is new in a setting and described by labels; nothing where none is."""
-        if setting.new_instance and self.profiled[0]:
-            return "instances"
-        return "tasks" if setting.new_task and self.profiled[1] else ""

@@ -574,7 +574,6 @@ def permuted_scores(
     -------
     array of shape (n,)
     """
-    problem.pairing.check_leaving()
     Y, xp = problem.Y, namespace(problem.Y)
     members = group_members(units.instances, Y.shape[0], "groups")
     groups = (members, group_members(units.tasks, Y.shape[1], "task_groups"))
@@ -611,11 +610,12 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
         NaN without permutations, where labels are missing or weighted so that each permutation would be solved for
         anew, where a side would be decomposed again and again, and where the score is undefined or memory short.
     """
+    if fitted.estimator.describes_by_labels:
+        return math.nan
     problem = fitted.problem
     is_closed = (
         problem.labels.full is not None and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
     )
-    is_closed = is_closed and not problem.pairing.uses_labels
     if not is_closed or problem.pairing.decomposes(setting):
         return math.nan
     permuted = what_is_new(fitted, setting)

@@ -402,7 +402,6 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
     """
     groups, task_groups, cv = left_out
     pairing = problem.pairing
-    pairing.check_leaving()
     used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
     pairing.check_request(setting, *used, None)
     if cv is None and problem.labels.grid is not None:  # folds are counted as they are made

@@ -41,7 +41,7 @@ from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
 from dyadlearn.models.training import Training
-from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
+from dyadlearn.pairing import Independent, Pairing, PairKernel
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.selection.refitting import KeptHoldout, predict_folds
 from dyadlearn.settings import Setting, as_setting
@@ -712,23 +712,41 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         given = {"groups": groups, "task_groups": task_groups}
         if nested:
             return self._relearned_holdout(setting, cv, **given)
-        if self._describes_by_labels and any(each is not None for each in (cv, groups, task_groups)):
+        if self.describes_by_labels and any(each is not None for each in (cv, groups, task_groups)):
             return self._own_holdout(setting, Units.of_groups(self._labels, setting, **given), cv)
         return super()._hold_out(setting, cv=cv, **given, nested=nested, exact=exact)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
-        if self._describes_by_labels:
+        if self.describes_by_labels:
             return self._own_holdout(setting, units).predictions
         return super()._held_out(setting, units)
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         kept = super()._kept_holdout(setting)
-        return self._own_holdout(setting) if kept is None and self._describes_by_labels else kept
+        return self._own_holdout(setting) if kept is None and self.describes_by_labels else kept
 
     @property
-    def _describes_by_labels(self) -> bool:
+    def describes_by_labels(self) -> bool:
         """Whether a side is described by profiles of its labels, so that no formula holds."""
-        return self._problem().pairing.uses_labels
+        return any(map(_is_profiled, self._sides()))
+
+    @property
+    def _settings(self) -> tuple[Setting, ...]:
+        return tuple(setting for setting in super()._settings if not self._profiled_side(setting))
+
+    def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
+        """Refuse settings in which a side is new that is described by its labels too."""
+        super()._check_request(setting, groups, task_groups, cells)
+        if side := self._profiled_side(setting):
+            raise ValueError(
+                f"Setting {setting.value} leaves out {side}, which this model describes by profiles of their labels, "
+                f"so that nothing is known of new ones: fit it for setting {setting.value}, or with stages=1."
+            )
+
+    def _profiled_side(self, setting: Setting) -> str:
+        """Return which side is new in a setting and described by labels; nothing where none is."""
+        sides = zip(("instances", "tasks"), self._sides(), (setting.new_instance, setting.new_task), strict=False)
+        return next((name for name, side, is_new in sides if is_new and _is_profiled(side)), "")
 
     def _own_holdout(self, setting: Setting, units: Units | None = None, cv: Any = None) -> HeldOut:
         """Return what folds predict that have gone through all stages with their own labels.
@@ -737,7 +755,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         in another.
         """
         problem = self._problem()
-        problem.pairing.check_request(setting, None, None, None)
+        self._check_request(setting)
         Y, xp, units = problem.Y, namespace(problem.Y), Units() if units is None else units
         if units.are_single and cv is None:
             kept = super()._kept_holdout(setting)
@@ -793,9 +811,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         if task_side is None or self.shares_ is None:
             return Independent(side.spectrum.smoother(Tikhonov(), alpha))
-        given = (side.spectrum, task_side.spectrum, alpha, self.shares_, side.spec.constant is not None)
-        profiled = (_is_profiled(side), _is_profiled(task_side))
-        return Profiled(*given, profiled=profiled) if any(profiled) else PairKernel(*given)
+        return PairKernel(side.spectrum, task_side.spectrum, alpha, self.shares_, side.spec.constant is not None)
 
 
 def _learned(side: Side) -> LearnedKernel:

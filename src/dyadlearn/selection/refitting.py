@@ -163,7 +163,7 @@ def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, 
     alphas, task_alphas = map(list, zip(*chosen, strict=True))
     flat = placed(predictions, [fold.test for fold in folds], labels.observed.size)
     found = namespace(flat).reshape(flat, labels.values.shape)
-    return LearnedAgain(found, folds, inner.fitted_.problem, alphas, None if task_alphas[0] is None else task_alphas)
+    return LearnedAgain(found, folds, inner.fitted_.posed, alphas, None if task_alphas[0] is None else task_alphas)
 
 
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:

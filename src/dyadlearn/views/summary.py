@@ -685,7 +685,7 @@ def _remarks(
     as_searched : bool
         Whether no groups or folds are given, so that the setting of a search is held out as it was chosen.
     """
-    found, problem, own = [], fitted.problem, _own(fitted)
+    found, problem, own = [], fitted.posed, _own(fitted)
     if fitted.estimator.learns_kernels:
         found.append("Kernels and regularisation were learned again without each fold that is scored.")
     elif own in [each.setting for each in results]:
