@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning.mixture import Limits, Parameters
+from dyadlearn.learning.error import Targets
+from dyadlearn.learning.mixture import Parameters
 from dyadlearn.learning.stages import Descent, descend
 from learning_case import mixture
 
 RNG = np.random.default_rng(0)
 ROWS, COLUMNS = mixture(8, RNG), mixture(4, RNG)
 START = Parameters.start(ROWS, COLUMNS)
+LABELS = Targets(np.zeros((8, 4)), np.ones((8, 4)), None, None)
 GOAL = START.vector + np.linspace(-0.8, 0.8, len(START.vector))
 
 
@@ -25,10 +27,9 @@ class Bowl:
 
     n_parts: int = 1
     unit: float = 1.0
-    shape: tuple[int, int] = (8, 4)
-    sizes: tuple[float, float] = (8.0, 4.0)
     troubles: dict = field(default_factory=dict)
-    limits: Limits = field(default_factory=lambda: Limits.of(ROWS, COLUMNS, 1e-6))
+    limits: tuple = Parameters.limits(ROWS, COLUMNS, 1e-6)
+    labels: Targets = LABELS
     calls: int = 0
 
     def loss(self, parameters, part):

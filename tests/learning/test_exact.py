@@ -80,7 +80,7 @@ def test_both_gradients_agree(setting, constant):
     error, at, Y = _problem(setting, (6, 4), constant)
     masks = [(~test, test) for test in left_out(setting, Y.shape)]
     parts = fold_error(Y, masks, error.mixture, error.tasks, constant=constant)
-    parts = replace(parts, tolerances=Tolerances(1e-13, 1e-13, 1e-13))
+    parts = replace(parts, tolerances=Tolerances(1e-13, 1e-13))
     found = [parts.slope(at, part) for part in range(parts.n_parts)]
     loss, slope = error.slope(at, 0)
     assert_allclose(np.mean([value for value, _ in found]), loss, rtol=1e-10)

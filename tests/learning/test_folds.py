@@ -49,7 +49,7 @@ def _expected(error, at, Y, weights, masks, to_numpy=np.asarray):
 def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library):
     tol = 1e-13 if library.dtype == "float64" else 1e-6
     error, at, Y, weights, masks = _problem(constant, weighted, holes, library.asarray)
-    error = replace(error, tolerances=Tolerances(tol, tol, tol))
+    error = replace(error, tolerances=Tolerances(tol, tol))
     expected = _expected(error, at, Y, weights, masks, library.to_numpy)
     rtol = max(library.rtol, 1e-8)
     for part, (squares, count, predicted) in enumerate(expected):

@@ -30,40 +30,38 @@ where :math:`\mathbf{z}^i` has its block i alone. In the eigenvectors of both si
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dyadlearn._array import Array, eigh, namespace
-from dyadlearn.learning.mixture import Limits, Mixture, PairOperator, Parameters, Slopes
+from dyadlearn.learning.mixture import Mixture, PairOperator, Parameters, Slopes
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner
 
 
-@dataclass(frozen=True)
-class Tolerances:
+class Tolerances(NamedTuple):
     """Relative residuals at which solvers stop.
 
     Attributes
     ----------
-    learning, adjoint : float
+    learning : float
         For models on the way, and for their gradients.
     comparing : float
         For errors that are compared.
     """
 
     learning: float
-    adjoint: float
     comparing: float
 
 
 #: A rough direction is enough to learn. Ten times less took twice the iterations on Davis and on ion channels, and led
 #: to the same errors in three digits.
-ROUGH = Tolerances(1e-2, 1e-2, 1e-3)
+ROUGH = Tolerances(1e-2, 1e-3)
 #: Where a grid is so small that it costs nothing, and in double precision.
-FINE = Tolerances(1e-10, 1e-10, 1e-10)
+FINE = Tolerances(1e-10, 1e-10)
 
 _MAX_ITER = 600
 # Less noise than this costs iterations, in single precision, and gains nothing that was measured.
@@ -95,13 +93,10 @@ class Targets:
     def sizes(self) -> tuple[float, float]:
         """How many instances and tasks have labels; an instance that weighs twice as much counts twice."""
         xp = namespace(self.values)
-        labelled = xp.any(self.observed > 0, axis=1), xp.any(self.observed > 0, axis=0)
-        tasks = float(xp.sum(xp.astype(labelled[1], self.values.dtype)))
-        if self.weights is None:
-            return float(xp.sum(xp.astype(labelled[0], self.values.dtype))), tasks
-        counts = xp.sum(self.observed, axis=1)
-        weights = xp.sum(self.observed * self.weights, axis=1) / xp.where(counts > 0, counts, xp.ones_like(counts))
-        return float(xp.sum(weights)), tasks
+        counts, task_counts = (xp.sum(self.observed, axis=axis) for axis in (1, 0))
+        weights = counts if self.weights is None else xp.sum(self.observed * self.weights, axis=1)
+        weights = weights / xp.where(counts > 0, counts, xp.ones_like(counts))
+        return float(xp.sum(weights)), float(xp.sum(xp.astype(task_counts > 0, self.values.dtype)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,30 +177,7 @@ class _System:
 
 
 @dataclass(frozen=True, eq=False)
-class ErrorOfLabels:
-    """What errors of some labels have in common.
-
-    Parameters
-    ----------
-    labels : Targets
-    """
-
-    labels: Targets
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many instances and tasks there are."""
-        m, q = self.labels.values.shape
-        return int(m), int(q)
-
-    @property
-    def sizes(self) -> tuple[float, float]:
-        """How many instances and tasks have a say; one that weighs twice as much counts twice."""
-        return self.labels.sizes
-
-
-@dataclass(frozen=True, eq=False)
-class FoldError(ErrorOfLabels):
+class FoldError:
     """The mean squared error of folds that are left out, as something to descend on.
 
     Parameters
@@ -217,6 +189,7 @@ class FoldError(ErrorOfLabels):
     tolerances : Tolerances
     """
 
+    labels: Targets
     folds: Sequence[Fold]
     whole: Fold
     tolerances: Tolerances = ROUGH
@@ -227,15 +200,15 @@ class FoldError(ErrorOfLabels):
         return len(self.folds)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """What parameters may be."""
-        return Limits.of(self.folds[0].mixture, self.folds[0].tasks, _LEAST_ALPHA)
+        return Parameters.limits(self.folds[0].mixture, self.folds[0].tasks, _LEAST_ALPHA)
 
     def _loss(self, fold: Fold, predicted: Array) -> tuple[float, float, Array]:
         """Return the sum of squares, the sum of weights and the weighted errors (m, q)."""
         weights = fold.test if self.labels.weights is None else fold.test * self.labels.weights
-        error = weights * (predicted - self.labels.values)
-        return inner(error, predicted - self.labels.values), float(namespace(error).sum(weights)), error
+        error = predicted - self.labels.values
+        return inner(weights * error, error), float(namespace(error).sum(weights)), weights * error
 
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return the error of one fold and its derivatives."""
@@ -245,7 +218,7 @@ class FoldError(ErrorOfLabels):
         X, predicted = system.model(fold.ends.get("model"), self.tolerances.learning)
         squares, count, error = self._loss(fold, predicted)
         D = error * (2.0 / count)
-        U = system.adjoint(D, fold.ends.get("adjoint"), self.tolerances.adjoint)
+        U = system.adjoint(D, fold.ends.get("adjoint"), self.tolerances.learning)
         fold.ends.update(model=X, adjoint=system.centred(U))
         slopes = operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
         return squares / count, operator.gradient(slopes)
@@ -294,7 +267,7 @@ def has_exact_error(labels: Targets, setting: Setting) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class ExactError(ErrorOfLabels):
+class ExactError:
     """The mean squared error of exact leave-one-out, as something to descend on.
 
     Parameters
@@ -306,6 +279,7 @@ class ExactError(ErrorOfLabels):
         A, B or C; without tasks A and B are the same.
     """
 
+    labels: Targets
     mixture: Mixture
     tasks: Mixture | None
     setting: Setting
@@ -313,237 +287,158 @@ class ExactError(ErrorOfLabels):
     n_parts = 1
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """What parameters may be."""
-        return Limits.of(self.mixture, self.tasks, _LEAST_ALPHA_EXACT)
+        return Parameters.limits(self.mixture, self.tasks, _LEAST_ALPHA_EXACT)
 
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
         found = self._solved(parameters)
-        return found.error, found.operator.gradient(found.slopes())
+        residuals = found.residuals
+        slopes = found.slopes((2.0 / math.prod(residuals.shape)) * residuals)
+        return _mean_square(residuals), found.operator.gradient(slopes)
 
     def loss(self, parameters: Parameters, part: int) -> float:
         """Return the error."""
-        return self._solved(parameters).error
+        return self.evaluate(parameters)[0]
 
     def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
         """Return the error, and what is predicted."""
-        found = self._solved(parameters)
-        return found.error, [self.labels.values - found.residuals]
+        found = self._solved(parameters).residuals
+        found = found.T if self.setting is Setting.C else found
+        return _mean_square(found), [self.labels.values - found]
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters with powers that are kernels."""
         return parameters.accepted((self.mixture, self.tasks))
 
-    def _solved(self, parameters: Parameters) -> _Rows | _Cells | _Tasks:
-        operator, Y = PairOperator.at(self.mixture, self.tasks, parameters), self.labels.values
-        if self.tasks is None:
-            return _Tasks.of(operator, Y, self.labels.constant is not None)
-        kind = _Cells if self.setting is Setting.A else _Rows
-        turned = self.setting is Setting.C
-        return kind.of(_Grid.of(operator, self.labels.constant is not None, turned), Y.T if turned else Y)
+    def _solved(self, parameters: Parameters) -> _Grid | _Tasks:
+        kind = _Tasks if self.tasks is None else _Grid
+        return kind(PairOperator.at(self.mixture, self.tasks, parameters), self.labels, self.setting)
 
 
-@dataclass(frozen=True, eq=False)
+def _mean_square(residuals: Array) -> float:
+    return float(inner(residuals, residuals) / math.prod(residuals.shape))
+
+
 class _Grid:
-    """The inverse of a pair kernel on a complete grid; `turned` if rows are tasks."""
+    """Cells, or whole rows, that leave a complete grid under a pair kernel; in setting C rows are tasks.
 
-    operator: PairOperator
-    turned: bool
-    shares: tuple[float, float, float]
-    U: Array
-    V: Array
-    sigma: Array
-    s: Array
-    phi: Array
-    ones: Array | None = None
-    total: float = 1.0
+    Attributes
+    ----------
+    operator : PairOperator
+    residuals : array of shape (m, q), or (q, m) in setting C
+    """
 
-    @classmethod
-    def of(cls, operator: PairOperator, free_mean: bool, turned: bool) -> _Grid:
+    def __init__(self, operator: PairOperator, labels: Targets, setting: Setting) -> None:
+        self.operator, self.setting = operator, setting
         rows, columns = operator.sides
         assert columns is not None
         a, b, c = operator.parameters.pair_shares
-        if turned:
-            rows, columns, b, c = columns, rows, c, b
-        (sigma, U), (s, V) = eigh(rows.kernel), eigh(columns.kernel)
-        phi = 1.0 / (sigma[:, None] * (a * s + b)[None, :] + c * s[None, :] + operator.parameters.lam)
-        grid = cls(operator, turned, (a, b, c), U, V, sigma, s, phi)
-        if not free_mean:
-            return grid
-        ones = grid.inverse(namespace(phi).ones_like(phi))
-        return replace(grid, ones=ones, total=float(namespace(phi).sum(ones)))
+        Y = labels.values
+        if setting is Setting.C:
+            Y, rows, columns, b, c = Y.T, columns, rows, c, b
+        (self.sigma, self.U), (self.s, self.V) = eigh(rows.kernel), eigh(columns.kernel)
+        self.factors, self.task_factors = a * self.s + b, a * self.sigma + c
+        self.phi = 1.0 / (self.sigma[:, None] * self.factors[None, :] + c * self.s[None, :] + operator.parameters.lam)
+        self.ones, self.total = None, 1.0
+        if labels.constant is not None:
+            self.ones = self._inverse(namespace(Y).ones_like(Y))
+            self.total = float(namespace(Y).sum(self.ones))
+        self.squares = self.U * self.U
+        self.blocks = self.squares @ self.phi
+        if setting is Setting.A:
+            self.blocks = self.blocks @ (self.V * self.V).T
+            if self.ones is not None:
+                self.blocks = self.blocks - self.ones * self.ones / self.total
+        self.duals = self._apply(Y)
+        self.residuals = self._over_blocks(self.duals)
 
-    def inverse(self, Y: Array) -> Array:
+    def _inverse(self, Y: Array) -> Array:
         """Return C⁻¹ Y."""
         return self.U @ (self.phi * (self.U.T @ Y @ self.V)) @ self.V.T
 
-    def apply(self, Y: Array) -> Array:
+    def _apply(self, Y: Array) -> Array:
         """Return N Y."""
-        found = self.inverse(Y)
+        found = self._inverse(Y)
         return found if self.ones is None else found - self.ones * (float(namespace(Y).sum(found)) / self.total)
 
-    def slopes(self, pairs: list[tuple[Array, Array]], rows: Array, columns: Callable[[int], Array]) -> Slopes:
-        """Return slopes of all ⟨left, dP right⟩ and of a sum over what is left out, in eigenvectors.
+    def _within(self, X: Array, Y: Array) -> Array:
+        """Return inner products within each cell, or each row."""
+        return X * Y if self.setting is Setting.A else namespace(X).sum(X * Y, axis=1)[:, None]
 
-        Parameters
-        ----------
-        pairs : list of (left, right)
-        rows : array of shape (m, q)
-            Of rows and eigenvectors of the columns: what is contracted for the kernel of the rows.
-        columns : callable
-            Returns the (q, q) that belongs to an eigenvector of the rows.
-        """
-        a, b, c = self.shares
+    def _over_blocks(self, X: Array) -> Array:
+        """Return what the block of N of each cell, or each row, gives, inverted, for that cell or row."""
+        if self.setting is Setting.A:
+            return X / self.blocks
+        found = ((X @ self.V) / self.blocks) @ self.V.T
+        if self.ones is None:
+            return found
+        border = ((self.ones @ self.V) / self.blocks) @ self.V.T
+        return found + border * (self._within(self.ones, found) / (self.total - self._within(self.ones, border)))
+
+    def slopes(self, slope: Array) -> Slopes:
+        """Return the slopes of an error from those by the residuals."""
+        r, z, ones, total = self.residuals, self._over_blocks(slope), self.ones, self.total
+        found = self._of_blocks(z)
+        pairs = [(-self._apply(z), self.duals)]
+        if ones is not None:
+            of_z, of_r = self._within(ones, z), self._within(ones, r)
+            pairs += [(-ones / total, self._inverse(of_z * r)), (-self._inverse(of_r * z) / total, ones)]
+            pairs.append(((inner(of_z, of_r) / total**2) * ones, ones))
+        for left, right in pairs:
+            if self.setting is Setting.C:
+                left, right = left.T, right.T
+            more = self.operator.slopes(left, right, inner(left, right))
+            found = Slopes(*(one + other for one, other in zip(found, more, strict=True)))
+        return found
+
+    def _of_blocks(self, z: Array) -> Slopes:
+        """Return the slopes of the sum over what is left out of ⟨C⁻¹ z, dP C⁻¹ r⟩, in eigenvectors."""
         U, V, phi, xp = self.U, self.V, self.phi, namespace(self.U)
+        if self.setting is Setting.A:
+            weights = z * self.residuals
+            rows, across = weights @ (V * V), self.squares.T @ weights
+        else:
+            turned, turned_r = z @ V, self.residuals @ V
+            rows = turned * turned_r
         by_row, by_column = xp.zeros_like(U), xp.zeros_like(V)
-        for column, factor in enumerate(a * self.s + b):
+        for column, factor in enumerate(self.factors):
             part = U.T @ (rows[:, column][:, None] * U)
             by_row += factor * part * phi[:, column][:, None] * phi[:, column][None, :]
-        for row, factor in enumerate(a * self.sigma + c):
-            by_column += factor * columns(row) * phi[row, :][:, None] * phi[row, :][None, :]
+        for row, factor in enumerate(self.task_factors):
+            if self.setting is Setting.A:
+                part = V.T @ (across[row, :][:, None] * V)
+            else:
+                part = (turned * self.squares[:, row][:, None]).T @ turned_r
+            by_column += factor * part * phi[row, :][:, None] * phi[row, :][None, :]
         # What is diagonal in both eigenvectors: shares and λ.
-        diagonal = phi * phi * ((U * U).T @ rows)
-        by_share = [inner(diagonal, self.sigma[:, None] * self.s[None, :])]
-        by_share += [inner(diagonal, xp.zeros_like(phi) + part) for part in (self.sigma[:, None], self.s[None, :])]
-        by_row, by_column, lam = U @ by_row @ U.T, V @ by_column @ V.T, float(xp.sum(diagonal))
-        if self.turned:
-            by_row, by_column, by_share = by_column, by_row, [by_share[0], by_share[2], by_share[1]]
-        shares = np.array(by_share)
-        for left, right in pairs:
-            left, right = (left.T, right.T) if self.turned else (left, right)
-            more = self.operator.slopes(left, right, inner(left, right))
-            by_row, by_column = by_row + more.kernel, by_column + more.task_kernel
-            shares, lam = shares + more.shares, lam + more.lam
-        return Slopes(by_row, by_column, shares, lam)
+        diagonal = phi * phi * (self.squares.T @ rows)
+        parts = (self.sigma[:, None] * self.s[None, :], self.sigma[:, None], self.s[None, :])
+        shares = np.array([inner(diagonal, xp.zeros_like(phi) + part) for part in parts])
+        kernels = [U @ by_row @ U.T, V @ by_column @ V.T]
+        if self.setting is Setting.C:
+            kernels, shares = kernels[::-1], shares[[0, 2, 1]]
+        return Slopes(*kernels, shares, float(xp.sum(diagonal)))
 
 
-class _Solved:
-    """Held-out residuals and their mean square, which is the error."""
+class _Tasks:
+    """Single cells that leave where tasks have nothing in common, each with its constant; attributes as in `_Grid`."""
 
-    found: Array
-
-    @property
-    def residuals(self) -> Array:
-        return self.found
-
-    @property
-    def error(self) -> float:
-        return float(inner(self.found, self.found) / math.prod(self.found.shape))
-
-    @property
-    def slope(self) -> Array:
-        """The slope of the error by the residuals."""
-        return (2.0 / math.prod(self.found.shape)) * self.found
-
-
-@dataclass(frozen=True, eq=False)
-class _Cells(_Solved):
-    """Single cells that leave."""
-
-    grid: _Grid
-    duals: Array
-    diagonal: Array
-    found: Array
-
-    @classmethod
-    def of(cls, grid: _Grid, Y: Array) -> _Cells:
-        duals, U, V = grid.apply(Y), grid.U, grid.V
-        diagonal = (U * U) @ grid.phi @ (V * V).T
-        if grid.ones is not None:
-            diagonal = diagonal - grid.ones * grid.ones / grid.total
-        return cls(grid, duals, diagonal, duals / diagonal)
-
-    @property
-    def operator(self) -> PairOperator:
-        return self.grid.operator
-
-    def slopes(self) -> Slopes:
-        grid, V = self.grid, self.grid.V
-        z = self.slope / self.diagonal
-        weights = z * self.found
-        pairs = [(-grid.apply(z), self.duals)]
-        if grid.ones is not None:
-            ones, total = grid.ones, grid.total
-            beside = grid.inverse(weights * ones)
-            pairs += [(-beside / total, ones), (-ones / total, beside)]
-            pairs.append(((inner(weights * ones, ones) / total**2) * ones, ones))
-        across = (grid.U * grid.U).T @ weights
-        return grid.slopes(pairs, weights @ (V * V), lambda row: V.T @ (across[row, :][:, None] * V))
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows(_Solved):
-    """Whole rows that leave."""
-
-    grid: _Grid
-    duals: Array
-    blocks: Array
-    borders: Array | None
-    found: Array
-
-    @classmethod
-    def of(cls, grid: _Grid, Y: Array) -> _Rows:
-        duals = grid.apply(Y)
-        blocks = (grid.U * grid.U) @ grid.phi
-        borders = None if grid.ones is None else ((grid.ones @ grid.V) / blocks) @ grid.V.T
-        rows = cls(grid, duals, blocks, borders, duals)
-        return cls(grid, duals, blocks, borders, rows._solve(duals))
-
-    def _solve(self, X: Array) -> Array:
-        """Return what the block of N of each row gives, inverted, for that row."""
-        grid, xp = self.grid, namespace(X)
-        found = ((X @ grid.V) / self.blocks) @ grid.V.T
-        if grid.ones is None or self.borders is None:
-            return found
-        over = grid.total - xp.sum(grid.ones * self.borders, axis=1)
-        return found + self.borders * (xp.sum(grid.ones * found, axis=1) / over)[:, None]
-
-    @property
-    def operator(self) -> PairOperator:
-        return self.grid.operator
-
-    @property
-    def residuals(self) -> Array:
-        return self.found.T if self.grid.turned else self.found
-
-    def slopes(self) -> Slopes:
-        grid, xp = self.grid, namespace(self.found)
-        z, r = self._solve(self.slope), self.found
-        pairs = [(-grid.apply(z), self.duals)]
-        if grid.ones is not None:
-            ones, total = grid.ones, grid.total
-            of_z, of_r = xp.sum(ones * z, axis=1)[:, None], xp.sum(ones * r, axis=1)[:, None]
-            pairs += [(-ones / total, grid.inverse(of_z * r)), (-grid.inverse(of_r * z) / total, ones)]
-            pairs.append(((inner(of_z, of_r) / total**2) * ones, ones))
-        turned_z, turned_r, squares = z @ grid.V, r @ grid.V, grid.U * grid.U
-        return grid.slopes(pairs, turned_z * turned_r, lambda row: (turned_z * squares[:, row][:, None]).T @ turned_r)
-
-
-@dataclass(frozen=True, eq=False)
-class _Tasks(_Solved):
-    """Single cells that leave where tasks have nothing in common, each with its constant."""
-
-    operator: PairOperator
-    inverse: Array
-    duals: Array
-    found: Array
-
-    @classmethod
-    def of(cls, operator: PairOperator, Y: Array, free_mean: bool) -> _Tasks:
+    def __init__(self, operator: PairOperator, labels: Targets, setting: Setting) -> None:
         sigma, U = eigh(operator.sides[0].kernel)
         xp = namespace(U)
         inverse = (U / (sigma + operator.parameters.lam)[None, :]) @ U.T
-        if free_mean:
+        if labels.constant is not None:
             ones = xp.sum(inverse, axis=1)
             inverse = inverse - ones[:, None] * ones[None, :] / xp.sum(ones)
-        duals = inverse @ Y
-        return cls(operator, inverse, duals, duals / xp.linalg.diagonal(inverse)[:, None])
+        self.operator, self.inverse, self.duals = operator, inverse, inverse @ labels.values
+        self.diagonal = xp.linalg.diagonal(inverse)[:, None]
+        self.residuals = self.duals / self.diagonal
 
-    def slopes(self) -> Slopes:
-        N, xp = self.inverse, namespace(self.inverse)
-        z = self.slope / xp.linalg.diagonal(N)[:, None]
-        weights = xp.sum(z * self.found, axis=1)
-        left = N @ z
-        kernel = (N * weights[None, :]) @ N - left @ self.duals.T
+    def slopes(self, slope: Array) -> Slopes:
+        """Return the slopes of an error from those by the residuals."""
+        N, xp, z = self.inverse, namespace(self.inverse), slope / self.diagonal
+        weights = xp.sum(z * self.residuals, axis=1)
+        kernel = (N * weights[None, :]) @ N - N @ z @ self.duals.T
         return Slopes(kernel, None, np.zeros(0), float(xp.linalg.trace(kernel)))

@@ -26,7 +26,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -49,20 +49,6 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     """Return positive numbers that sum to one."""
     found = np.exp(logits - np.max(logits))
     return np.asarray(found / found.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class Mixed:
-    """The kernel of a side at some parameters.
-
-    Attributes
-    ----------
-    kernel : array of shape (n, n)
-    powers : list of arrays of shape (n, n)
-    """
-
-    kernel: Array
-    powers: list[Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +98,8 @@ class Mixture:
         return [*self.divisible, *(False for _ in self.grams[len(self.divisible) :])]
 
     @cached_property
-    def _logs(self) -> list[Array | None]:
+    def logs(self) -> list[Array | None]:
+        """Logarithms of the Gram matrices that are raised to a power."""
         return [_log(gram) if power else None for gram, power in zip(self.grams, self.has_exponent, strict=True)]
 
     def joined(self, grams: Sequence[Array], divisible: Sequence[bool]) -> Mixture:
@@ -120,7 +107,7 @@ class Mixture:
         powers = [*self.has_exponent, *(True for _ in grams)]
         more = Mixture([*self.grams, *grams], powers, self.constant, [*self._free, *divisible[: len(grams)]])
         # Logarithms of the old ones are not taken again.
-        more.__dict__["_logs"] = [*self._logs, *map(_log, grams)]
+        more.__dict__["logs"] = [*self.logs, *map(_log, grams)]
         return more
 
     def weights(self, logits: np.ndarray) -> np.ndarray:
@@ -139,7 +126,7 @@ class Mixture:
             Those of `grams` that need not be looked at.
         """
         found, number = np.array(log_exponents), 0
-        for gram, log, free in zip(self.grams, self._logs, self._free, strict=True):
+        for gram, log, free in zip(self.grams, self.logs, self._free, strict=True):
             if log is None:
                 continue
             exponent, is_known = float(np.exp(found[number])), free or any(gram is each for each in known)
@@ -150,43 +137,57 @@ class Mixture:
 
     def mixed(self, logits: np.ndarray, log_exponents: np.ndarray) -> Mixed:
         """Return the kernel at some parameters."""
-        weights, exponents = self.weights(logits), iter(np.exp(log_exponents))
+        exponents = iter(np.exp(log_exponents))
         powers = [
             gram if log is None else namespace(log).exp(float(next(exponents)) * log)
-            for gram, log in zip(self.grams, self._logs, strict=True)
+            for gram, log in zip(self.grams, self.logs, strict=True)
         ]
+        weights = self.weights(logits)
         kernel = float(weights[0]) * powers[0]
         for weight, power in zip(weights[1:], powers[1:], strict=False):
             kernel += float(weight) * power
         if self.constant:
             kernel = kernel + float(weights[-1])
-        return Mixed(kernel, powers)
+        return Mixed(self, logits, log_exponents, kernel, powers)
 
-    def gradient(
-        self, slope: Array, logits: np.ndarray, log_exponents: np.ndarray, mixed: Mixed
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return derivatives of a function of the kernel with respect to the parameters.
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """The kernel of a side at some parameters.
+
+    Attributes
+    ----------
+    mixture : Mixture
+    logits, log_exponents : arrays of shape (n_weights,) and (n_exponents,)
+    kernel : array of shape (n, n)
+    powers : list of arrays of shape (n, n)
+    """
+
+    mixture: Mixture
+    logits: np.ndarray
+    log_exponents: np.ndarray
+    kernel: Array
+    powers: list[Array]
+
+    def gradient(self, slope: Array) -> list[np.ndarray]:
+        """Return derivatives with respect to logits and logarithms of exponents.
 
         Parameters
         ----------
         slope : array of shape (n, n)
             Derivatives with respect to the entries of the kernel.
-        logits, log_exponents : arrays of shape (n_weights,) and (n_exponents,)
-        mixed : Mixed
-            What they give.
         """
-        weights, exponents = self.weights(logits), iter(np.exp(log_exponents))
-        by_weight, by_exponent = np.zeros(self.n_weights), []
-        for number, (power, log) in enumerate(zip(mixed.powers, self._logs, strict=True)):
+        shares, exponents = softmax(self.logits), iter(np.exp(self.log_exponents))
+        weights, by_weight, by_exponent = self.mixture.weights(self.logits), np.zeros(len(self.logits)), []
+        for number, (power, log) in enumerate(zip(self.powers, self.mixture.logs, strict=True)):
             product = slope * power
             by_weight[number] = _sum(product)
             if log is not None:
                 by_exponent.append(weights[number] * next(exponents) * _sum(product * log))
-        if self.constant:
+        if self.mixture.constant:
             by_weight[-1] = _sum(slope)
-        shares = softmax(logits)
-        by_logit = (1 - len(logits) * _LEAST_WEIGHT) * shares * (by_weight - float(shares @ by_weight))
-        return by_logit, np.array(by_exponent)
+        by_logit = (1 - len(shares) * _LEAST_WEIGHT) * shares * (by_weight - float(shares @ by_weight))
+        return [by_logit, np.array(by_exponent)]
 
 
 def _is_kernel(power: Array) -> bool:
@@ -223,29 +224,6 @@ _ALONE, _OPENED = -12.0, -3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
-    """What values parameters may have, as logarithms.
-
-    Attributes
-    ----------
-    exponents, task_exponents : (array, array)
-        The least and the most of each.
-    alpha : (float, float)
-    """
-
-    exponents: tuple[np.ndarray, np.ndarray]
-    task_exponents: tuple[np.ndarray, np.ndarray]
-    alpha: tuple[float, float]
-
-    @classmethod
-    def of(cls, mixture: Mixture, tasks: Mixture | None, least_alpha: float) -> Limits:
-        """Return what the kernels of both sides and whatever solves the systems allow."""
-        none = (np.zeros(0), np.zeros(0))
-        own, others = mixture.exponent_limits, none if tasks is None else tasks.exponent_limits
-        return cls(own, others, (np.log(least_alpha), np.log(_MOST_ALPHA)))
-
-
-@dataclass(frozen=True, eq=False)
 class Parameters:
     """What is learned: logits of weights and shares, logarithms of exponents and of λ.
 
@@ -274,16 +252,21 @@ class Parameters:
     @classmethod
     def start(cls, mixture: Mixture, tasks: Mixture | None) -> Parameters:
         """Return where learning starts: all weights alike, kernels as they are."""
-        none = np.zeros(0)
-        return cls(
-            np.zeros(mixture.n_weights),
-            np.zeros(mixture.n_exponents),
-            none if tasks is None else np.zeros(tasks.n_weights),
-            none if tasks is None else np.zeros(tasks.n_exponents),
-            none if tasks is None else np.array(_START_SHARES),
-            np.array([np.log(_START_ALPHA)]),
-            mixture.constant,
-        )
+        sides = [mixture, *([] if tasks is None else [tasks])]
+        own = [np.zeros(size) for side in sides for size in (side.n_weights, side.n_exponents)]
+        own += [np.array(_START_SHARES)] if tasks is not None else [np.zeros(0)] * 3
+        return cls(*own, np.log([_START_ALPHA]), mixture.constant)
+
+    @classmethod
+    def limits(cls, mixture: Mixture, tasks: Mixture | None, least_alpha: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the most that each number in `vector` may be, for kernels and for what solves with λ."""
+        ends, start = [], cls.start(mixture, tasks)
+        for end, (free, alpha) in enumerate(((-np.inf, least_alpha), (np.inf, _MOST_ALPHA))):
+            found = replace(start.of(np.full(len(start.vector), free)), exponents=mixture.exponent_limits[end])
+            if tasks is not None:
+                found = replace(found, task_exponents=tasks.exponent_limits[end])
+            ends.append(replace(found, alpha=np.log([alpha])).vector)
+        return ends[0], ends[1]
 
     def beside(self, member: int | None, task_member: int | None) -> np.ndarray:
         """Tell of each number in `vector` whether it is the weight of another kernel than those, or the constant.
@@ -352,15 +335,6 @@ class Parameters:
             parts[name], at = vector[at : at + size], at + size
         return replace(self, **parts)
 
-    def within(self, limits: Limits) -> Parameters:
-        """Return the nearest parameters that are allowed."""
-        return replace(
-            self,
-            exponents=np.clip(self.exponents, *limits.exponents),
-            task_exponents=np.clip(self.task_exponents, *limits.task_exponents),
-            alpha=np.clip(self.alpha, *limits.alpha),
-        )
-
     def accepted(self, sides: Sides, known: Sides | None = None) -> Parameters:
         """Return these with exponents with which all powers are kernels.
 
@@ -371,11 +345,11 @@ class Parameters:
         known : the same, optional
             Whose kernels need not be looked at.
         """
-        found = []
-        for exponents, side, seen in zip(
-            (self.exponents, self.task_exponents), sides, known or (None, None), strict=True
-        ):
-            found.append(exponents if side is None else side.accepted(exponents, () if seen is None else seen.grams))
+        own, known = (self.exponents, self.task_exponents), known or (None, None)
+        found = [
+            exponents if side is None else side.accepted(exponents, () if seen is None else seen.grams)
+            for exponents, side, seen in zip(own, sides, known, strict=True)
+        ]
         return replace(self, exponents=found[0], task_exponents=found[1])
 
     @property
@@ -432,8 +406,7 @@ def profile_kernels(completed: Array) -> list[Array]:
     return [xp.astype((part + part.T) / 2 * (1 - here) + here, dtype) for part in (distance, angle)]
 
 
-@dataclass(frozen=True, eq=False)
-class Slopes:
+class Slopes(NamedTuple):
     """Derivatives of an error: with respect to both kernels, the shares and λ.
 
     Attributes
@@ -455,14 +428,11 @@ class PairOperator:
 
     Parameters
     ----------
-    mixtures : (Mixture, Mixture or None)
-        Of the instances, and of the tasks where something is known of them.
     parameters : Parameters
     sides : (Mixed, Mixed or None)
-        The kernels that they give.
+        The kernels that they give: of the instances, and of the tasks where something is known of them.
     """
 
-    mixtures: tuple[Mixture, Mixture | None]
     parameters: Parameters
     sides: tuple[Mixed, Mixed | None]
 
@@ -471,7 +441,7 @@ class PairOperator:
         """Return the operator that parameters give."""
         rows = mixture.mixed(parameters.weights, parameters.exponents)
         columns = None if tasks is None else tasks.mixed(parameters.task_weights, parameters.task_exponents)
-        return cls((mixture, tasks), parameters, (rows, columns))
+        return cls(parameters, (rows, columns))
 
     def __call__(self, X: Array) -> Array:
         """Apply the kernel to a grid (m, q), by two products."""
@@ -497,12 +467,9 @@ class PairOperator:
 
     def gradient(self, slopes: Slopes) -> np.ndarray:
         """Return derivatives with respect to all parameters as a vector."""
-        (rows, columns), own, (mixed, task_mixed) = self.mixtures, self.parameters, self.sides
-        by_weight, by_exponent = rows.gradient(slopes.kernel, own.weights, own.exponents, mixed)
-        parts = [by_weight, by_exponent]
-        if columns is not None and task_mixed is not None:
-            assert slopes.task_kernel is not None
-            parts += columns.gradient(slopes.task_kernel, own.task_weights, own.task_exponents, task_mixed)
-            shares = np.array(own.pair_shares)
+        (rows, columns), shares = self.sides, np.array(self.parameters.pair_shares)
+        parts = rows.gradient(slopes.kernel)
+        if columns is not None:
+            parts += columns.gradient(slopes.task_kernel)
             parts.append(shares * (slopes.shares - float(shares @ slopes.shares)))
-        return np.concatenate([*parts, [own.lam * slopes.lam]])
+        return np.concatenate([*parts, [self.parameters.lam * slopes.lam]])

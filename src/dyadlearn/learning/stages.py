@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from dyadlearn.learning.mixture import DIVISIBLE, Mixture, Parameters, profile_k
 _STEP, _LAST, _FADING = 0.1, 0.1, (0.9, 0.999)
 # The longest gradient that counts.
 _LONGEST = 1.0
+# The relative residual of folds that are solved once in a stage, and so need not be as rough as while learning.
+_TOL = 1e-5
 
 
 #: An error that can be descended on, as a mean of parts.
@@ -47,18 +50,13 @@ class Descent:
 
     def penalties(self, parameters: Parameters, sizes: tuple[float, float]) -> np.ndarray:
         """Return how much each parameter is held back: the less, the more entities tell of it."""
-        side, tasks = (self.shrinkage / size for size in sizes)
-        return np.concatenate(
-            [
-                np.full(len(parameters.weights) + len(parameters.exponents), side),
-                np.full(len(parameters.task_weights) + len(parameters.task_exponents), tasks),
-                np.zeros(len(parameters.shares) + len(parameters.alpha)),
-            ]
-        )
+        own = len(parameters.weights) + len(parameters.exponents)
+        others = len(parameters.task_weights) + len(parameters.task_exponents)
+        held = [self.shrinkage / size for size in sizes]
+        return np.repeat([*held, 0.0], [own, others, len(parameters.shares) + len(parameters.alpha)])
 
 
-@dataclass(frozen=True, eq=False)
-class Descended:
+class Descended(NamedTuple):
     """Where a descent has come to.
 
     Attributes
@@ -98,8 +96,9 @@ def descend(
     held : array of bool, optional
         Which numbers of the vector of parameters stay as they are.
     """
-    origin, losses = start.within(error.limits).vector, []
-    penalties = how.penalties(start, error.sizes)
+    losses: list[float] = []
+    limits = error.limits
+    origin, penalties = np.clip(start.vector, *limits), how.penalties(start, error.labels.sizes)
     vector, first, second, taken = origin.copy(), np.zeros_like(origin), np.zeros_like(origin), 0
     kept, least, interrupted = origin, math.inf, False
 
@@ -124,7 +123,7 @@ def descend(
             second = _FADING[1] * second + (1 - _FADING[1]) * slope**2
             mean, square = first / (1 - _FADING[0] ** taken), second / (1 - _FADING[1] ** taken)
             rate = _STEP * (_LAST + (1 - _LAST) * 0.5 * (1 + math.cos(math.pi * step / how.n_steps)))
-            vector = start.of(vector - rate * mean / (np.sqrt(square) + 1e-8)).within(error.limits).vector
+            vector = np.clip(vector - rate * mean / (np.sqrt(square) + 1e-8), *limits)
         if error.n_parts == 1:
             loss = error.loss(start.of(vector), 0)
             vector = vector if 0 < loss < math.inf and value(loss) < least else kept
@@ -144,32 +143,37 @@ _SHORT = 1 / 6
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """Parameters with their error.
+class Stage:
+    """What was learned in one stage: parameters with their error.
 
     Attributes
     ----------
     parameters : Parameters
     error : float
+        The mean squared error of cells that were left out, in the units of `Targets`.
+    losses : list of float
+        Errors of the parts, step by step, of the descent that led there.
     predicted : list of arrays of shape (m, q)
         What is predicted of each part.
-    losses : list of float
-        Errors of the parts, step by step, of the descent that led here.
+    profiles, task_profiles : sequence of arrays of shape (m, m) and (q, q)
+        The profile kernels, of all labels of training.
     """
 
     parameters: Parameters
     error: float
-    predicted: list[Array]
     losses: list[float]
+    predicted: list[Array]
+    profiles: Sequence[Array] = ()
+    task_profiles: Sequence[Array] = ()
 
 
-def best_candidate(
+def best_stage(
     error: HoldoutError,
     starts: Sequence[Parameters],
     n_kernels: tuple[int, int],
     how: Descent,
     watch: Callable[[float], None],
-) -> tuple[Candidate, bool]:
+) -> tuple[Stage, bool]:
     """Return the best of what is found from some starts and from single kernels, and whether somebody interrupted.
 
     Parameters
@@ -183,33 +187,29 @@ def best_candidate(
     watch : callable
         Told the error of each step.
     """
-    search = _Search(error, n_kernels, how, watch)
+    search, interrupted = _Search(error, n_kernels, how, watch, starts[0]), False
     try:
         search.run(starts)
     except KeyboardInterrupt:
-        if search.best is None:
-            search.keep(search.reached, [])
-        return _known(search.best), True
-    return _known(search.best), False
+        interrupted = True
+    return search.best or search.keep(search.reached, []), interrupted
 
 
 def expected_steps(shape: tuple[int, int], n_kernels: tuple[int, int], n_steps: int, n_stages: int) -> int:
     """Return about how many steps of descent some stages take together, at most."""
-    m, q = shape
     n_rows, n_columns = (count if count > 1 else 0 for count in n_kernels)
-    is_small, has_both = m * q * (m + q) <= _SMALL, min(n_rows, n_columns) > 0
-    descents = 1.0 + (2 if is_small else 1) * (n_stages - 1)
-    if is_small and (n_rows or n_columns):
-        n_singles = (2 if has_both else 1) * n_rows + n_columns
-        descents += _SHORT * n_singles + (3 if has_both else 1)
+    has_both = min(n_rows, n_columns) > 0
+    descents = 1.0 + (2 if _is_small(shape) else 1) * (n_stages - 1)
     if n_rows or n_columns:  # and from the best of single kernels with all
         descents += 1
+        if _is_small(shape):
+            descents += _SHORT * ((2 if has_both else 1) * n_rows + n_columns) + (3 if has_both else 1)
     return round(descents * n_steps)
 
 
-def _known(found: Candidate | None) -> Candidate:
-    assert found is not None
-    return found
+def _is_small(shape: tuple[int, int]) -> bool:
+    m, q = shape
+    return m * q * (m + q) <= _SMALL
 
 
 @dataclass(eq=False)
@@ -220,57 +220,54 @@ class _Search:
     n_kernels: tuple[int, int]
     how: Descent
     watch: Callable[[float], None]
-    best: Candidate | None = None
-    reached: Parameters = field(init=False)
+    reached: Parameters
+    best: Stage | None = None
 
     def run(self, starts: Sequence[Parameters]) -> None:
-        self.reached, (m, q) = starts[0], self.error.shape
-        is_small = m * q * (m + q) <= _SMALL
+        is_small = _is_small(self.error.labels.values.shape)
         for start in starts if is_small else starts[:1]:
             self.descend(start)
-        mixed = _known(self.best)
-        if max(self.n_kernels) > 1 and is_small:
-            self._descend_with_singles(starts[0], mixed.parameters)
-        elif max(self.n_kernels) > 1:
-            self._compare_singles(mixed)
+        if max(self.n_kernels) > 1 and self.best is not None:
+            (self._descend_with_singles if is_small else self._compare_singles)(starts[0], self.best)
 
-    def descend(self, start: Parameters, single: Single = (None, None), share: float = 1.0) -> Candidate:
+    def descend(self, start: Parameters, single: Single = (None, None), share: float = 1.0) -> Stage:
         """Descend from somewhere, with single kernels if so said, for a share of all steps."""
         held = None
         if single != (None, None):
             start, held = start.singled(*single), start.beside(*single)
         how = replace(self.how, n_steps=max(round(share * self.how.n_steps), 1))
-        found = descend(self.error, start, how, self.watch, held)
-        self.reached = found.parameters
-        candidate = self.keep(found.parameters, found.losses)
-        if found.interrupted:
+        self.reached, losses, interrupted = descend(self.error, start, how, self.watch, held)
+        found = self.keep(self.reached, losses)
+        if interrupted:
             raise KeyboardInterrupt
-        return candidate
+        return found
 
-    def keep(self, parameters: Parameters, losses: list[float]) -> Candidate:
+    def keep(self, parameters: Parameters, losses: list[float]) -> Stage:
         """Evaluate parameters, which are kept if there are no better ones."""
         parameters = self.error.accepted(parameters)
-        candidate = Candidate(parameters, *self.error.evaluate(parameters), losses)
-        if self.best is None or candidate.error < self.best.error:
-            self.best = candidate
-        return candidate
+        error, predicted = self.error.evaluate(parameters)
+        found = Stage(parameters, error, losses, predicted)
+        if self.best is None or error < self.best.error:
+            self.best = found
+        return found
 
-    def _descend_with_singles(self, start: Parameters, learned: Parameters) -> None:
+    def _descend_with_singles(self, start: Parameters, mixed: Stage) -> None:
         """Descend with the single kernels that short descents find best, and from there with all."""
-        single = self._best_single(lambda each: self.descend(learned, each, _SHORT).error)
-        before = _known(self.best)
-        several = [single] + [each for each in ((single[0], None), (None, single[1])) if None not in single]
-        for each in several:
-            self.descend(start, each)
-        if self.best is not before:
-            self.descend(_known(self.best).parameters.opened())
+        single = self._best_single(lambda each: self.descend(mixed.parameters, each, _SHORT).error)
+        before = self.best
+        self.descend(start, single)
+        if None not in single:
+            self.descend(start, (single[0], None))
+            self.descend(start, (None, single[1]))
+        if self.best is not before and self.best is not None:
+            self.descend(self.best.parameters.opened())
 
-    def _compare_singles(self, mixed: Candidate) -> None:
+    def _compare_singles(self, start: Parameters, mixed: Stage) -> None:
         """Descend from single kernels if they are better as they are."""
         learned = mixed.parameters
-        single = self._best_single(lambda each: self.error.loss(learned.singled(*each), 0))
-        if self.keep(learned.singled(*single), mixed.losses) is self.best:
-            self.descend(learned.singled(*single).opened())
+        single = learned.singled(*self._best_single(lambda each: self.error.loss(learned.singled(*each), 0)))
+        if self.keep(single, mixed.losses) is self.best:
+            self.descend(single.opened())
 
     def _best_single(self, error: Callable[[Single], float]) -> Single:
         """Return the best kernel of each side, one side after the other; None for a side that has no choice."""
@@ -292,28 +289,6 @@ def _least(errors: Iterable[float]) -> int:
 
 # Told the number of a stage and the error of each of its steps.
 Watch = Callable[[int, float], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """What was learned in one stage.
-
-    Attributes
-    ----------
-    parameters : Parameters
-    error : float
-        The mean squared error of cells that were left out, in the units of `Targets`.
-    losses : list of float
-        Errors of the parts, step by step, of the descent that led there.
-    profiles, task_profiles : list of arrays of shape (m, m) and (q, q)
-        The profile kernels, of all labels of training.
-    """
-
-    parameters: Parameters
-    error: float
-    losses: list[float]
-    profiles: list[Array]
-    task_profiles: list[Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,8 +326,8 @@ def learn_at_once(
     how : Descent
     watch : callable
     """
-    found, interrupted = best_candidate(error, [start], n_kernels, how, partial(watch, 0))
-    return Learned([_stage(found, ([], []))], 0, found.predicted[0], interrupted)
+    found, interrupted = best_stage(error, [start], n_kernels, how, partial(watch, 0))
+    return Learned([found], 0, found.predicted[0], interrupted)
 
 
 def learn_in_stages(
@@ -390,8 +365,8 @@ def learn_in_stages(
     # Single kernels are tried before there are profiles: a stage with these is kept only if it is better.
     n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
     starts = [Parameters.start(mixture, tasks)]
-    found, interrupted = best_candidate(error, starts, n_kernels, how, partial(watch, 0))
-    stages, best, held_out = [_stage(found, ([], []))], 0, _assembled(labels, parts, found.predicted)
+    found, interrupted = best_stage(error, starts, n_kernels, how, partial(watch, 0))
+    stages, best, held_out = [found], 0, _assembled(labels, parts, found.predicted)
     try:
         while not interrupted and len(stages) < n_stages and best == len(stages) - 1:
             completed = [*found.predicted, error.completed(found.parameters, error.whole)]
@@ -402,23 +377,15 @@ def learn_in_stages(
             error = FoldError(labels, parts, whole, tolerances)
             start = Parameters.start(whole.mixture, whole.tasks)
             starts, number = [start, found.parameters.joined(start)], len(stages)
-            found, interrupted = best_candidate(error, starts, (0, 0), how, partial(watch, number))
-            stages.append(_stage(found, _joined_kernels(whole, n_kernels)))
+            found, interrupted = best_stage(error, starts, (0, 0), how, partial(watch, number))
+            # What stands beside the first kernels of each side.
+            task_profiles = () if whole.tasks is None else whole.tasks.grams[n_kernels[1] :]
+            stages.append(replace(found, profiles=whole.mixture.grams[n_kernels[0] :], task_profiles=task_profiles))
             if found.error < stages[best].error:
                 best, held_out = number, _assembled(labels, parts, found.predicted)
     except KeyboardInterrupt:
         interrupted = True
     return Learned(stages, best, held_out, interrupted)
-
-
-def _stage(found: Candidate, profiles: tuple[list[Array], list[Array]]) -> Stage:
-    return Stage(found.parameters, found.error, found.losses, *profiles)
-
-
-def _joined_kernels(whole: Fold, n_kernels: tuple[int, int]) -> tuple[list[Array], list[Array]]:
-    """Return what stands beside the first kernels of each side: the profiles."""
-    columns = [] if whole.tasks is None else whole.tasks.grams
-    return list(whole.mixture.grams[n_kernels[0] :]), list(columns[n_kernels[1] :])
 
 
 def _observed_folds(
@@ -450,11 +417,7 @@ def _assembled(labels: Targets, folds: Sequence[Fold], predicted: Sequence[Array
     return found
 
 
-# The relative residual: each fold is solved once in a stage, so that it need not be as rough as while learning.
-_TOL = 1e-5
-
-
-def cascaded(
+def held_out_again(
     labels: Targets,
     mixture: Mixture,
     tasks: Mixture | None,
@@ -492,15 +455,11 @@ def cascaded(
         cells = as_array_of(train, Y, Y.dtype) * labels.observed
         if not float(xp.sum(cells)) > 0:
             raise ValueError("A fold leaves no label to learn from: use more folds, or other groups.")
-        fold = Fold(cells, cells, mixture, tasks)
-        completed = _completed(labels, fold, path[0])
-        for vector in path[1:]:
-            completed = _completed(labels, profiled_fold(fold, completed, mixture, tasks, profiled), vector)
+        fold, completed = Fold(cells, cells, mixture, tasks), None
+        for vector in path:
+            if completed is not None:
+                fold = profiled_fold(fold, completed, mixture, tasks, profiled)
+            parameters = Parameters.start(fold.mixture, fold.tasks).of(np.asarray(vector))
+            completed = FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)
         found = xp.where(as_array_of(test, Y), completed, found)
     return found
-
-
-def _completed(labels: Targets, fold: Fold, vector: Sequence[float]) -> Array:
-    """Return what the model of a fold predicts, for all cells."""
-    parameters = Parameters.start(fold.mixture, fold.tasks).of(np.asarray(vector))
-    return FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)

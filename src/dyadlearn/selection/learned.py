@@ -34,7 +34,7 @@ from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is
 from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture, Parameters
-from dyadlearn.learning.stages import Descent, Learned, cascaded, expected_steps, learn_at_once, learn_in_stages
+from dyadlearn.learning.stages import Descent, Learned, expected_steps, held_out_again, learn_at_once, learn_in_stages
 from dyadlearn.models._base import Groups
 from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._side import KernelSpec, Side
@@ -769,7 +769,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         data, own = self._training(), self._searched_setting
         labels, centre, size = self._scaled(data)
         profiled = (not own.new_instance, not own.new_task)
-        predictions = cascaded(labels, *self._mixtures(data), folds, self._path, profiled) * size + centre
+        predictions = held_out_again(labels, *self._mixtures(data), folds, self._path, profiled) * size + centre
         return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
 
     def _training(self) -> Training:
