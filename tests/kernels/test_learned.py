@@ -12,8 +12,8 @@ from scipy import sparse
 from dyadlearn import KroneckerRidge, load, save
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import IdError, KernelError, KernelRepairWarning, ModelFileError, NotEnoughMemoryError
-from dyadlearn.kernels import Descriptions, LearnedKernel, Sum, gram, gram_diagonal, repair
-from dyadlearn.kernels.learned import Description, describe, widen
+from dyadlearn.kernels import Descriptions, LearnedKernel, Sum, gram, gram_diagonal, learned, repair
+from dyadlearn.kernels.learned import Description, widen
 from dyadlearn.store.container import Reader, Writer
 from sweeps import covering, every, lines, over
 
@@ -65,6 +65,12 @@ def _jaccard(a, b):
 def whole(blocks):
     powers = [1.0, *EXPONENTS[1:]]  # negative entries leave the first without an exponent
     return sum(w * block**p for w, block, p in zip(WEIGHTS, blocks, powers, strict=True))
+
+
+def describe(given, kernels, *, name, weights=None, **how):
+    """Return the kernel of descriptions in the scale of their rows, and their wide table."""
+    kernel, wide = learned.describe(given, kernels, name=name, **how)
+    return kernel.scaled(wide.values, name, weights), wide
 
 
 def described(library=None, normalize=True, kernels=KERNELS):
@@ -454,36 +460,19 @@ def test_one_library_and_enough_memory(monkeypatch):
 
 def test_more_descriptions_join(library):
     kernel, wide = described(library)
-    more = {"constant": np.ones((N, N)), "delta": np.eye(N), "profile": UNEVEN[:N, :N]}
+    more = {"constant": np.ones((N, N)), "profile": SIMILAR[:N, :N] / 3.0}
     wider_kernel, wider = kernel.joined(list(more), [library.asarray(K) for K in more.values()], wide)
     assert wider_kernel.names == (*kernel.names, *more)
-    assert [member.has_exponent for member in wider_kernel.members[4:]] == [False, False, True]
-    assert wider.values.shape == (N, wide.values.shape[1] + 3 * (N + 1))
+    assert [member.has_exponent for member in wider_kernel.members[4:]] == [True, True]
+    assert wider.values.shape == (N, wide.values.shape[1] + 2 * (N + 1))
     rtol = 2e-5 if library.dtype == "float32" else 1e-11
-    expected = [*twins(TRAIN, TRAIN, True), np.ones((N, N)), np.eye(N), SIMILAR[:N, :N] / 3.0]
+    expected = [*twins(TRAIN, TRAIN, True), *more.values()]
     for found, block in zip(wider_kernel.blocks(wider.values), expected, strict=True):
         assert_allclose(library.to_numpy(found), block, rtol=rtol, atol=rtol)
+    learnt = wider_kernel.with_parameters([*WEIGHTS, 0.0, 2.0], [*EXPONENTS, 1.0, 3.0])
+    total = whole(expected[:4]) + 2.0 * more["profile"] ** 3
+    assert_allclose(library.to_numpy(learnt(wider.values)), total, rtol=10 * rtol, atol=10 * rtol)
     assert kernel.names == tuple(KERNELS)
-    # Of new rows, those that joined are given by their kernel with training.
-    block = {"constant": np.ones((N_NEW, N)), "delta": np.zeros((N_NEW, N)), "profile": UNEVEN[N:, :N]}
-    new = widen(
-        wider_kernel,
-        Descriptions(tables(TEST, TRAIN, library)),
-        None,
-        "X",
-        {name: library.asarray(values) for name, values in block.items()},
-    )
-    cut = LearnedKernel(wider_kernel.members[:-1])
-    found = cut.blocks(new.values[:, : cut.n_columns], wider.values[:, : cut.n_columns])
-    for one, expected in zip(found, [*twins(TEST, TRAIN, True), block["constant"], block["delta"]], strict=True):
-        assert_allclose(library.to_numpy(one), expected, rtol=rtol, atol=rtol)
-    with pytest.raises(ValueError, match="descriptions in the kernel must have different names, found 'x' twice"):
-        kernel.joined(["x"], [library.asarray(np.eye(N))], wide)
-    with pytest.raises(KernelError, match=r"The kernel 'y' must have a column .* expected \(9, 9\), found \(9, 8\)"):
-        kernel.joined(["y"], [library.asarray(np.eye(N)[:, 1:])], wide)
-    few = {name: library.asarray(values[1:]) for name, values in block.items()}
-    with pytest.raises(KernelError, match=r"X\['constant'\] must have a column .* expected \(4, 9\), found \(3, 9\)"):
-        widen(wider_kernel, Descriptions(tables(TEST, TRAIN, library)), None, "X", few)
 
 
 def test_files_and_pickles_hold_a_learned_kernel():

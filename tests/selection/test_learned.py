@@ -621,6 +621,7 @@ def test_ids_of_labels_are_those_of_kernels_that_have_none(weighted):
 
 def test_profiles_that_are_the_same_everywhere_keep_the_exponents_of_others():
     kernel, wide = describe(Descriptions({"a": np.eye(4)}), "precomputed", normalize=True, repair="clip", name="X")
+    kernel = kernel.scaled(wide.values, "X")
     angle = np.exp(-np.abs(np.subtract.outer(np.arange(4.0), np.arange(4.0))))
     found, _, _ = final_kernel(kernel, wide, np.zeros(3), np.log([2.0, 3.0]), [np.ones((4, 4)), angle], False)
     assert_allclose([member.exponent for member in found.members], [1.0, 2.0, 3.0])

@@ -39,7 +39,7 @@ from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, is_whole, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.combine import check_weights, normalize
-from dyadlearn.kernels.descriptions import Descriptions, check_description_names, own_ids, title_of
+from dyadlearn.kernels.descriptions import Descriptions, own_ids, title_of
 from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, gram, gram_diagonal
 from dyadlearn.kernels.repair import mended
 
@@ -191,8 +191,10 @@ def has_diagonal(member: Description, values: Array) -> bool:
     return bool(xp.all(gap <= SAME * xp.abs(diagonal)))
 
 
-def placed(found: Description, part: Array, start: int, title: str, weights: Array | None = None) -> Description:
-    """Return a description at its columns, with its scale and whether it has an exponent, as training tells."""
+def _scaled(found: Description, part: Array, title: str, weights: Array | None) -> Description:
+    """Return a description with its scale, and whether it has an exponent, as its columns in training tell."""
+    if found.kernel == "rbf" and "gamma" not in (found.params or {}):
+        found = replace(found, params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)})
     own = found._own(part)
     xp = namespace(own)
     if float(xp.min(own)) < 0:
@@ -207,7 +209,7 @@ def placed(found: Description, part: Array, start: int, title: str, weights: Arr
         block = found.block(part)
     else:
         block = found.block(take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part)
-    return replace(found, has_exponent=_bends(block), start=start, stop=start + part.shape[1])
+    return replace(found, has_exponent=_bends(block))
 
 
 def _bends(block: Array) -> bool:
@@ -221,7 +223,9 @@ def _bends(block: Array) -> bool:
     return high - float(xp.min(positive)) > SAME * high
 
 
-def _precomputed(name: str, K: Array, ids: Ids | None, normalized: bool, given: Array) -> tuple[Description, Array]:
+def _precomputed(
+    name: str, K: Array, start: int, ids: Ids | None, normalized: bool, given: Array
+) -> tuple[Description, Array]:
     """Return the description of a precomputed kernel (n, n), and its columns of the wide table.
 
     Parameters
@@ -229,6 +233,8 @@ def _precomputed(name: str, K: Array, ids: Ids | None, normalized: bool, given: 
     name : str
     K : array of shape (n, n)
         Symmetric and positive semi-definite, of the entities of training.
+    start : int
+        Where its columns begin.
     ids : Ids or None
         Of the entities of training.
     normalized : bool
@@ -236,9 +242,9 @@ def _precomputed(name: str, K: Array, ids: Ids | None, normalized: bool, given: 
     given : array of shape (n, n)
         The kernel before any repair. New entities have its diagonal, where that is one number.
     """
+    found = Description(name, "precomputed", None, start, start + K.shape[1] + 1, normalized=normalized, columns=ids)
     own = namespace(K).asarray(namespace(K).linalg.diagonal(K), copy=True)
     new = common_diagonal(namespace(given).linalg.diagonal(given))
-    found = Description(name, "precomputed", None, 0, K.shape[1] + 1, normalized=normalized, columns=ids)
     return replace(found, diagonal=own, new_diagonal=new), with_places(K, np.arange(K.shape[0]))
 
 
@@ -285,7 +291,7 @@ class LearnedKernel(Stored):
     >>> kernel, wide = describe(given, ["linear", "precomputed"], normalize=True, repair="clip", name="X")
     >>> kernel.names
     ('size', 'similarity')
-    >>> kernel.with_parameters([0.1, 0.9], [1.0, 2.0])(wide.values).round(3)
+    >>> kernel.scaled(wide.values, "X").with_parameters([0.1, 0.9], [1.0, 2.0])(wide.values).round(3)
     array([[1.   , 0.325, 0.136],
            [0.325, 1.   , 0.181],
            [0.136, 0.181, 1.   ]])
@@ -344,27 +350,51 @@ class LearnedKernel(Stored):
             )
         )
 
+    def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
+        """Return the kernel with the scale of each description in training, and "rbf" with its gamma.
+
+        Parameters
+        ----------
+        rows : array of shape (n, n_columns)
+            All rows of training of the wide table.
+        name : str
+            What messages call the side.
+        weights : array of shape (n,), optional
+            How much each row counts where a mean over them is taken, so that one of weight two is as good as two.
+
+        Raises
+        ------
+        KernelError
+            If a kernel is negative on its diagonal.
+        """
+        parts = self._parts(rows, None)
+        return LearnedKernel(
+            tuple(_scaled(member, part, title_of(member.name, name), weights) for member, part, _ in parts)
+        )
+
+    def with_ids(self, ids: Ids | None) -> LearnedKernel:
+        """Return the kernel with the ids of the entities of training, which precomputed kernels know them by."""
+        members = (replace(each, columns=ids) if each.is_precomputed else each for each in self.members)
+        return LearnedKernel(tuple(members))
+
     def joined(self, names: Sequence[str], grams: Sequence[Array], wide: Table) -> tuple[LearnedKernel, Table]:
-        """Return the kernel with more descriptions, by kernels of the entities of training, and their wider table.
+        """Return the kernel with more descriptions, all with exponents, and their wider table.
 
         Parameters
         ----------
         names : sequence of str
             Different from those that are there.
         grams : sequence of arrays of shape (n, n)
-            Symmetric and positive semi-definite, in the order of the rows of `wide`.
+            Kernels of the entities of training with a unit diagonal, in the order of the rows of `wide`.
         wide : Table
             All rows of training.
         """
-        check_description_names([*self.names, *names], "the kernel")
-        members, parts, start = list(self.members), [wide.values], self.n_columns
-        n, normalized = wide.values.shape[0], self.members[0].normalized
+        members, parts, normalized = list(self.members), [wide.values], self.members[0].normalized
         for name, K in zip(names, grams, strict=True):
-            _check_shape(K, (n, n), f"The kernel {name!r}")
-            found, part = _precomputed(name, cast(K, wide.values.dtype), wide.row_ids, normalized, K)
-            members.append(placed(found, part, start, f"The kernel {name!r}"))
+            K = cast(K, wide.values.dtype)
+            found, part = _precomputed(name, K, members[-1].stop, wide.row_ids, normalized, K)
+            members.append(found)
             parts.append(part)
-            start = members[-1].stop
         values = _side_by_side(parts, is_sparse(wide.values), f"Joining {len(grams)} kernels")
         return LearnedKernel(tuple(members)), replace(wide, values=values, column_ids=None)
 
@@ -387,24 +417,24 @@ class LearnedKernel(Stored):
 
 
 def describe(
-    given: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str, weights: Array | None = None
+    given: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str
 ) -> tuple[LearnedKernel, Table]:
     """Return the kernel of the entities of training, with all weights and exponents 1, and their wide table.
+
+    It is a kernel once it is scaled (`LearnedKernel.scaled`).
 
     Parameters
     ----------
     given : Descriptions
     kernels : str, callable or pair; mapping of names to these; or sequence of these
         The kernel of all descriptions, or of each. A pair is a kernel and its parameters. Without gamma, "rbf" has one
-        over the mean squared distance between rows.
+        over the mean squared distance between rows once it is scaled.
     normalize : bool
         Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal.
     repair : {"clip", "shift", "error"}
         What to do with precomputed kernels that are none, before anything else.
     name : str
         What messages call the side.
-    weights : array of shape (n,), optional
-        How much each entity counts where a mean over them is taken, so that one of weight two is as good as two.
 
     Returns
     -------
@@ -430,7 +460,7 @@ def describe(
     >>> wide.values
     array([[1. , 0. , 1. , 0.5],
            [2. , 1. , 0.5, 1. ]])
-    >>> kernel(wide.values).round(3)
+    >>> kernel.scaled(wide.values, "X")(wide.values).round(3)
     array([[2.   , 0.868],
            [0.868, 2.   ]])
     """
@@ -439,31 +469,22 @@ def describe(
     matrices = _matrices(given, name)
     members: list[Description] = []
     parts: list[Array] = []
-    start = 0
     for label, (kernel, params) in chosen.items():
         title, values, table = title_of(label, name), matrices[label], given.tables[label]
+        start = members[-1].stop if members else 0
         if kernel == "precomputed":
             K = _training_kernel(dense(values), table, given, title)
-            found, values = _precomputed(label, mended(K, repair, title), given.row_ids, bool(normalize), K)
+            found, values = _precomputed(label, mended(K, repair, title), start, given.row_ids, bool(normalize), K)
         else:
-            if kernel == "rbf" and "gamma" not in (params or {}):
-                params = {**(params or {}), "gamma": 1.0 / mean_squared_distance(values, weights)}
-            stop, columns = values.shape[1], table.column_ids
-            found = Description(label, kernel, params, 0, stop, normalized=bool(normalize), columns=columns)
-        members.append(placed(found, values, start, title, weights))
+            stop, columns = start + values.shape[1], table.column_ids
+            found = Description(label, kernel, params, start, stop, normalized=bool(normalize), columns=columns)
+        members.append(found)
         parts.append(values)
-        start = members[-1].stop
     wide = _side_by_side(parts, all(map(is_sparse, parts)), f"The table of {len(parts)} descriptions of {name}")
     return LearnedKernel(tuple(members)), Table(wide, given.row_ids, None, given.kind)
 
 
-def widen(
-    kernel: LearnedKernel,
-    given: Descriptions,
-    trained_places: Array | None,
-    name: str,
-    more: Mapping[str, Array] | None = None,
-) -> Table:
+def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | None, name: str) -> Table:
     """Return the wide table of rows to predict for.
 
     The columns of a precomputed kernel are found by ids, where training and they have some. Otherwise they are the
@@ -479,8 +500,6 @@ def widen(
         The `places` of the descriptions of training.
     name : str
         What messages call the side.
-    more : mapping of str to arrays of shape (m, n), optional
-        Kernel values, with the entities of training, of descriptions that `LearnedKernel.joined` added.
 
     Returns
     -------
@@ -493,27 +512,17 @@ def widen(
     IdError
         If the columns of a precomputed kernel lack ids of training.
     """
-    more = {} if more is None else more
-    wanted = [label for label in kernel.names if label not in more]
-    _check_names(given.names, wanted, f"The descriptions of {name}", "give those that the model was fitted with")
-    matrices = _matrices(given, name)
-    parts = []
+    _check_names(given.names, kernel.names, f"The descriptions of {name}", "give those that the model was fitted with")
+    matrices, parts = _matrices(given, name), []
     for member in kernel.members:
         title = title_of(member.name, name)
-        if member.name in more:
-            values, places = more[member.name], _known_places(member, given, trained_places, False)
-            _check_shape(values, (len(given), member.n_columns), title)
-        elif member.is_precomputed:
-            table = replace(given.tables[member.name], values=dense(matrices[member.name]))
-            values, places = _new_kernel(member, table, given, trained_places, title)
+        table = replace(given.tables[member.name], values=matrices[member.name])
+        if member.is_precomputed:
+            parts.append(_new_kernel(member, replace(table, values=dense(table.values)), given, trained_places, title))
         else:
-            parts.append(_new_features(member, matrices[member.name], given.tables[member.name], title))
-            continue
-        parts.append(with_places(values, places))
-    kept_sparse = all(is_sparse(matrix) for matrix in matrices.values()) and not any(
-        member.is_precomputed and member.name not in more for member in kernel.members
-    )
-    return Table(_side_by_side(parts, kept_sparse, f"The table of {name}"), given.row_ids, None, given.kind)
+            parts.append(_new_features(member, table, title))
+    wide = _side_by_side(parts, all(map(is_sparse, parts)), f"The table of {name}")
+    return Table(wide, given.row_ids, None, given.kind)
 
 
 # What somebody gave, checked -----------------------------------------------------------------------
@@ -594,66 +603,49 @@ def _training_kernel(values: Array, table: Table, given: Descriptions, title: st
     return values if given.places is None else _taken_columns(values, given.places)
 
 
-def _check_shape(K: Array, expected: tuple[int, int], title: str) -> None:
-    if tuple(K.shape) != expected:
-        raise KernelError(
-            f"{title} must have a column for each entity of training: expected {expected}, found {tuple(K.shape)}."
-        )
-
-
-def _new_features(member: Description, values: Array, table: Table, title: str) -> Array:
-    if values.shape[1] != member.n_columns:
-        raise ValueError(
-            f"{title} has {values.shape[1]} columns, expected the {member.n_columns} features of training."
-        )
+def _new_features(member: Description, table: Table, title: str) -> Array:
+    n_columns = table.values.shape[1]
+    if n_columns != member.n_columns:
+        raise ValueError(f"{title} has {n_columns} columns, expected the {member.n_columns} features of training.")
     expected, found = own_ids(member.columns), own_ids(table.column_ids)
     if expected is not None and found is not None and expected.labels != found.labels:
         raise ValueError(
             f"The feature names of {title} should match those that were passed during fit, in the same order: expected "
             f"{list(expected.labels)[:5]}, found {list(found.labels)[:5]}."
         )
-    return values
+    return table.values
 
 
-def _new_kernel(
-    member: Description, table: Table, given: Descriptions, trained: Array | None, title: str
-) -> tuple[Array, np.ndarray]:
-    """Return kernel values (m, n) with the entities of training, and the places of the rows among these."""
+def _new_kernel(member: Description, table: Table, given: Descriptions, trained: Array | None, title: str) -> Array:
+    """Return the columns of a precomputed kernel: the places of rows in training, and their values with these."""
     values, columns, training = table.values, own_ids(table.column_ids), own_ids(member.columns)
     (m, width), n = values.shape, member.n_columns
+    # Rows that were taken out of others, as those of training were, have a column for each of these.
+    is_taken = (given.places is not None and given.n_first == width) or m == width != n
+    is_of_first = trained is not None and is_taken and width > int(trained.max())
     if columns is not None and training is not None:
         remedy = "give a row for each entity that is predicted for, and a column for each of training"
         values = _columns_of(values, columns, training, title, "entities of training", remedy)
-        return values, _known_places(member, given, trained, False)
-    # Rows that were taken out of others, as those of training were, have a column for each of these.
-    is_taken = (given.places is not None and given.n_first == width) or m == width != n
-    if trained is not None and is_taken and width > int(trained.max()):
-        return _taken_columns(values, trained), _known_places(member, given, trained, True)
-    if width != n:
+        is_of_first = False
+    elif is_of_first:
+        values = _taken_columns(values, trained)
+    elif width != n:
         raise ValueError(
             f"The kernel {title} has {width} columns, expected one for each of {n} entities of training, or rows of "
             "the descriptions that those of training were taken from."
         )
-    places = _known_places(member, given, trained, False)
-    if m == n and (places < 0).all() and has_diagonal(member, values):
-        places = np.arange(n)
-    return values, places
-
-
-def _known_places(member: Description, given: Descriptions, trained: Array | None, is_of_first: bool) -> np.ndarray:
-    """Return where rows stand among the entities of training, by their ids or as `places` tell; -1 elsewhere."""
-    rows = own_ids(given.row_ids)
-    own: Sequence[Any]
-    training: Sequence[Any]
-    if rows is not None and member.columns is not None:
-        own, training = rows.labels, member.columns.labels
+    own: Sequence[Any] = ()
+    among: Sequence[Any] = ()
+    if (rows := own_ids(given.row_ids)) is not None and member.columns is not None:
+        own, among = rows.labels, member.columns.labels
     elif trained is not None and (is_of_first or given.places is not None):
-        training = trained.tolist()
-        own = range(len(given)) if given.places is None else given.places.tolist()
-    else:
-        return np.full(len(given), -1)
-    where = {label: place for place, label in enumerate(training)}
-    return np.array([where.get(label, -1) for label in own], dtype=np.intp)
+        own, among = range(m) if given.places is None else given.places.tolist(), trained.tolist()
+    where = {label: place for place, label in enumerate(among)}
+    places = np.array([where.get(label, -1) for label in own], dtype=np.intp) if own else np.full(m, -1)
+    is_unknown = not (is_of_first or (columns is not None and training is not None))
+    if is_unknown and m == n and (places < 0).all() and has_diagonal(member, values):
+        places = np.arange(n)
+    return with_places(values, places)
 
 
 # Columns of the wide table -------------------------------------------------------------------------

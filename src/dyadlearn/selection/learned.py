@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, cast, double, epsilon, namespace, take_rows
+from dyadlearn._array import Array, double, epsilon, namespace, take_rows
 from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
@@ -25,7 +25,6 @@ from dyadlearn._progress import Progress
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import KernelRepairWarning
-from dyadlearn.filters import Tikhonov
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
@@ -34,55 +33,30 @@ from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is
 from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture, Parameters
-from dyadlearn.learning.stages import Descent, Learned, expected_steps, held_out_again, learn_at_once, learn_in_stages
+from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn_at_once, learn_in_stages
 from dyadlearn.models._base import Groups
 from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
 from dyadlearn.models.training import Training
-from dyadlearn.pairing import Independent, Pairing, PairKernel
+from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.selection.refitting import KeptHoldout, predict_folds
 from dyadlearn.settings import Setting, as_setting
 
 
-def check_learning_memory(
-    Y: Array,
-    kernels: tuple[LearnedKernel | None, LearnedKernel | None],
-    n_folds: int,
-    profiled: tuple[bool, bool],
-) -> None:
+def check_learning_memory(Y: Array, n_kernels: tuple[int, int], n_folds: int, profiled: tuple[bool, bool]) -> None:
     """Raise if kernels to learn from do not fit in memory with what folds make of them."""
     m, q = Y.shape
-    count, task_count = (0 if kernel is None else len(kernel.members) for kernel in kernels)
     # Grids of folds; of each side its kernels, their logarithms and powers, and the profiles of folds.
     numbers = (4.0 * n_folds + 16.0) * m * q
-    for n, n_kernels, has_profiles in zip((m, q), (count, task_count), profiled, strict=True):
-        if n_kernels:
-            numbers += (3.0 * n_kernels + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
-    check_memory(
-        8 * numbers,
-        Y,
-        f"Learning {count + task_count} kernels of a grid of {m} × {q}",
-        f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}",
-    )
-
-
-def order_as(given: Descriptions, side: Table, name: str) -> np.ndarray | None:
-    """Return the positions that bring descriptions into the order of a side that was read; None if they are in it."""
-    if given.row_ids is None or side.row_ids is None:
-        return None
-    return given.row_ids.order_as(side.row_ids, name, "the rows of Y")
-
-
-def for_new_entities(kernel: LearnedKernel) -> LearnedKernel:
-    """Return the kernel of a single table, divided by its mean diagonal where nobody knows that of new entities."""
-    [member] = kernel.members
-    if not (member.is_precomputed and member.normalized) or member.new_diagonal is not None:
-        return kernel
-    mean = float(namespace(member.diagonal).mean(member.diagonal))
-    return LearnedKernel((replace(member, normalized=False, scale=mean or 1.0),))
+    for n, count, has_profiles in zip((m, q), n_kernels, profiled, strict=True):
+        if count:
+            numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
+    purpose = f"Learning {sum(n_kernels)} kernels of a grid of {m} × {q}"
+    mend = f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}"
+    check_memory(8 * numbers, Y, purpose, mend)
 
 
 def _fold_units(splitter: Any, labels: Labels, setting: Setting, groups: Any, task_groups: Any) -> Units:
@@ -114,9 +88,8 @@ def standardised(data: Training, constant: str | None) -> tuple[Targets, float, 
 
 def mixture_of(kernel: LearnedKernel, table: Table, constant: bool) -> Mixture:
     """Return the kernels of a side to learn from, of the rows of its wide table."""
-    grams = list(kernel.blocks(double(table.values)))
     powers, free = zip(*((member.has_exponent, member.is_divisible) for member in kernel.members), strict=True)
-    return Mixture(grams, powers, constant, free)
+    return Mixture(kernel.blocks(double(table.values)), powers, constant, free)
 
 
 def final_kernel(
@@ -132,31 +105,19 @@ def final_kernel(
     All weights are over that of the constant, which is the unit then; without one they are as they are.
     """
     if profiles:
-        n_given = len(kernel.members)
-        kernel, table = kernel.joined(PROFILES, [cast(each, table.values.dtype) for each in profiles], table)
-        # Exponents were learned of all profiles, of those that are the same everywhere too.
-        members = [replace(each, has_exponent=True) for each in kernel.members[n_given:]]
-        kernel = LearnedKernel((*kernel.members[:n_given], *members))
-    mixture = Mixture([], [member.has_exponent for member in kernel.members], constant)
-    weights = mixture.weights(logits)
+        kernel, table = kernel.joined(PROFILES, profiles, table)
+    weights = Mixture([], [], constant).weights(logits)
     unit = float(weights[-1]) if constant else 1.0
     powers = iter(np.exp(log_exponents))
     exponents = [float(next(powers)) if member.has_exponent else 1.0 for member in kernel.members]
     return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit
 
 
-def with_ids(kernel: LearnedKernel | None, given: Descriptions | None, side: Table | None) -> LearnedKernel | None:
-    """Return the kernel of descriptions that came without ids with those that the labels gave to their side."""
-    if kernel is None or given is None or side is None or given.row_ids is not None:
-        return kernel
-    return LearnedKernel(
-        tuple(replace(each, columns=side.row_ids) if each.is_precomputed else each for each in kernel.members)
-    )
-
-
 #: What the constant is called among the weights of a side.
 CONSTANT = "constant"
 
+# What messages call the sides.
+_SIDES = ("X", "tasks")
 # What the only table of a side is called that came without a name.
 _FEATURES, _KERNEL = "features", "kernel"
 # The most stages that are tried where nobody says how many.
@@ -281,7 +242,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     kernel_params = None
 
     _coupled = PairKernel
-    _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_relearned", "_interrupted", "_described")
+    _made_again: ClassVar[tuple[str, ...]] = (*KeptHoldout._made_again, "_relearned", "_interrupted")
 
     searches = True
     learns_kernels = True
@@ -317,8 +278,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     _task_places: Array | None = field(init=False)
     # Which sides came as plain tables.
     _plain: tuple[bool, bool] = field(init=False)
-    # How each side is read: as descriptions, or None as a plain table.
-    _described: tuple[KernelSpec | None, KernelSpec | None] = field(init=False)
     # Instances and tasks that were left out together while learning.
     _groups: np.ndarray | None = field(init=False)
     _task_groups: np.ndarray | None = field(init=False)
@@ -427,73 +386,62 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _spec_of(self, axis: int, given: Any) -> KernelSpec:
         """Return how a side is read: as descriptions, or as a plain table."""
-        described: KernelSpec | None = self.__dict__.get("_described", (None, None))[axis]
-        if described is not None:
-            return described
+        if not self.__dict__.get("_plain", (True, True))[axis]:
+            given = (self._kernel, self._task_kernel)[axis]
         kernel, params = given if is_pair(given) else (given, None)
         return KernelSpec(kernel, params, self.repair)
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
         self._check_params()
-        tasks = unwrap_tasks(tasks)
-        self._described, self._task_kernel, self._task_places = (None, None), None, None
-        several = read_descriptions(X, "X"), None if tasks is None else read_descriptions(tasks, "tasks")
-        found: list[LearnedKernel | None] = [None, None]
-        described: list[KernelSpec | None] = [None, None]
-        tables = [X, tasks]
-        for axis, (given, kernel, name) in enumerate(
-            zip(several, (self.kernel, self.task_kernel), ("X", "tasks"), strict=True)
-        ):
-            if given is not None:
-                learned, tables[axis] = self._describe(given, kernel, name)
-                found[axis], described[axis] = learned, KernelSpec(learned, None, self.repair)
-            elif tables[axis] is not None and not is_one_kernel(kernel):
+        tables, kernels = [X, unwrap_tasks(tasks)], [self.kernel, self.task_kernel]
+        given = [read_descriptions(table, name) for table, name in zip(tables, _SIDES, strict=True)]
+        for axis, (described, name) in enumerate(zip(given, _SIDES, strict=True)):
+            if described is not None:
+                kernels[axis], tables[axis] = self._describe(described, kernels[axis], name)
+            elif tables[axis] is not None and not is_one_kernel(kernels[axis]):
                 raise ValueError(
                     f"{'kernel' if axis == 0 else 'task_kernel'} is given for several descriptions, but {name} is a "
                     f"single table: give {name} as a mapping of names to tables, or one kernel."
                 )
-        self._described = (described[0], described[1])
+        self._plain = (given[0] is None, given[1] is None)
+        self._places, self._task_places = (None if described is None else described.places for described in given)
+        self._kernel, self._task_kernel = kernels
         data = super()._read(tables[0], y, tables[1], sample_weight)
-        # What each instance weighs: the mean of its cells.
         weights = data.labels.weights
+        # What each instance weighs: the mean of its cells.
         weights = None if weights is None else namespace(weights).mean(weights, axis=1)
-        sides: list[Table | None] = [data.instances, data.tasks]
-        for axis, (side, spec) in enumerate(zip(sides, (self._spec(), self._task_spec()), strict=True)):
-            given, title = several[axis], "X" if axis == 0 else "tasks"
-            own = weights if axis == 0 else None
-            if side is None or (given is not None and own is None):
-                continue
-            if given is not None:
-                # Once more, now that it is known what each row weighs. Columns of kernels stay in the order in which
-                # they came, as those of new entities will.
-                order = order_as(given, side, title)
-                own = own if order is None else take_rows(own, np.argsort(order))
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", KernelRepairWarning)  # it was told
-                    found[axis], wide = self._describe(given, self.kernel, title, own)
-                wide = wide.take(order)
-            else:
-                name = _KERNEL if spec.is_precomputed else _FEATURES
-                plain = Descriptions({name: replace(side, kind=None, column_ids=None)})
-                learned, wide = self._describe(plain, [(spec.kernel, spec.params)], title, own)
-                found[axis] = for_new_entities(learned)
-            sides[axis] = replace(side, values=double(wide.values))
-        kernel, task_kernel = map(with_ids, found, several, sides)
-        assert kernel is not None
-        assert sides[0] is not None
-        self._kernel, self._task_kernel = kernel, task_kernel
-        self._places, self._task_places = (None if given is None else given.places for given in several)
-        self._plain = (several[0] is None, several[1] is None)
+        self._kernel, instances = self._scaled_side(data.instances, given[0], self._kernel, "X", weights)
+        self._task_kernel, task_table = None, data.tasks
+        if task_table is not None:
+            self._task_kernel, task_table = self._scaled_side(task_table, given[1], kernels[1], "tasks")
         self.n_features_in_ = self._n_columns
-        return replace(data, instances=sides[0], tasks=sides[1])
+        return replace(data, instances=instances, tasks=task_table)
 
-    def _describe(
-        self, given: Descriptions, kernel: Any, name: str, weights: Array | None = None
+    def _scaled_side(
+        self, side: Table, given: Descriptions | None, kernel: Any, name: str, weights: Array | None = None
     ) -> tuple[LearnedKernel, Table]:
+        """Return the kernel of a side that was read, in the scale of its rows, and its wide table."""
+        if given is not None:
+            kernel = kernel.scaled(double(side.values), name, weights)
+            if given.row_ids is None:  # kernels have the ids that the labels gave to their side
+                kernel = kernel.with_ids(side.row_ids)
+            return kernel, side
+        label = _KERNEL if self._spec_of(_SIDES.index(name), kernel).is_precomputed else _FEATURES
+        plain = Descriptions({label: replace(side, kind=None, column_ids=None)})
+        kernel, wide = self._describe(plain, [kernel], name)
+        side = replace(side, values=double(wide.values))
+        [member] = kernel.scaled(side.values, name, weights).members
+        if member.is_precomputed and member.normalized and member.new_diagonal is None:
+            # Divided by its mean diagonal, as nobody knows that of new entities.
+            mean = float(namespace(member.diagonal).mean(member.diagonal))
+            member = replace(member, normalized=False, scale=mean or 1.0)
+        return LearnedKernel((member,)), side
+
+    def _describe(self, given: Descriptions, kernel: Any, name: str) -> tuple[LearnedKernel, Table]:
         taken = [label for label in given.names if label in (CONSTANT, *PROFILES)]
         if taken:
             raise ValueError(f"{name} has a description called {taken[0]!r}, as what joins by itself is: rename it.")
-        return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name, weights=weights)
+        return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         return (None if X is None else self._read_rows(X, 0)) or super()._instance_rows(X)
@@ -509,25 +457,23 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
         These are read as those of any model.
         """
-        name = ("X", "tasks")[axis]
-        side, places = (self._side, self._places) if axis == 0 else (self._task_side, self._task_places)
-        kernel = self._kernel if axis == 0 else self._task_kernel
-        assert side is not None
+        name, side, kernel = _SIDES[axis], self._sides()[axis], (self._kernel, self._task_kernel)[axis]
+        places = (self._places, self._task_places)[axis]
         assert kernel is not None
         found = read_descriptions(given, name)
         if (found is None) is not self._plain[axis]:
-            raise self._other_form(name, axis)
-        if found is None and not kernel.members[0].is_precomputed and not _is_profiled(side):
-            return None
+            wanted = "a single table" if self._plain[axis] else f"the descriptions {', '.join(kernel.names)}"
+            raise ValueError(f"{name} was {wanted} when the model was fitted: give it in the same form.")
         if found is None:
-            label = kernel.names[0]
-            table = read_table(given, name)
-            if kernel.members[0].is_precomputed:
-                table = in_training_order(table, KernelSpec("precomputed", None, self.repair), side.ids, name)
+            is_kernel = kernel.members[0].is_precomputed
+            if not is_kernel and not _is_profiled(side):
+                return None
+            spec, table = KernelSpec("precomputed" if is_kernel else "rbf", None, self.repair), read_table(given, name)
+            if is_kernel:
+                table = in_training_order(table, spec, side.ids, name)
             if axis == 0:
-                spec = KernelSpec("precomputed" if kernel.members[0].is_precomputed else "rbf", None, self.repair)
                 table = replace(table, values=self._validated_instances(table, spec, reset=False))
-            found = Descriptions({label: table})
+            found = Descriptions({kernel.names[0]: table})
         if _is_profiled(side):
             known = self._known_rows(found, side, places, name)
             table = Table(take_rows(side.features, known), found.row_ids, None, found.kind)
@@ -551,17 +497,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             )
         return found
 
-    def _other_form(self, name: str, axis: int) -> ValueError:
-        names = (self._kernel if axis == 0 else self._task_kernel).names  # type: ignore[union-attr]
-        wanted = "a single table" if self._plain[axis] else f"the descriptions {', '.join(names)}"
-        return ValueError(f"{name} was {wanted} when the model was fitted: give it in the same form.")
-
     # Learning ----------------------------------------------------------------------------------------
-
-    def _n_stages(self, has_tasks: bool) -> int:
-        if self.stages == "auto":
-            return _STAGES if as_setting(self.setting) is Setting.A and has_tasks else 1
-        return int(self.stages)
 
     def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Learn kernels, decompose them and solve."""
@@ -570,23 +506,22 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self._keep_groups(groups, task_groups)
         if setting.new_task and not has_tasks:
             raise ValueError(f"Setting {setting.value} leaves out tasks, but nothing is known of them: give tasks=.")
-        n_stages = self._n_stages(has_tasks)
+        check_enough_left(data.labels, setting, groups, task_groups, knows_tasks=has_tasks)
+        n_stages = self.stages
+        if n_stages == "auto":
+            n_stages = _STAGES if setting is Setting.A and has_tasks else 1
         labels, centre, size = self._scaled(data)
         # Whoever gives folds or groups wants them.
         is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
-        whole = data.labels
-        check_enough_left(whole, setting, groups, task_groups, knows_tasks=has_tasks)
-        m, q = whole.shape
-        fine = not exact and m * q * (m + q) <= _TINY
         splitter = self._splitter(setting, has_tasks)
+        units = Units() if exact else _fold_units(splitter, data.labels, setting, groups, task_groups)
+        folds = [] if exact else [fold.masks for fold in folds_of(data.labels, setting, units)]
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
-        units = Units() if exact else _fold_units(splitter, whole, setting, groups, task_groups)
-        folds = [] if exact else [fold.masks for fold in folds_of(whole, setting, units)]
-        check_learning_memory(labels.values, (self._kernel, self._task_kernel), max(len(folds), 1), profiled)
+        n_kernels = (len(self._kernel.members), 0 if self._task_kernel is None else len(self._task_kernel.members))
+        check_learning_memory(labels.values, n_kernels, max(len(folds), 1), profiled)
         mixture, tasks = self._mixtures(data)
-        how = Descent(self.n_steps, float(self.shrinkage))
-        n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
+        how, (m, q) = Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
         with Progress(expected_steps((m, q), n_kernels, self.n_steps, n_stages), "Learning", self.progress) as bar:
 
             def watch(stage: int, loss: float) -> None:
@@ -597,72 +532,59 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 found = learn_at_once(error, Parameters.start(mixture, tasks), n_kernels, how, watch)
                 self.holdout_method_ = "exact leave-one-out"
             else:
-                given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch)
-                found = learn_in_stages(*given, tolerances=FINE if fine else ROUGH)
-                count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else f"{splitter.n_splits}"
-                self.holdout_method_ = f"{count} folds, learned with"
-        self._units, self._interrupted = units, found.interrupted
+                tolerances = FINE if m * q * (m + q) <= _TINY else ROUGH
+                given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch, tolerances)
+                found = learn_in_stages(*given)
+                self.holdout_method_ = f"{_counted(splitter, setting)} folds, learned with"
+        self._units, self._interrupted, self.holdout_setting_ = units, found.interrupted, setting.value
         if found.interrupted:
             warnings.warn(
                 "Learning was interrupted: the model has the kernels that were best by then.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return self._fit_learned(data, found, centre, size)
+        self._predictions = found.held_out * size + centre
+        self.n_stages_ = found.best + 1
+        self.stage_errors_ = [float(each.error) * size**2 for each in found.stages]
+        self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in found.stages]
+        self.holdout_error_ = self.stage_errors_[found.best]
+        self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
+        return self._fit_stage(data, found.stages[found.best])
 
     def _scaled(self, data: Training) -> tuple[Targets, float, float]:
         has_tasks = data.tasks is not None
         return standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
 
     def _mixtures(self, data: Training) -> tuple[Mixture, Mixture | None]:
-        mixture = mixture_of(self._kernel, data.instances, self.fit_intercept and data.tasks is not None)
+        """Return the kernels of both sides to learn from."""
         if data.tasks is None or self._task_kernel is None:
-            return mixture, None
-        return mixture, mixture_of(self._task_kernel, data.tasks, self.fit_intercept)
+            return mixture_of(self._kernel, data.instances, False), None
+        sides = ((self._kernel, data.instances), (self._task_kernel, data.tasks))
+        mixture, tasks = (mixture_of(*side, self.fit_intercept) for side in sides)
+        return mixture, tasks
 
-    def _fit_learned(self, data: Training, found: Learned, centre: float, size: float) -> Self:
-        """Fit the model of the best stage."""
-        stage = found.stages[found.best]
-        self.n_stages_ = found.best + 1
-        self.stage_errors_ = [float(each.error) * size**2 for each in found.stages]
-        self.history_ = [[float(loss) * size**2 for loss in each.losses] for each in found.stages]
-        self.holdout_error_ = self.stage_errors_[found.best]
-        self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
-        self.holdout_setting_ = as_setting(self.setting).value
-        own = stage.parameters
-        kernel, wide, constant = final_kernel(
-            self._kernel,
-            data.instances,
-            own.weights,
-            own.exponents,
-            stage.profiles,
-            self.fit_intercept and data.tasks is not None,
-        )
-        a, b, c = own.pair_shares
+    def _fit_stage(self, data: Training, stage: Stage) -> Self:
+        """Fit the model with the kernels of a stage."""
+        own, (a, b, c) = stage.parameters, stage.parameters.pair_shares
         self.alpha_, self.shares_ = own.lam, None
-        task_constant, task_spec = 1.0, KernelSpec("linear", None, self.repair)
+        learned = (own.weights, own.exponents, stage.profiles, self.fit_intercept and data.tasks is not None)
+        kernel, wide, constant = final_kernel(self._kernel, data.instances, *learned)
+        specs, data = [KernelSpec(kernel, None, "clip", dual=True)], replace(data, instances=wide)
         if data.tasks is not None and self._task_kernel is not None:
-            task_kernel, task_wide, task_constant = final_kernel(
-                self._task_kernel,
-                data.tasks,
-                own.task_weights,
-                own.task_exponents,
-                stage.task_profiles,
-                self.fit_intercept,
-            )
+            learned = (own.task_weights, own.task_exponents, stage.task_profiles, self.fit_intercept)
+            kernel, wide, task_constant = final_kernel(self._task_kernel, data.tasks, *learned)
+            specs, data = [*specs, KernelSpec(kernel, None, "clip", dual=True)], replace(data, tasks=wide)
             # The constant of a side is the unit of its kernel, so that what was its weight goes to the shares.
             self.shares_ = (a * constant * task_constant, b * constant, c * task_constant)
-            data = replace(data, tasks=task_wide)
-            task_spec = KernelSpec(task_kernel, None, "clip", dual=True)
-        data = replace(data, instances=wide)
-        spec = KernelSpec(kernel, None, "clip", dual=True)
         with warnings.catch_warnings():
             # Fractional powers of kernels are almost kernels: what they lack is no fault of those that were given.
             warnings.simplefilter("ignore", KernelRepairWarning)
-            [[(self._side, self._task_side)]] = self._decomposed(data, [spec], [task_spec])
-        self._solve()
-        self._predictions = found.held_out * size + centre
-        return self
+            [[(self._side, self._task_side)]] = self._decomposed(data, specs[:1], specs[1:])
+        return self._solve()
+
+    def _shares(self) -> tuple[float, float, float]:
+        assert self.shares_ is not None
+        return self.shares_
 
     def _kernels_given(self, axis: int) -> tuple[str, ...]:
         kernel = (self._kernel, self._task_kernel)[axis]
@@ -699,8 +621,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         used = own[0] if setting.new_instance else None, own[1] if setting.new_task else None
         units = splitter.units(self._labels, groups=used[0], task_groups=used[1])
         again = predict_folds(self, self._training(), together, setting, units)
-        count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
-        found = HeldOut(again.predictions, f"{count} folds, kernels learned again", units, is_fixed=False)
+        method = f"{_counted(splitter, setting)} folds, kernels learned again"
+        found = HeldOut(again.predictions, method, units, is_fixed=False)
         if key is not None:
             kept[key] = found
         return found
@@ -808,10 +730,10 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             return SettingKFold(setting, int(self.cv), random_state=seed)
         return as_splitter(self.cv, setting)
 
-    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
-        if task_side is None or self.shares_ is None:
-            return Independent(side.spectrum.smoother(Tikhonov(), alpha))
-        return PairKernel(side.spectrum, task_side.spectrum, alpha, self.shares_, side.spec.constant is not None)
+
+def _counted(splitter: SettingKFold | GivenFolds, setting: Setting) -> str:
+    """Return how many folds there are, in words of a table."""
+    return f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
 
 
 def _learned(side: Side) -> LearnedKernel:
