@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,13 +39,12 @@ def mixture(n: int, rng: np.random.Generator, constant: bool = True, put: Any = 
     return Mixture([put(gram) for gram in grams], (True, False, True), constant, (False, False, True))
 
 
-def parameters(rows: Mixture, columns: Mixture | None, rng: np.random.Generator) -> Parameters:
+def parameters(sides: Sequence[Mixture], rng: np.random.Generator) -> Parameters:
     """Return parameters somewhere within the limits."""
-    start = Parameters.start(rows, columns)
+    start = Parameters.start(sides)
     moved = start.of(start.vector + 0.3 * rng.normal(size=len(start.vector)))
-    moved.exponents[0] = abs(moved.exponents[0]) + 0.1
-    if columns is not None:
-        moved.task_exponents[0] = abs(moved.task_exponents[0]) + 0.1
+    for exponents in moved.exponents:
+        exponents[0] = abs(exponents[0]) + 0.1
     moved.alpha[0] = math.log(0.2)
     return moved
 
@@ -61,14 +61,13 @@ def dense_kernel(given: Mixture, logits: np.ndarray, log_exponents: np.ndarray, 
     return total
 
 
-def dense_pairs(
-    rows: Mixture, columns: Mixture | None, at: Parameters, n_tasks: int, to_numpy: Any = np.asarray
-) -> np.ndarray:
+def dense_pairs(sides: Sequence[Mixture], at: Parameters, n_tasks: int, to_numpy: Any = np.asarray) -> np.ndarray:
     """Return the kernel between all pairs (mq, mq)."""
-    K = dense_kernel(rows, at.weights, at.exponents, to_numpy)
-    if columns is None:
+    given = zip(sides, at.weights, at.exponents, strict=True)
+    K, *others = (dense_kernel(*side, to_numpy) for side in given)
+    if not others:
         return np.kron(K, np.eye(n_tasks))
-    G = dense_kernel(columns, at.task_weights, at.task_exponents, to_numpy)
+    [G] = others
     a, b, c = np.exp(at.shares) / np.exp(at.shares).sum()
     return a * np.kron(K, G) + b * np.kron(K, np.eye(len(G))) + c * np.kron(np.eye(len(K)), G)
 
@@ -111,8 +110,7 @@ def differences(function: Any, vector: np.ndarray, step: float = 1e-5) -> np.nda
 def fold_error(
     Y: np.ndarray,
     masks: list[tuple[np.ndarray, np.ndarray]],
-    rows: Mixture,
-    columns: Mixture | None,
+    sides: Sequence[Mixture],
     weights: np.ndarray | None = None,
     constant: str | None = None,
     put: Any = np.asarray,
@@ -120,5 +118,5 @@ def fold_error(
     """Return the error of folds; labels may have holes (NaN)."""
     observed = (~np.isnan(Y)).astype(float)
     labels = Targets(put(np.nan_to_num(Y)), put(observed), None if weights is None else put(weights), constant)
-    folds = [Fold(put(train * observed), put(test * observed), rows, columns) for train, test in masks]
-    return FoldError(labels, folds, Fold(put(observed), put(observed), rows, columns))
+    folds = [Fold(put(train * observed), put(test * observed), sides) for train, test in masks]
+    return FoldError(labels, folds, Fold(put(observed), put(observed), sides))

@@ -21,14 +21,14 @@ def _problem(setting, shape, constant, tasks=True, put=np.asarray, seed=0):
     """Return the error, where it is asked for, and what the definition says of it."""
     rng = np.random.default_rng([seed, *shape])
     m, q = shape
-    rows, columns = mixture(m, rng, tasks, put), mixture(q, rng, True, put) if tasks else None
+    sides = [mixture(m, rng, tasks, put), *([mixture(q, rng, True, put)] if tasks else [])]
     Y = rng.normal(size=shape)
     labels = Targets(put(Y), put(np.ones(shape)), None, constant)
-    return ExactError(labels, rows, columns, Setting(setting)), parameters(rows, columns, rng), Y
+    return ExactError(labels, sides, Setting(setting)), parameters(sides, rng), Y
 
 
 def _held_out(error, at, Y, setting, to_numpy=np.asarray):
-    pairs = dense_pairs(error.mixture, error.tasks, at, Y.shape[1], to_numpy)
+    pairs = dense_pairs(error.sides, at, Y.shape[1], to_numpy)
     found = np.empty(Y.shape)
     for test in left_out(setting, Y.shape):
         found[test] = dense_predictions(pairs, at.lam, Y, ~test, None, error.labels.constant)[test]
@@ -79,7 +79,7 @@ def test_both_gradients_agree(setting, constant):
     """The closed form is the mean over folds of single cells, rows or columns, with one more solve each."""
     error, at, Y = _problem(setting, (6, 4), constant)
     masks = [(~test, test) for test in left_out(setting, Y.shape)]
-    parts = fold_error(Y, masks, error.mixture, error.tasks, constant=constant)
+    parts = fold_error(Y, masks, error.sides, constant=constant)
     parts = replace(parts, tolerances=Tolerances(1e-13, 1e-13))
     found = [parts.slope(at, part) for part in range(parts.n_parts)]
     loss, slope = error.slope(at, 0)

@@ -19,8 +19,7 @@ SHAPE = (6, 5)
 def _problem(constant, weighted, holes, put=np.asarray, seed=0):
     rng = np.random.default_rng(seed)
     tasks = constant != "task"
-    rows = mixture(SHAPE[0], rng, tasks, put)
-    columns = mixture(SHAPE[1], rng, True, put) if tasks else None
+    sides = [mixture(SHAPE[0], rng, tasks, put), *([mixture(SHAPE[1], rng, True, put)] if tasks else [])]
     Y = rng.normal(size=SHAPE)
     if holes:
         Y[rng.random(SHAPE) < 0.25] = np.nan
@@ -28,14 +27,13 @@ def _problem(constant, weighted, holes, put=np.asarray, seed=0):
     weights = rng.uniform(0.3, 3.0, size=SHAPE) if weighted else None
     masks = [(rng.random(SHAPE) < 0.6, None) for _ in range(3)]
     masks = [(train, ~train) for train, _ in masks]
-    error = fold_error(Y, masks, rows, columns, weights, constant, put)
-    return error, parameters(rows, columns, rng), Y, weights, masks
+    error = fold_error(Y, masks, sides, weights, constant, put)
+    return error, parameters(sides, rng), Y, weights, masks
 
 
 def _expected(error, at, Y, weights, masks, to_numpy=np.asarray):
     """Return sums of squares and of weights, and predictions, of each fold."""
-    mixture, tasks = error.whole.mixture, error.whole.tasks
-    pairs = dense_pairs(mixture, tasks, at, Y.shape[1], to_numpy)
+    pairs = dense_pairs(error.sides, at, Y.shape[1], to_numpy)
     observed, found = ~np.isnan(Y), []
     for train, test in masks:
         own = np.ones(Y.shape) if weights is None else weights
@@ -85,7 +83,7 @@ def test_what_is_left_out_says_nothing():
     """At given parameters, labels of test cells change neither predictions of their fold nor where solves end."""
     error, at, Y, _, masks = _problem("grand", False, True)
     changed = np.where(masks[0][1], 100.0 - 3 * Y, Y)
-    other = fold_error(changed, masks, error.whole.mixture, error.whole.tasks, None, "grand")
+    other = fold_error(changed, masks, error.sides, None, "grand")
     assert_array_equal(other.completed(at, other.folds[0]), error.completed(at, error.folds[0]))
     assert not np.array_equal(other.completed(at, other.folds[1]), error.completed(at, error.folds[1]))
 
@@ -93,7 +91,7 @@ def test_what_is_left_out_says_nothing():
 @pytest.mark.parametrize("constant", [None, "grand"])
 def test_labels_that_are_all_alike(constant):
     error, at, _, _, masks = _problem(constant, False, False)
-    flat = fold_error(np.zeros(SHAPE), masks, error.whole.mixture, error.whole.tasks, None, constant)
+    flat = fold_error(np.zeros(SHAPE), masks, error.sides, None, constant)
     assert flat.evaluate(at)[0] == 0
     loss, slope = flat.slope(at, 0)
     assert loss == 0

@@ -53,12 +53,12 @@ def test_what_exponents_may_be():
     assert_allclose(np.exp(low), [1.0, 0.05])
     assert_allclose(np.exp(high), [9.0, 50.0])
     given = mixture(5, rng)
-    limits = Parameters.limits(given, None, 1e-3)
-    wild = Parameters.start(given, None)
+    limits = Parameters.limits([given], 1e-3)
+    wild = Parameters.start([given])
     for value, expected in ((-100.0, [1.0, 0.05, 1e-3]), (100.0, [9.0, 50.0, 1e4])):
         found = wild.of(np.clip(np.full(len(wild.vector), value), *limits))
-        assert_allclose(np.exp([*found.exponents, *found.alpha]), expected)
-        assert_array_equal(found.weights, value)
+        assert_allclose(np.exp([*found.exponents[0], *found.alpha]), expected)
+        assert_array_equal(found.weights[0], value)
 
 
 @pytest.mark.parametrize("kind", ["Tanimoto", "min-max", "angle"])
@@ -113,32 +113,32 @@ def test_more_kernels_join():
 def test_single_kernels_among_parameters():
     rng = np.random.default_rng(0)
     rows, columns = mixture(5, rng), mixture(4, rng)
-    start = Parameters.start(rows, columns)
+    start = Parameters.start([rows, columns])
     start = start.of(rng.normal(size=len(start.vector)))
-    single = start.singled(1, None)
-    assert_allclose(rows.weights(single.weights), [1e-4, 0.5, 1e-4, 0.5], atol=2e-4)
-    assert_array_equal(single.task_weights, start.task_weights)
-    others = start.beside(1, None)
+    single = start.singled((1, None))
+    assert_allclose(rows.weights(single.weights[0]), [1e-4, 0.5, 1e-4, 0.5], atol=2e-4)
+    assert_array_equal(single.weights[1], start.weights[1])
+    others = start.beside((1, None))
     assert_array_equal(np.flatnonzero(others), [0, 2])
     assert_array_equal(
-        np.flatnonzero(start.beside(None, 0)), len(start.weights) + len(start.exponents) + np.array([1, 2])
+        np.flatnonzero(start.beside((None, 0))), len(start.weights[0]) + len(start.exponents[0]) + np.array([1, 2])
     )
-    assert not start.beside(None, None).any()
+    assert not start.beside((None, None)).any()
     opened = single.opened()
-    assert rows.weights(opened.weights).min() > 0.01
+    assert rows.weights(opened.weights[0]).min() > 0.01
     # Without a constant a single kernel has all the weight.
-    alone = Parameters.start(mixture(5, rng, False), None).singled(2, None)
-    assert_allclose(mixture(5, rng, False).weights(alone.weights), [1e-4, 1e-4, 1.0], atol=5e-4)
+    alone = Parameters.start([mixture(5, rng, False)]).singled((2, None))
+    assert_allclose(mixture(5, rng, False).weights(alone.weights[0]), [1e-4, 1e-4, 1.0], atol=5e-4)
 
 
 def test_parameters_of_an_earlier_stage_go_on_with_profiles():
     rng = np.random.default_rng(0)
     rows, columns = mixture(5, rng), mixture(4, rng)
-    before = Parameters.start(rows, columns)
+    before = Parameters.start([rows, columns])
     before = before.of(np.arange(len(before.vector), dtype=float))
-    start = Parameters.start(rows.joined(rows.grams[:2], (True, False)), columns)
+    start = Parameters.start([rows.joined(rows.grams[:2], (True, False)), columns])
     found = before.joined(start)
-    assert_array_equal(found.weights, [0, 1, 2, 3, 3, 3])
-    assert_array_equal(found.exponents, [4, 5, 0, 0])
-    assert_array_equal(found.task_weights, before.task_weights)
+    assert_array_equal(found.weights[0], [0, 1, 2, 3, 3, 3])
+    assert_array_equal(found.exponents[0], [4, 5, 0, 0])
+    assert_array_equal(found.weights[1], before.weights[1])
     assert_array_equal(found.joined(start).vector, found.vector)

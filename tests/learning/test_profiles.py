@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning import stages
-from dyadlearn.learning.error import Targets
+from dyadlearn.learning import error as errors
+from dyadlearn.learning.error import FoldError, Targets
 from dyadlearn.learning.mixture import DIVISIBLE, PROFILES, Mixture, Parameters, profile_kernels
-from dyadlearn.learning.stages import Descent, learn_in_stages
+from dyadlearn.learning.stages import Descent, learn
 from learning_case import distance_kernel
 from problems import close
 from sweeps import every, over
@@ -46,45 +46,45 @@ def test_rows_without_a_profile_give_no_nan():
 
 def _noise(seed=0, shape=(24, 16)):
     rng = np.random.default_rng(seed)
-    rows, columns = (Mixture([distance_kernel(n, rng)], [True], True, [True]) for n in shape)
+    sides = [Mixture([distance_kernel(n, rng)], [True], True, [True]) for n in shape]
     Y = rng.normal(size=shape)
     Y /= Y.std()
     code = rng.permutation(Y.size).reshape(shape) % 4
     masks = [(code != fold, code == fold) for fold in range(4)]
-    return Targets(Y - Y.mean(), np.ones(shape), None, "grand"), rows, columns, masks
+    return Targets(Y - Y.mean(), np.ones(shape), None, "grand"), sides, masks
 
 
 def test_profiles_of_noise_say_nothing(monkeypatch):
     """Labels are noise: whoever predicts held-out ones better than their variance has seen them."""
-    labels, rows, columns, masks = _noise()
+    labels, sides, masks = _noise()
     how = Descent(25, 0.1)
 
     def learned():
-        return learn_in_stages(labels, rows, columns, masks, how, 3, (True, True))
+        return learn(FoldError.of(labels, sides, masks), how, 3, (True, True))
 
     honest = learned()
     assert min(stage.error for stage in honest.stages) > 0.97
     # The same with a leak: profiles of all labels in each fold.
-    own = stages.profiled_fold
-    monkeypatch.setattr(stages, "profiled_fold", lambda fold, completed, *others: own(fold, labels.values, *others))
+    own = errors.profiled_fold
+    monkeypatch.setattr(errors, "profiled_fold", lambda fold, completed, *others: own(fold, labels.values, *others))
     leaking = learned()
     assert leaking.stages[-1].error < 0.9
 
 
 def test_labels_of_test_cells_change_nothing_of_their_fold():
     """At given parameters of both stages, bit for bit: profiles, predictions, and the profiles of what is predicted."""
-    labels, rows, columns, masks = _noise()
+    labels, sides, masks = _noise()
     changed = Targets(np.where(masks[0][1], 3.0 - 2 * labels.values, labels.values), labels.observed, None, "grand")
     predictions = []
     for given in (labels, changed):
-        [fold, other] = stages._observed_folds(given, masks[:2], rows, columns)
+        [fold, other] = FoldError.of(given, sides, masks[:2]).folds
         for _ in range(3):
-            error = stages.FoldError(given, [fold, other], fold)
-            at = Parameters.start(fold.mixture, fold.tasks)
+            error = FoldError(given, [fold, other], fold)
+            at = Parameters.start(fold.sides)
             predicted, beside = (error.completed(at, each) for each in (fold, other))
-            fold = stages.profiled_fold(fold, predicted, rows, columns, (True, True))
-            other = stages.profiled_fold(other, beside, rows, columns, (True, True))
-        predictions.append((predicted, beside, fold.mixture.grams[-1]))
+            fold = errors.profiled_fold(fold, predicted, sides, (True, True))
+            other = errors.profiled_fold(other, beside, sides, (True, True))
+        predictions.append((predicted, beside, fold.sides[0].grams[-1]))
     (mine, others, profile), (again, moved, same) = predictions
     assert_array_equal(mine, again)
     assert_array_equal(profile, same)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.learning import stages
+from dyadlearn.learning import error as errors
 from dyadlearn.learning import stages as candidates
 from dyadlearn.learning.error import ExactError, FoldError, Targets
 from dyadlearn.learning.mixture import Mixture, Parameters
-from dyadlearn.learning.stages import Descent, learn_at_once, learn_in_stages
+from dyadlearn.learning.stages import Descent, learn
 from dyadlearn.settings import Setting
 from learning_case import distance_kernel, similarity
 from sweeps import lines, over
@@ -37,6 +37,10 @@ def _problem(seed=0, shape=(18, 12), rank=2, noise=0.3, missing=0.2, kernels=(2,
     return Targets(Y * observed, observed, None, "grand"), rows, columns, masks
 
 
+def _learned(labels, sides, masks, how, n_stages, profiled, *watch):
+    return learn(FoldError.of(labels, sides, masks), how, n_stages, profiled, *watch)
+
+
 def _single(mixture: Mixture, place: int) -> Mixture:
     return Mixture([mixture.grams[place]], [mixture.has_exponent[place]], mixture.constant)
 
@@ -44,7 +48,7 @@ def _single(mixture: Mixture, place: int) -> Mixture:
 @over(lines("seed rank noise missing", (0, 1, 0.1, 0.3), (1, 3, 0.5, 0.1), (2, 2, 3.0, 0.5)))
 def test_the_number_of_stages_is_chosen_by_the_error(seed, rank, noise, missing):
     labels, rows, columns, masks = _problem(seed, (14, 9), rank=rank, noise=noise, missing=missing)
-    found = learn_in_stages(labels, rows, columns, masks, HOW, 3, BOTH)
+    found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH)
     errors = [stage.error for stage in found.stages]
     assert found.best == int(np.argmin(errors))
     # One that is worse is the last that is tried.
@@ -53,15 +57,15 @@ def test_the_number_of_stages_is_chosen_by_the_error(seed, rank, noise, missing)
     left_out = (labels.observed > 0) & ~np.isnan(found.held_out)
     assert left_out.sum() == labels.observed.sum()
     assert_allclose(np.mean((found.held_out - labels.values)[left_out] ** 2), errors[found.best], rtol=1e-9)
-    assert [len(stage.profiles) for stage in found.stages] == [0, 2, 2][: len(errors)]
-    once = learn_in_stages(labels, rows, columns, masks, HOW, 1, BOTH)
+    assert [len(stage.profiles[0]) for stage in found.stages] == [0, 2, 2][: len(errors)]
+    once = _learned(labels, [rows, columns], masks, HOW, 1, BOTH)
     assert_allclose(once.stages[0].error, errors[0], rtol=1e-12)
 
 
 def test_labels_of_low_rank_want_profiles_and_noise_does_not():
     labels, rows, columns, masks = _problem(0, rank=1, noise=0.1)
     hidden = [Mixture([np.eye(len(each.grams[0]))], [False], True) for each in (rows, columns)]
-    found = learn_in_stages(labels, *hidden, masks, HOW, 3, BOTH)
+    found = _learned(labels, hidden, masks, HOW, 3, BOTH)
     assert found.best > 0
     assert found.stages[found.best].error < 0.7 * found.stages[0].error
 
@@ -69,10 +73,10 @@ def test_labels_of_low_rank_want_profiles_and_noise_does_not():
 @over(lines("profiled kinds", ((True, False), (2, 0)), ((False, True), (0, 2)), ((False, False), (0, 0))))
 def test_only_known_sides_have_profiles(profiled, kinds):
     labels, rows, columns, masks = _problem()
-    stage = learn_in_stages(labels, rows, columns, masks, Descent(3, 0.1), 2, profiled).stages[1]
-    assert (len(stage.profiles), len(stage.task_profiles)) == kinds
-    assert len(stage.parameters.weights) == rows.n_weights + kinds[0]
-    assert len(stage.parameters.task_weights) == columns.n_weights + kinds[1]
+    stage = _learned(labels, [rows, columns], masks, Descent(3, 0.1), 2, profiled).stages[1]
+    assert tuple(map(len, stage.profiles)) == kinds
+    assert len(stage.parameters.weights[0]) == rows.n_weights + kinds[0]
+    assert len(stage.parameters.weights[1]) == columns.n_weights + kinds[1]
 
 
 @over(lines("seed kernels exact", (0, (3, 2), True), (4, (1, 3), True), (2, (2, 2), False)))
@@ -81,40 +85,23 @@ def test_no_single_kernel_is_better_than_all(seed, kernels, exact):
 
     def error(rows, columns):
         if not exact:
-            return learn_in_stages(labels, rows, columns, masks, HOW, 1, BOTH).stages[0].error
-        whole, start = ExactError(labels, rows, columns, Setting.B), Parameters.start(rows, columns)
-        return learn_at_once(whole, start, (len(rows.grams), len(columns.grams)), HOW, _unwatched).stages[0].error
+            return _learned(labels, [rows, columns], masks, HOW, 1, BOTH).stages[0].error
+        return learn(ExactError(labels, [rows, columns], Setting.B), HOW).stages[0].error
 
     singles = [error(_single(rows, i), _single(columns, j)) for i in range(kernels[0]) for j in range(kernels[1])]
     beside = [error(_single(rows, i), columns) for i in range(kernels[0])]
     assert error(rows, columns) <= 1.003 * min(singles + beside)
 
 
-def _unwatched(stage, loss):
-    pass
-
-
 def test_large_problems_compare_single_kernels_too(monkeypatch):
     """Where descents take long, a single kernel is descended from if it is better as it is."""
     monkeypatch.setattr(candidates, "_SMALL", 0)
     labels, rows, columns, masks = _problem(0, kernels=(3, 2))
-    found = learn_in_stages(labels, rows, columns, masks, HOW, 2, BOTH)
-    plain = candidates.descend(
-        FoldError(labels, [*_folds(labels, rows, columns, masks)], None), _start(rows, columns), HOW
-    )
-    assert (
-        found.stages[0].error
-        <= FoldError(labels, [*_folds(labels, rows, columns, masks)], None).evaluate(plain.parameters)[0]
-    )
+    found = _learned(labels, [rows, columns], masks, HOW, 2, BOTH)
+    error = FoldError.of(labels, [rows, columns], masks)
+    plain = candidates.descend(error, Parameters.start([rows, columns]), HOW)
+    assert found.stages[0].error <= FoldError.of(labels, [rows, columns], masks).evaluate(plain.parameters)[0]
     assert len(found.stages) == 2
-
-
-def _folds(labels, rows, columns, masks):
-    return stages._observed_folds(labels, masks, rows, columns)
-
-
-def _start(rows, columns):
-    return Parameters.start(rows, columns)
 
 
 # Folds that cannot be learnt from ----------------------------------------------------------------------------------
@@ -123,11 +110,11 @@ def _start(rows, columns):
 def test_folds_without_labels_are_left_out():
     labels, rows, columns, masks = _problem()
     nobody = np.zeros(labels.values.shape, dtype=bool)
-    found = learn_in_stages(labels, rows, columns, [*masks, (nobody, ~nobody), (~nobody, nobody)], HOW, 1, BOTH)
-    plain = learn_in_stages(labels, rows, columns, masks, HOW, 1, BOTH)
+    found = _learned(labels, [rows, columns], [*masks, (nobody, ~nobody), (~nobody, nobody)], HOW, 1, BOTH)
+    plain = _learned(labels, [rows, columns], masks, HOW, 1, BOTH)
     assert_array_equal(found.held_out, plain.held_out)
     with pytest.raises(ValueError, match="No fold has labels both to learn from and to predict: use fewer folds"):
-        learn_in_stages(labels, rows, columns, [(nobody, ~nobody)], HOW, 1, BOTH)
+        _learned(labels, [rows, columns], [(nobody, ~nobody)], HOW, 1, BOTH)
 
 
 # Interrupts --------------------------------------------------------------------------------------------------------
@@ -148,7 +135,7 @@ class Stop:
 @pytest.fixture(scope="module")
 def uninterrupted():
     labels, rows, columns, masks = _problem(0, rank=1, noise=0.1)
-    found = learn_in_stages(labels, rows, columns, masks, HOW, 3, BOTH)
+    found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH)
     assert not found.interrupted
     assert len(found.stages) == 3
     return found
@@ -157,7 +144,7 @@ def uninterrupted():
 @over(lines("stage step", (0, 1), (0, 8), (0, 20), (1, 1), (2, 5)))
 def test_an_interrupt_keeps_the_best_so_far(stage, step, uninterrupted):
     labels, rows, columns, masks = _problem(0, rank=1, noise=0.1)
-    found = learn_in_stages(labels, rows, columns, masks, HOW, 3, BOTH, Stop(stage, step))
+    found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH, Stop(stage, step))
     assert found.interrupted
     assert len(found.stages) == stage + 1
     assert found.best == int(np.argmin([each.error for each in found.stages]))
@@ -178,11 +165,11 @@ def test_an_interrupt_between_descents_keeps_the_best_so_far(call, monkeypatch):
         return evaluate(self, parameters)
 
     monkeypatch.setattr(FoldError, "evaluate", interrupted)
-    found = learn_in_stages(labels, rows, columns, masks, HOW, 2, BOTH)
+    found = _learned(labels, [rows, columns], masks, HOW, 2, BOTH)
     assert found.interrupted
     assert len(found.stages) == 1
     monkeypatch.undo()
-    monkeypatch.setattr(stages, "profile_kernels", lambda F: (_ for _ in ()).throw(KeyboardInterrupt()))
-    found = learn_in_stages(labels, rows, columns, masks, HOW, 2, BOTH)
+    monkeypatch.setattr(errors, "profile_kernels", lambda F: (_ for _ in ()).throw(KeyboardInterrupt()))
+    found = _learned(labels, [rows, columns], masks, HOW, 2, BOTH)
     assert found.interrupted
     assert len(found.stages) == 1

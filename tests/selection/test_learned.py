@@ -21,7 +21,7 @@ from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import KernelRepairWarning, NotEnoughMemoryError
 from dyadlearn.kernels import Descriptions, repair, tanimoto
 from dyadlearn.kernels.learned import describe
-from dyadlearn.learning import stages as learning_stages
+from dyadlearn.learning import error as errors
 from dyadlearn.learning.error import FoldError
 from dyadlearn.learning.mixture import PROFILES
 from dyadlearn.selection.learned import final_kernel
@@ -404,14 +404,14 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
     """The predictions of a fold that the estimator keeps do not know its labels: at the same parameters."""
     X, Y, T = _low_rank()
     seen = []
-    own = learning_stages.profiled_fold
+    own = errors.profiled_fold
 
     def watched(fold, completed, *others):
         seen.append(np.array(completed))
         return own(fold, completed, *others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(learning_stages, "profiled_fold", watched)
+        patch.setattr(errors, "profiled_fold", watched)
         LearnedKernelRidge(n_steps=2, stages=2).fit(X, Y, tasks=T)
     assert len(seen) == 6  # five folds and the whole
     assert len({each.tobytes() for each in seen}) == 6

@@ -50,10 +50,7 @@ def _dense_stage(grams, task_grams, own, Y, train):
     """Return what one stage predicts for all cells, from one dense system of the cells that are learned from."""
     K, G = (
         Mixture(each, [True] * len(each), True).mixed(logits, exponents).kernel
-        for each, logits, exponents in (
-            (grams, own.weights, own.exponents),
-            (task_grams, own.task_weights, own.task_exponents),
-        )
+        for each, logits, exponents in zip((grams, task_grams), own.weights, own.exponents, strict=True)
     )
     (a, b, c), (m, q) = own.pair_shares, Y.shape
     P = a * np.kron(K, G) + b * np.kron(K, np.eye(q)) + c * np.kron(np.eye(m), G)
@@ -65,16 +62,14 @@ def _dense_stage(grams, task_grams, own, Y, train):
     return (P[:, here] @ solved[:-1] + solved[-1]).reshape(m, q)
 
 
-def _dense_cascade(model, X, T, Y, train, profiled):
+def _dense_stages(model, X, T, Y, train, profiled):
     """Return what the stages of a model predict without some cells, step by step."""
     grams, task_grams = ([block] for block in (model._kernel.blocks(X)[0], model._task_kernel.blocks(T)[0]))
-    start = Parameters.start(Mixture(grams, [True], True), Mixture(task_grams, [True], True))
+    start = Parameters.start([Mixture(grams, [True], True), Mixture(task_grams, [True], True)])
     F = _dense_stage(grams, task_grams, start.of(np.array(model._path[0])), Y, train)
     grams = [*grams, *(profile_kernels(F) if profiled[0] else [])]
     task_grams = [*task_grams, *(profile_kernels(F.T) if profiled[1] else [])]
-    start = Parameters.start(
-        Mixture(grams, [True] * len(grams), True), Mixture(task_grams, [True] * len(task_grams), True)
-    )
+    start = Parameters.start([Mixture(each, [True] * len(each), True) for each in (grams, task_grams)])
     return _dense_stage(grams, task_grams, start.of(np.array(model._path[1])), Y, train)
 
 
@@ -90,7 +85,7 @@ def test_folds_go_through_all_stages_with_their_own_labels(own, asked):
     found = model.holdout(asked, **given)
     for fold in range(3):
         here = codes == fold
-        wanted = _dense_cascade(model, X, T, Y, observed & ~here, (own != "B", own != "C"))
+        wanted = _dense_stages(model, X, T, Y, observed & ~here, (own != "B", own != "C"))
         # In single precision, to a residual of 10⁻⁵ in each stage.
         assert_allclose(found[here], wanted[here], atol=5e-4)
     assert setting in model.fitted_.settings

@@ -30,14 +30,14 @@ where :math:`\mathbf{z}^i` has its block i alone. In the eigenvectors of both si
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import Array, eigh, namespace
-from dyadlearn.learning.mixture import Mixture, PairOperator, Parameters, Slopes
+from dyadlearn._array import Array, as_array_of, eigh, namespace
+from dyadlearn.learning.mixture import DIVISIBLE, PairOperator, Parameters, Sides, Slopes, profile_kernels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import conjugate_gradients, inner
 
@@ -107,13 +107,12 @@ class Fold:
     ----------
     train, test : arrays of shape (m, q)
         One where a cell is, else zero; only observed cells are.
-    mixture, tasks : Mixture, the latter or None
+    sides : sequence of Mixture
     """
 
     train: Array
     test: Array
-    mixture: Mixture
-    tasks: Mixture | None
+    sides: Sides
     # Where the last two solves ended.
     ends: dict[str, Array] = field(default_factory=dict)
 
@@ -194,6 +193,29 @@ class FoldError:
     whole: Fold
     tolerances: Tolerances = ROUGH
 
+    @classmethod
+    def of(
+        cls,
+        labels: Targets,
+        sides: Sides,
+        masks: Iterable[tuple[np.ndarray, np.ndarray]],
+        tolerances: Tolerances = ROUGH,
+    ) -> FoldError:
+        """Return the error of folds, by masks (m, q) of cells to learn from, where observed, and to predict."""
+        Y, xp, folds = labels.values, namespace(labels.values), []
+        for each in masks:
+            train, test = (as_array_of(mask, Y, Y.dtype) * labels.observed for mask in each)
+            if float(xp.sum(train)) > 0 and float(xp.sum(test)) > 0:
+                folds.append(Fold(train, test, sides))
+        if not folds:
+            raise ValueError("No fold has labels both to learn from and to predict: use fewer folds, or other groups.")
+        return cls(labels, folds, Fold(labels.observed, labels.observed, sides), tolerances)
+
+    @property
+    def sides(self) -> Sides:
+        """The kernels of all labels of training."""
+        return self.whole.sides
+
     @property
     def n_parts(self) -> int:
         """Of how many parts the error is the mean."""
@@ -202,7 +224,7 @@ class FoldError:
     @property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """What parameters may be."""
-        return Parameters.limits(self.folds[0].mixture, self.folds[0].tasks, _LEAST_ALPHA)
+        return Parameters.limits(self.whole.sides, _LEAST_ALPHA)
 
     def _loss(self, fold: Fold, predicted: Array) -> tuple[float, float, Array]:
         """Return the sum of squares, the sum of weights and the weighted errors (m, q)."""
@@ -213,7 +235,7 @@ class FoldError:
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return the error of one fold and its derivatives."""
         fold = self.folds[part]
-        operator = PairOperator.at(fold.mixture, fold.tasks, parameters)
+        operator = PairOperator.at(fold.sides, parameters)
         system = _System(operator, self.labels, fold.train)
         X, predicted = system.model(fold.ends.get("model"), self.tolerances.learning)
         squares, count, error = self._loss(fold, predicted)
@@ -232,7 +254,7 @@ class FoldError:
     def completed(self, parameters: Parameters, fold: Fold, tol: float | None = None) -> Array:
         """Return what the model of a fold predicts, for all cells."""
         tol = self.tolerances.comparing if tol is None else tol
-        operator = PairOperator.at(fold.mixture, fold.tasks, parameters)
+        operator = PairOperator.at(fold.sides, parameters)
         X, predicted = _System(operator, self.labels, fold.train).model(fold.ends.get("model"), tol)
         fold.ends["model"] = X
         return predicted
@@ -245,12 +267,32 @@ class FoldError:
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters with powers that are kernels, in all folds and in the whole."""
-        whole = (self.whole.mixture, self.whole.tasks)
-        parameters = parameters.accepted(whole)
+        parameters = parameters.accepted(self.sides)
         for fold in self.folds:
             # All but their profiles are the same.
-            parameters = parameters.accepted((fold.mixture, fold.tasks), whole)
+            parameters = parameters.accepted(fold.sides, self.sides)
         return parameters
+
+    def assembled(self, predicted: Sequence[Array]) -> Array:
+        """Return what each fold predicts for its own cells, as one grid; NaN where none does."""
+        xp = namespace(self.labels.values)
+        found = xp.full_like(self.labels.values, float("nan"))
+        for fold, each in zip(self.folds, predicted, strict=True):
+            found = xp.where(fold.test > 0, each, found)
+        return found
+
+    def with_profiles(self, completed: Sequence[Array], given: Sides, profiled: tuple[bool, bool]) -> FoldError:
+        """Return the error with profiles of completed grids, of each fold and of the whole, beside given kernels."""
+        folds = zip([*self.folds, self.whole], completed, strict=True)
+        *parts, whole = (profiled_fold(fold, each, given, profiled) for fold, each in folds)
+        return replace(self, folds=parts, whole=whole)
+
+
+def profiled_fold(fold: Fold, completed: Array, given: Sides, profiled: tuple[bool, bool]) -> Fold:
+    """Return a fold with the profiles of what its own training cells complete, beside kernels without any."""
+    grids = zip(given, (completed, completed.T), profiled, strict=False)
+    sides = [side.joined(profile_kernels(grid) if is_known else [], DIVISIBLE) for side, grid, is_known in grids]
+    return replace(fold, sides=sides, ends={})
 
 
 # Beyond this a step takes longer than by folds: m³q + mq³ multiplications against some hundred products of a grid.
@@ -274,14 +316,13 @@ class ExactError:
     ----------
     labels : Targets
         Complete, without weights.
-    mixture, tasks : Mixture, the latter or None
+    sides : sequence of Mixture
     setting : Setting
         A, B or C; without tasks A and B are the same.
     """
 
     labels: Targets
-    mixture: Mixture
-    tasks: Mixture | None
+    sides: Sides
     setting: Setting
 
     n_parts = 1
@@ -289,7 +330,7 @@ class ExactError:
     @property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
         """What parameters may be."""
-        return Parameters.limits(self.mixture, self.tasks, _LEAST_ALPHA_EXACT)
+        return Parameters.limits(self.sides, _LEAST_ALPHA_EXACT)
 
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
         """Return the error and its derivatives."""
@@ -310,11 +351,15 @@ class ExactError:
 
     def accepted(self, parameters: Parameters) -> Parameters:
         """Return parameters with powers that are kernels."""
-        return parameters.accepted((self.mixture, self.tasks))
+        return parameters.accepted(self.sides)
+
+    def assembled(self, predicted: Sequence[Array]) -> Array:
+        """Return what is predicted."""
+        return predicted[0]
 
     def _solved(self, parameters: Parameters) -> _Grid | _Tasks:
-        kind = _Tasks if self.tasks is None else _Grid
-        return kind(PairOperator.at(self.mixture, self.tasks, parameters), self.labels, self.setting)
+        kind = _Grid if len(self.sides) > 1 else _Tasks
+        return kind(PairOperator.at(self.sides, parameters), self.labels, self.setting)
 
 
 def _mean_square(residuals: Array) -> float:
@@ -332,10 +377,8 @@ class _Grid:
 
     def __init__(self, operator: PairOperator, labels: Targets, setting: Setting) -> None:
         self.operator, self.setting = operator, setting
-        rows, columns = operator.sides
-        assert columns is not None
+        (rows, columns), Y = operator.sides, labels.values
         a, b, c = operator.parameters.pair_shares
-        Y = labels.values
         if setting is Setting.C:
             Y, rows, columns, b, c = Y.T, columns, rows, c, b
         (self.sigma, self.U), (self.s, self.V) = eigh(rows.kernel), eigh(columns.kernel)
@@ -390,7 +433,8 @@ class _Grid:
             if self.setting is Setting.C:
                 left, right = left.T, right.T
             more = self.operator.slopes(left, right, inner(left, right))
-            found = Slopes(*(one + other for one, other in zip(found, more, strict=True)))
+            kernels = [one + other for one, other in zip(found.kernels, more.kernels, strict=True)]
+            found = Slopes(kernels, found.shares + more.shares, found.lam + more.lam)
         return found
 
     def _of_blocks(self, z: Array) -> Slopes:
@@ -419,7 +463,7 @@ class _Grid:
         kernels = [U @ by_row @ U.T, V @ by_column @ V.T]
         if self.setting is Setting.C:
             kernels, shares = kernels[::-1], shares[[0, 2, 1]]
-        return Slopes(*kernels, shares, float(xp.sum(diagonal)))
+        return Slopes(kernels, shares, float(xp.sum(diagonal)))
 
 
 class _Tasks:
@@ -441,4 +485,4 @@ class _Tasks:
         N, xp, z = self.inverse, namespace(self.inverse), slope / self.diagonal
         weights = xp.sum(z * self.residuals, axis=1)
         kernel = (N * weights[None, :]) @ N - N @ z @ self.duals.T
-        return Slopes(kernel, None, np.zeros(0), float(xp.linalg.trace(kernel)))
+        return Slopes([kernel], np.zeros(0), float(xp.linalg.trace(kernel)))

@@ -26,7 +26,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -208,8 +208,8 @@ def _log(gram: Array) -> Array:
     return xp.where(gram > 0, xp.log(safe), xp.full_like(gram, _LOG_ZERO))
 
 
-# The kernels of instances, and of tasks where something is known of them.
-Sides = tuple[Mixture, Mixture | None]
+#: The kernels of instances and, where something is known of them, of tasks.
+Sides = Sequence[Mixture]
 
 # Where λ starts: kernels have a unit diagonal, so that it is the noise in units of the signal.
 _START_ALPHA = 0.05
@@ -217,8 +217,9 @@ _MOST_ALPHA = 1e4
 # Logarithms of the shares at the start, up to a constant: the product of both kernels, one function for each task, one
 # for each instance.
 _START_SHARES = (0.0, -2.0, -2.0)
-# What the vector of parameters is made of, in its order.
-_NUMBERS = ("weights", "exponents", "task_weights", "task_exponents", "shares", "alpha")
+# A single kernel of each side; None for all of them.
+Single = tuple[int | None, int | None]
+
 # The logit of a kernel beside one that is alone, and from which it may come back.
 _ALONE, _OPENED = -12.0, -3.0
 
@@ -229,128 +230,109 @@ class Parameters:
 
     Attributes
     ----------
-    weights, task_weights : arrays of shape (n_weights,)
-        Logits, the constant's last; empty for tasks where nothing is known of them.
-    exponents, task_exponents : arrays of shape (n_exponents,)
-        Logarithms.
+    weights : sequence of arrays of shape (n_weights,)
+        Logits of each side, the constant's last.
+    exponents : sequence of arrays of shape (n_exponents,)
+        Logarithms, of each side.
     shares : array of shape (3,)
-        Logits of the product, of one function for each task and of one for each instance.
+        Logits of the product, of one function for each task and of one for each instance; empty for one side.
     alpha : array of shape (1,)
         Its logarithm.
     constant : bool
         Whether the last weight of each side is that of a constant.
     """
 
-    weights: np.ndarray
-    exponents: np.ndarray
-    task_weights: np.ndarray
-    task_exponents: np.ndarray
+    weights: Sequence[np.ndarray]
+    exponents: Sequence[np.ndarray]
     shares: np.ndarray
     alpha: np.ndarray
     constant: bool
 
     @classmethod
-    def start(cls, mixture: Mixture, tasks: Mixture | None) -> Parameters:
+    def start(cls, sides: Sides) -> Parameters:
         """Return where learning starts: all weights alike, kernels as they are."""
-        sides = [mixture, *([] if tasks is None else [tasks])]
-        own = [np.zeros(size) for side in sides for size in (side.n_weights, side.n_exponents)]
-        own += [np.array(_START_SHARES)] if tasks is not None else [np.zeros(0)] * 3
-        return cls(*own, np.log([_START_ALPHA]), mixture.constant)
+        weights, exponents = zip(
+            *((np.zeros(side.n_weights), np.zeros(side.n_exponents)) for side in sides), strict=True
+        )
+        shares = np.array(_START_SHARES if len(sides) > 1 else ())
+        return cls(weights, exponents, shares, np.log([_START_ALPHA]), sides[0].constant)
 
     @classmethod
-    def limits(cls, mixture: Mixture, tasks: Mixture | None, least_alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    def limits(cls, sides: Sides, least_alpha: float) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the most that each number in `vector` may be, for kernels and for what solves with λ."""
-        ends, start = [], cls.start(mixture, tasks)
+        start = cls.start(sides)
+        ends = []
         for end, (free, alpha) in enumerate(((-np.inf, least_alpha), (np.inf, _MOST_ALPHA))):
-            found = replace(start.of(np.full(len(start.vector), free)), exponents=mixture.exponent_limits[end])
-            if tasks is not None:
-                found = replace(found, task_exponents=tasks.exponent_limits[end])
-            ends.append(replace(found, alpha=np.log([alpha])).vector)
+            found = start.of(np.full(len(start.vector), free))
+            exponents = [side.exponent_limits[end] for side in sides]
+            ends.append(replace(found, exponents=exponents, alpha=np.log([alpha])).vector)
         return ends[0], ends[1]
 
-    def beside(self, member: int | None, task_member: int | None) -> np.ndarray:
-        """Tell of each number in `vector` whether it is the weight of another kernel than those, or the constant.
-
-        Parameters
-        ----------
-        member, task_member : int or None
-            A single kernel of each side; None for all of them.
-        """
+    def beside(self, single: Single) -> np.ndarray:
+        """Tell of each number in `vector` whether it is the weight of a kernel beside a single one, or the constant."""
         others = self.of(np.zeros(len(self.vector), dtype=bool))
-        for logits, place in ((others.weights, member), (others.task_weights, task_member)):
+        for logits, place in zip(others.weights, single, strict=False):
             if place is not None:
                 logits[: len(logits) - self.constant] = True
                 logits[place] = False
         return others.vector
 
-    def singled(self, member: int | None, task_member: int | None) -> Parameters:
-        """Return these with the weight of one kernel of a side alone, beside the constant's; None leaves a side."""
-        alone = self.of(np.where(self.beside(member, task_member), _ALONE, self.vector))
-        weights, task_weights = alone.weights.copy(), alone.task_weights.copy()
-        for logits, place in ((weights, member), (task_weights, task_member)):
+    def singled(self, single: Single) -> Parameters:
+        """Return these with the weight of one kernel of a side alone, beside the constant's."""
+        alone = self.of(np.where(self.beside(single), _ALONE, self.vector))
+        for logits, place in zip(alone.weights, single, strict=False):
             if place is not None:
                 logits[place] = 0.0
                 logits[len(logits) - self.constant :] = 0.0
-        return replace(alone, weights=weights, task_weights=task_weights)
+        return alone
 
     def opened(self) -> Parameters:
         """Return these with weights, where some had vanished, from which a descent leads back."""
-        return replace(
-            self, weights=np.maximum(self.weights, _OPENED), task_weights=np.maximum(self.task_weights, _OPENED)
-        )
+        return replace(self, weights=[np.maximum(logits, _OPENED) for logits in self.weights])
 
     def joined(self, start: Parameters) -> Parameters:
         """Return these with whatever `start` has more kernels, all of which have exponents, as it has them.
 
         A kernel that joins has the largest weight of its side.
         """
+        weights = [
+            np.insert(own, len(own) - self.constant, np.full(len(others) - len(own), max(own)))
+            for own, others in zip(self.weights, start.weights, strict=True)
+        ]
+        exponents = [
+            np.concatenate([own, others[len(own) :]])
+            for own, others in zip(self.exponents, start.exponents, strict=True)
+        ]
+        return replace(self, weights=weights, exponents=exponents)
 
-        def weights(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-            last = len(own) - self.constant
-            most = np.full(len(others) - len(own), max(own, default=0.0))
-            return np.concatenate([own[:last], most, own[last:]])
-
-        def exponents(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-            return np.concatenate([own, others[len(own) :]])
-
-        return replace(
-            self,
-            weights=weights(self.weights, start.weights),
-            exponents=exponents(self.exponents, start.exponents),
-            task_weights=weights(self.task_weights, start.task_weights),
-            task_exponents=exponents(self.task_exponents, start.task_exponents),
-        )
+    @property
+    def _parts(self) -> list[np.ndarray]:
+        sides = zip(self.weights, self.exponents, strict=True)
+        return [*(part for side in sides for part in side), self.shares, self.alpha]
 
     @property
     def vector(self) -> np.ndarray:
-        """All of them in a row."""
-        return np.concatenate([getattr(self, name) for name in _NUMBERS])
+        """All of them in a row: weights and exponents of each side, shares and λ."""
+        return np.concatenate(self._parts)
 
     def of(self, vector: np.ndarray) -> Parameters:
         """Return parameters of the same sizes from a vector."""
-        parts: dict[str, Any] = {}
-        at = 0
-        for name in _NUMBERS:
-            size = len(getattr(self, name))
-            parts[name], at = vector[at : at + size], at + size
-        return replace(self, **parts)
+        ends = np.cumsum([len(part) for part in self._parts])
+        *sides, shares, alpha = np.split(vector, ends[:-1])
+        return replace(self, weights=sides[::2], exponents=sides[1::2], shares=shares, alpha=alpha)
 
     def accepted(self, sides: Sides, known: Sides | None = None) -> Parameters:
         """Return these with exponents with which all powers are kernels.
 
         Parameters
         ----------
-        sides : (Mixture, Mixture or None)
-            Of instances and of tasks.
+        sides : sequence of Mixture
         known : the same, optional
             Whose kernels need not be looked at.
         """
-        own, known = (self.exponents, self.task_exponents), known or (None, None)
-        found = [
-            exponents if side is None else side.accepted(exponents, () if seen is None else seen.grams)
-            for exponents, side, seen in zip(own, sides, known, strict=True)
-        ]
-        return replace(self, exponents=found[0], task_exponents=found[1])
+        seen = [()] * len(sides) if known is None else [side.grams for side in known]
+        exponents = [side.accepted(*own) for side, *own in zip(sides, self.exponents, seen, strict=True)]
+        return replace(self, exponents=exponents)
 
     @property
     def lam(self) -> float:
@@ -407,17 +389,16 @@ def profile_kernels(completed: Array) -> list[Array]:
 
 
 class Slopes(NamedTuple):
-    """Derivatives of an error: with respect to both kernels, the shares and λ.
+    """Derivatives of an error: with respect to the kernel of each side, the shares and λ.
 
     Attributes
     ----------
-    kernel, task_kernel : arrays of shape (m, m) and (q, q), the latter or None
+    kernels : list of arrays of shape (m, m) and (q, q)
     shares : array of shape (3,)
     lam : float
     """
 
-    kernel: Array
-    task_kernel: Array | None
+    kernels: list[Array]
     shares: np.ndarray
     lam: float
 
@@ -429,27 +410,26 @@ class PairOperator:
     Parameters
     ----------
     parameters : Parameters
-    sides : (Mixed, Mixed or None)
-        The kernels that they give: of the instances, and of the tasks where something is known of them.
+    sides : list of Mixed
+        The kernels that they give.
     """
 
     parameters: Parameters
-    sides: tuple[Mixed, Mixed | None]
+    sides: list[Mixed]
 
     @classmethod
-    def at(cls, mixture: Mixture, tasks: Mixture | None, parameters: Parameters) -> PairOperator:
+    def at(cls, sides: Sides, parameters: Parameters) -> PairOperator:
         """Return the operator that parameters give."""
-        rows = mixture.mixed(parameters.weights, parameters.exponents)
-        columns = None if tasks is None else tasks.mixed(parameters.task_weights, parameters.task_exponents)
-        return cls(parameters, (rows, columns))
+        given = zip(sides, parameters.weights, parameters.exponents, strict=True)
+        return cls(parameters, [side.mixed(*own) for side, *own in given])
 
     def __call__(self, X: Array) -> Array:
         """Apply the kernel to a grid (m, q), by two products."""
-        K, tasks = self.sides[0].kernel, self.sides[1]
-        if tasks is None:
+        K, *tasks = (side.kernel for side in self.sides)
+        if not tasks:
             return K @ X
         a, b, c = self.parameters.pair_shares
-        beside = X @ tasks.kernel
+        beside = X @ tasks[0]
         found = K @ (a * beside + b * X)
         beside *= c
         found += beside
@@ -457,19 +437,18 @@ class PairOperator:
 
     def slopes(self, left: Array, right: Array, lam: float) -> Slopes:
         """Return what ⟨left, dP right⟩ is for each of the kernels and shares, beside that of λ."""
-        K, tasks = self.sides[0].kernel, self.sides[1]
-        if tasks is None:
-            return Slopes(left @ right.T, None, np.zeros(0), lam)
+        K, *tasks = (side.kernel for side in self.sides)
+        if not tasks:
+            return Slopes([left @ right.T], np.zeros(0), lam)
         a, b, c = self.parameters.pair_shares
-        beside, above = right @ tasks.kernel, K @ right
-        by_share = [inner(K @ left, beside), inner(left, above), inner(left, beside)]
-        return Slopes(left @ (a * beside + b * right).T, (a * above + c * right).T @ left, np.array(by_share), lam)
+        beside, above = right @ tasks[0], K @ right
+        shares = np.array([inner(K @ left, beside), inner(left, above), inner(left, beside)])
+        return Slopes([left @ (a * beside + b * right).T, (a * above + c * right).T @ left], shares, lam)
 
     def gradient(self, slopes: Slopes) -> np.ndarray:
         """Return derivatives with respect to all parameters as a vector."""
-        (rows, columns), shares = self.sides, np.array(self.parameters.pair_shares)
-        parts = rows.gradient(slopes.kernel)
-        if columns is not None:
-            parts += columns.gradient(slopes.task_kernel)
+        parts = [part for side, slope in zip(self.sides, slopes.kernels, strict=True) for part in side.gradient(slope)]
+        if len(self.sides) > 1:
+            shares = np.array(self.parameters.pair_shares)
             parts.append(shares * (slopes.shares - float(shares @ slopes.shares)))
         return np.concatenate([*parts, [self.parameters.lam * slopes.lam]])

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
-from dyadlearn.learning.error import ROUGH, ExactError, Fold, FoldError, Targets, Tolerances
-from dyadlearn.learning.mixture import DIVISIBLE, Mixture, Parameters, profile_kernels
+from dyadlearn.learning.error import ExactError, Fold, FoldError, Targets, profiled_fold
+from dyadlearn.learning.mixture import Parameters, Sides, Single
 
 # Of Adam: the first step, how much of it the last one still is, and how moments fade.
 _STEP, _LAST, _FADING = 0.1, 0.1, (0.9, 0.999)
@@ -50,10 +50,9 @@ class Descent:
 
     def penalties(self, parameters: Parameters, sizes: tuple[float, float]) -> np.ndarray:
         """Return how much each parameter is held back: the less, the more entities tell of it."""
-        own = len(parameters.weights) + len(parameters.exponents)
-        others = len(parameters.task_weights) + len(parameters.task_exponents)
-        held = [self.shrinkage / size for size in sizes]
-        return np.repeat([*held, 0.0], [own, others, len(parameters.shares) + len(parameters.alpha)])
+        counts = [sum(map(len, side)) for side in zip(parameters.weights, parameters.exponents, strict=True)]
+        held = [self.shrinkage / size for size in sizes[: len(counts)]]
+        return np.repeat([*held, 0.0], [*counts, len(parameters.shares) + len(parameters.alpha)])
 
 
 class Descended(NamedTuple):
@@ -132,9 +131,6 @@ def descend(
     return Descended(start.of(vector), losses, interrupted)
 
 
-# One kernel of each side; None for all of them.
-Single = tuple[int | None, int | None]
-
 # Single kernels, and other starts, are descended from where a product of a grid with both kernels takes no more
 # multiplications than this; elsewhere single kernels are compared as they are, on one part of the error.
 _SMALL = 1e7
@@ -155,16 +151,15 @@ class Stage:
         Errors of the parts, step by step, of the descent that led there.
     predicted : list of arrays of shape (m, q)
         What is predicted of each part.
-    profiles, task_profiles : sequence of arrays of shape (m, m) and (q, q)
-        The profile kernels, of all labels of training.
+    profiles : list of lists of arrays of shape (m, m) and (q, q)
+        The profile kernels of each side, of all labels of training.
     """
 
     parameters: Parameters
     error: float
     losses: list[float]
     predicted: list[Array]
-    profiles: Sequence[Array] = ()
-    task_profiles: Sequence[Array] = ()
+    profiles: Sequence[Sequence[Array]] = ((), ())
 
 
 def best_stage(
@@ -234,7 +229,7 @@ class _Search:
         """Descend from somewhere, with single kernels if so said, for a share of all steps."""
         held = None
         if single != (None, None):
-            start, held = start.singled(*single), start.beside(*single)
+            start, held = start.singled(single), start.beside(single)
         how = replace(self.how, n_steps=max(round(share * self.how.n_steps), 1))
         self.reached, losses, interrupted = descend(self.error, start, how, self.watch, held)
         found = self.keep(self.reached, losses)
@@ -265,7 +260,7 @@ class _Search:
     def _compare_singles(self, start: Parameters, mixed: Stage) -> None:
         """Descend from single kernels if they are better as they are."""
         learned = mixed.parameters
-        single = learned.singled(*self._best_single(lambda each: self.error.loss(learned.singled(*each), 0)))
+        single = learned.singled(self._best_single(lambda each: self.error.loss(learned.singled(each), 0)))
         if self.keep(single, mixed.losses) is self.best:
             self.descend(single.opened())
 
@@ -311,44 +306,19 @@ class Learned:
     interrupted: bool
 
 
-def learn_at_once(
-    error: HoldoutError, start: Parameters, n_kernels: tuple[int, int], how: Descent, watch: Watch
-) -> Learned:
-    """Learn kernels by an error that is exact, which knows of one stage.
-
-    Parameters
-    ----------
-    error : HoldoutError
-        Whose only part predicts all cells.
-    start : Parameters
-    n_kernels : (int, int)
-        How many kernels each side has beside the constant.
-    how : Descent
-    watch : callable
-    """
-    found, interrupted = best_stage(error, [start], n_kernels, how, partial(watch, 0))
-    return Learned([found], 0, found.predicted[0], interrupted)
-
-
-def learn_in_stages(
-    labels: Targets,
-    mixture: Mixture,
-    tasks: Mixture | None,
-    folds: Iterable[tuple[np.ndarray, np.ndarray]],
+def learn(
+    error: HoldoutError,
     how: Descent,
-    n_stages: int,
-    profiled: tuple[bool, bool],
+    n_stages: int = 1,
+    profiled: tuple[bool, bool] = (False, False),
     watch: Watch = lambda stage, loss: None,
-    tolerances: Tolerances = ROUGH,
 ) -> Learned:
     """Learn kernels stage by stage, as long as the hold-out error falls.
 
     Parameters
     ----------
-    labels : Targets
-    mixture, tasks : Mixture, the latter or None
-    folds : iterable of (train, test)
-        Masks (m, q) of cells to learn from, where observed, and to predict.
+    error : HoldoutError
+        With the descriptions as they came; one that is exact knows of one stage.
     how : Descent
     n_stages : int
         The most that are tried.
@@ -356,71 +326,36 @@ def learn_in_stages(
         Whether instances, and tasks, are described by their profiles from the second stage on.
     watch : callable
         Told the stage and the error of each step.
-    tolerances : Tolerances
     """
-    parts = list(_observed_folds(labels, folds, mixture, tasks))
-    if not parts:
-        raise ValueError("No fold has labels both to learn from and to predict: use fewer folds, or other groups.")
-    error = FoldError(labels, parts, Fold(labels.observed, labels.observed, mixture, tasks), tolerances)
+    given, starts = error.sides, [Parameters.start(error.sides)]
     # Single kernels are tried before there are profiles: a stage with these is kept only if it is better.
-    n_kernels = (len(mixture.grams), 0 if tasks is None else len(tasks.grams))
-    starts = [Parameters.start(mixture, tasks)]
-    found, interrupted = best_stage(error, starts, n_kernels, how, partial(watch, 0))
-    stages, best, held_out = [found], 0, _assembled(labels, parts, found.predicted)
+    found, interrupted = best_stage(error, starts, n_kernels(given), how, partial(watch, 0))
+    stages, best, held_out = [found], 0, error.assembled(found.predicted)
     try:
-        while not interrupted and len(stages) < n_stages and best == len(stages) - 1:
+        while isinstance(error, FoldError) and not interrupted and best == len(stages) - 1 < n_stages - 1:
             completed = [*found.predicted, error.completed(found.parameters, error.whole)]
-            *parts, whole = (
-                profiled_fold(fold, each, mixture, tasks, profiled)
-                for fold, each in zip([*error.folds, error.whole], completed, strict=True)
-            )
-            error = FoldError(labels, parts, whole, tolerances)
-            start = Parameters.start(whole.mixture, whole.tasks)
-            starts, number = [start, found.parameters.joined(start)], len(stages)
+            error = error.with_profiles(completed, given, profiled)
+            start, number = Parameters.start(error.sides), len(stages)
+            starts = [start, found.parameters.joined(start)]
             found, interrupted = best_stage(error, starts, (0, 0), how, partial(watch, number))
-            # What stands beside the first kernels of each side.
-            task_profiles = () if whole.tasks is None else whole.tasks.grams[n_kernels[1] :]
-            stages.append(replace(found, profiles=whole.mixture.grams[n_kernels[0] :], task_profiles=task_profiles))
+            profiles = [side.grams[len(first.grams) :] for side, first in zip(error.sides, given, strict=True)]
+            stages.append(replace(found, profiles=profiles))
             if found.error < stages[best].error:
-                best, held_out = number, _assembled(labels, parts, found.predicted)
+                best, held_out = number, error.assembled(found.predicted)
     except KeyboardInterrupt:
         interrupted = True
     return Learned(stages, best, held_out, interrupted)
 
 
-def _observed_folds(
-    labels: Targets, folds: Iterable[tuple[np.ndarray, np.ndarray]], mixture: Mixture, tasks: Mixture | None
-) -> Iterable[Fold]:
-    """Yield folds of observed cells, those that have some to learn from and some to predict."""
-    Y, xp = labels.values, namespace(labels.values)
-    for masks in folds:
-        train, test = (as_array_of(mask, Y, Y.dtype) * labels.observed for mask in masks)
-        if float(xp.sum(train)) > 0 and float(xp.sum(test)) > 0:
-            yield Fold(train, test, mixture, tasks)
-
-
-def profiled_fold(
-    fold: Fold, completed: Array, mixture: Mixture, tasks: Mixture | None, profiled: tuple[bool, bool]
-) -> Fold:
-    """Return a fold with the profiles of what its own training cells complete, beside kernels without any."""
-    rows = profile_kernels(completed) if profiled[0] else []
-    columns = profile_kernels(completed.T) if profiled[1] and tasks is not None else []
-    joined = None if tasks is None else tasks.joined(columns, DIVISIBLE)
-    return replace(fold, mixture=mixture.joined(rows, DIVISIBLE), tasks=joined, ends={})
-
-
-def _assembled(labels: Targets, folds: Sequence[Fold], predicted: Sequence[Array]) -> Array:
-    xp = namespace(labels.values)
-    found = xp.full_like(labels.values, float("nan"))
-    for fold, each in zip(folds, predicted, strict=True):
-        found = xp.where(fold.test > 0, each, found)
-    return found
+def n_kernels(sides: Sides) -> tuple[int, int]:
+    """Return how many kernels each side has beside the constant; none where nothing is known of tasks."""
+    rows, columns, *_ = [*(len(side.grams) for side in sides), 0]
+    return rows, columns
 
 
 def held_out_again(
     labels: Targets,
-    mixture: Mixture,
-    tasks: Mixture | None,
+    sides: Sides,
     folds: Iterable[tuple[np.ndarray, np.ndarray]],
     path: Sequence[Sequence[float]],
     profiled: tuple[bool, bool],
@@ -430,7 +365,7 @@ def held_out_again(
     Parameters
     ----------
     labels : Targets
-    mixture, tasks : Mixture, the latter or None
+    sides : sequence of Mixture
         Of the descriptions as they came, without profiles.
     folds : iterable of (train, test)
         Masks (m, q) of cells to learn from, where observed, and to predict.
@@ -455,11 +390,11 @@ def held_out_again(
         cells = as_array_of(train, Y, Y.dtype) * labels.observed
         if not float(xp.sum(cells)) > 0:
             raise ValueError("A fold leaves no label to learn from: use more folds, or other groups.")
-        fold, completed = Fold(cells, cells, mixture, tasks), None
+        fold, completed = Fold(cells, cells, sides), None
         for vector in path:
             if completed is not None:
-                fold = profiled_fold(fold, completed, mixture, tasks, profiled)
-            parameters = Parameters.start(fold.mixture, fold.tasks).of(np.asarray(vector))
+                fold = profiled_fold(fold, completed, sides, profiled)
+            parameters = Parameters.start(fold.sides).of(np.asarray(vector))
             completed = FoldError(labels, [fold], fold).completed(parameters, fold, _TOL)
         found = xp.where(as_array_of(test, Y), completed, found)
     return found

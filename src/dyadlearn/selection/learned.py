@@ -31,9 +31,9 @@ from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, widen
 from dyadlearn.labels import Labels
-from dyadlearn.learning.error import FINE, ROUGH, ExactError, Targets, has_exact_error
-from dyadlearn.learning.mixture import PROFILES, Mixture, Parameters
-from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn_at_once, learn_in_stages
+from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
+from dyadlearn.learning.mixture import PROFILES, Mixture
+from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn, n_kernels
 from dyadlearn.models._base import Groups
 from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._side import KernelSpec, Side
@@ -46,15 +46,16 @@ from dyadlearn.selection.refitting import KeptHoldout, predict_folds
 from dyadlearn.settings import Setting, as_setting
 
 
-def check_learning_memory(Y: Array, n_kernels: tuple[int, int], n_folds: int, profiled: tuple[bool, bool]) -> None:
+def check_learning_memory(
+    Y: Array, kernels: Sequence[LearnedKernel], n_folds: int, profiled: tuple[bool, bool]
+) -> None:
     """Raise if kernels to learn from do not fit in memory with what folds make of them."""
-    m, q = Y.shape
+    (m, q), counts = Y.shape, [len(kernel.members) for kernel in kernels]
     # Grids of folds; of each side its kernels, their logarithms and powers, and the profiles of folds.
     numbers = (4.0 * n_folds + 16.0) * m * q
-    for n, count, has_profiles in zip((m, q), n_kernels, profiled, strict=True):
-        if count:
-            numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
-    purpose = f"Learning {sum(n_kernels)} kernels of a grid of {m} × {q}"
+    for n, count, has_profiles in zip((m, q), counts, profiled, strict=False):
+        numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
+    purpose = f"Learning {sum(counts)} kernels of a grid of {m} × {q}"
     mend = f"use fewer rows or fewer descriptions{', or stages=1' if any(profiled) else ''}"
     check_memory(8 * numbers, Y, purpose, mend)
 
@@ -518,24 +519,21 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         units = Units() if exact else _fold_units(splitter, data.labels, setting, groups, task_groups)
         folds = [] if exact else [fold.masks for fold in folds_of(data.labels, setting, units)]
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
-        n_kernels = (len(self._kernel.members), 0 if self._task_kernel is None else len(self._task_kernel.members))
-        check_learning_memory(labels.values, n_kernels, max(len(folds), 1), profiled)
-        mixture, tasks = self._mixtures(data)
-        how, (m, q) = Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
-        with Progress(expected_steps((m, q), n_kernels, self.n_steps, n_stages), "Learning", self.progress) as bar:
+        check_learning_memory(labels.values, self._kernels, max(len(folds), 1), profiled)
+        sides, how, (m, q) = self._mixtures(data), Descent(self.n_steps, float(self.shrinkage)), data.labels.shape
+        error: ExactError | FoldError
+        if exact:
+            error, self.holdout_method_ = ExactError(labels, sides, setting), "exact leave-one-out"
+        else:
+            error = FoldError.of(labels, sides, folds, FINE if m * q * (m + q) <= _TINY else ROUGH)
+            self.holdout_method_ = f"{_counted(splitter, setting)} folds, learned with"
+        steps = expected_steps((m, q), n_kernels(sides), self.n_steps, n_stages)
+        with Progress(steps, "Learning", self.progress) as bar:
 
             def watch(stage: int, loss: float) -> None:
                 bar.advance(title=f"Stage {stage + 1}: hold-out error {loss * size**2:.4g}")
 
-            if exact:
-                error = ExactError(labels, mixture, tasks, setting)
-                found = learn_at_once(error, Parameters.start(mixture, tasks), n_kernels, how, watch)
-                self.holdout_method_ = "exact leave-one-out"
-            else:
-                tolerances = FINE if m * q * (m + q) <= _TINY else ROUGH
-                given = (labels, mixture, tasks, folds, how, n_stages, profiled, watch, tolerances)
-                found = learn_in_stages(*given)
-                self.holdout_method_ = f"{_counted(splitter, setting)} folds, learned with"
+            found = learn(error, how, n_stages, profiled, watch)
         self._units, self._interrupted, self.holdout_setting_ = units, found.interrupted, setting.value
         if found.interrupted:
             warnings.warn(
@@ -555,27 +553,30 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         has_tasks = data.tasks is not None
         return standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
 
-    def _mixtures(self, data: Training) -> tuple[Mixture, Mixture | None]:
-        """Return the kernels of both sides to learn from."""
-        if data.tasks is None or self._task_kernel is None:
-            return mixture_of(self._kernel, data.instances, False), None
-        sides = ((self._kernel, data.instances), (self._task_kernel, data.tasks))
-        mixture, tasks = (mixture_of(*side, self.fit_intercept) for side in sides)
-        return mixture, tasks
+    @property
+    def _kernels(self) -> list[LearnedKernel]:
+        """The kernel of each side, of its descriptions as they came."""
+        return [kernel for kernel in (self._kernel, self._task_kernel) if kernel is not None]
+
+    def _mixtures(self, data: Training) -> list[Mixture]:
+        """Return the kernels of each side to learn from."""
+        tables = (data.instances, data.tasks)
+        constant = self.fit_intercept and data.tasks is not None
+        return [mixture_of(*side, constant) for side in zip(self._kernels, tables, strict=False)]
 
     def _fit_stage(self, data: Training, stage: Stage) -> Self:
         """Fit the model with the kernels of a stage."""
-        own, (a, b, c) = stage.parameters, stage.parameters.pair_shares
+        own, tables = stage.parameters, (data.instances, data.tasks)
+        constant = self.fit_intercept and data.tasks is not None
+        learned = zip(self._kernels, tables, own.weights, own.exponents, stage.profiles, strict=False)
+        kernels, wide, units = zip(*(final_kernel(*side, constant) for side in learned), strict=True)
+        data = replace(data, **dict(zip(("instances", "tasks"), wide, strict=False)))
+        specs = [KernelSpec(kernel, None, "clip", dual=True) for kernel in kernels]
         self.alpha_, self.shares_ = own.lam, None
-        learned = (own.weights, own.exponents, stage.profiles, self.fit_intercept and data.tasks is not None)
-        kernel, wide, constant = final_kernel(self._kernel, data.instances, *learned)
-        specs, data = [KernelSpec(kernel, None, "clip", dual=True)], replace(data, instances=wide)
-        if data.tasks is not None and self._task_kernel is not None:
-            learned = (own.task_weights, own.task_exponents, stage.task_profiles, self.fit_intercept)
-            kernel, wide, task_constant = final_kernel(self._task_kernel, data.tasks, *learned)
-            specs, data = [*specs, KernelSpec(kernel, None, "clip", dual=True)], replace(data, tasks=wide)
+        if len(units) > 1:
             # The constant of a side is the unit of its kernel, so that what was its weight goes to the shares.
-            self.shares_ = (a * constant * task_constant, b * constant, c * task_constant)
+            a, b, c = own.pair_shares
+            self.shares_ = (a * units[0] * units[1], b * units[0], c * units[1])
         with warnings.catch_warnings():
             # Fractional powers of kernels are almost kernels: what they lack is no fault of those that were given.
             warnings.simplefilter("ignore", KernelRepairWarning)
@@ -691,7 +692,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         data, own = self._training(), self._searched_setting
         labels, centre, size = self._scaled(data)
         profiled = (not own.new_instance, not own.new_task)
-        predictions = held_out_again(labels, *self._mixtures(data), folds, self._path, profiled) * size + centre
+        predictions = held_out_again(labels, self._mixtures(data), folds, self._path, profiled) * size + centre
         return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
 
     def _training(self) -> Training:
