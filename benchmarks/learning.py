@@ -17,7 +17,7 @@ import numpy as np
 from measuring import THREADS, in_turns, row, versions
 from threadpoolctl import threadpool_limits
 
-from dyadlearn.learning.error import ExactError, Fold, FoldError, Labels
+from dyadlearn.learning.error import ExactError, Fold, FoldError, Targets
 from dyadlearn.learning.mixture import Mixture, PairOperator, Parameters
 from dyadlearn.settings import Setting
 
@@ -37,9 +37,9 @@ def side(n: int, rng: np.random.Generator, dtype: type) -> Mixture:
 def exact(setting: str, repeats: int) -> list[tuple[str, float, str]]:
     """Return how the closed form compares."""
     rng, (m, q) = np.random.default_rng(0), (200, 150)
-    rows, columns = side(m, rng, np.float64), side(q, rng, np.float64)
-    error = ExactError(Labels(rng.normal(size=(m, q)), np.ones((m, q)), None, "grand"), rows, columns, Setting(setting))
-    at = Parameters.start(rows, columns)
+    sides = [side(n, rng, np.float64) for n in (m, q)]
+    error = ExactError(Targets(rng.normal(size=(m, q)), np.ones((m, q)), None, "grand"), sides, Setting(setting))
+    at = Parameters.start(sides)
     K, G = rng.normal(size=(m, m)), rng.normal(size=(q, q if setting == "A" else m))
 
     def products() -> None:
@@ -59,17 +59,17 @@ def exact(setting: str, repeats: int) -> list[tuple[str, float, str]]:
 def folds(repeats: int) -> list[tuple[str, float, str]]:
     """Return how the gradient by one more solve compares."""
     rng, (m, q) = np.random.default_rng(0), (600, 200)
-    rows, columns = side(m, rng, np.float32), side(q, rng, np.float32)
+    sides = [side(n, rng, np.float32) for n in (m, q)]
     observed = (rng.random((m, q)) < 0.25).astype(np.float32)
     test = (observed * (rng.random((m, q)) < 0.2)).astype(np.float32)
-    labels = Labels((rng.normal(size=(m, q)) * observed).astype(np.float32), observed, None, "grand")
-    fold = Fold(observed - test, test, rows, columns)
-    at = Parameters.start(rows, columns)
+    labels = Targets((rng.normal(size=(m, q)) * observed).astype(np.float32), observed, None, "grand")
+    fold = Fold(observed - test, test, sides)
+    at = Parameters.start(sides)
 
     def fresh() -> FoldError:
         return FoldError(labels, [replace(fold, ends={})], fold)
 
-    operator = PairOperator.at(rows, columns, at)
+    operator = PairOperator.at(sides, at)
     X = labels.values
     slope, loss, once, two = in_turns(
         lambda: fresh().slope(at, 0),
