@@ -620,32 +620,53 @@ def _new_kernel(member: Description, table: Table, given: Descriptions, trained:
     """Return the columns of a precomputed kernel: the places of rows in training, and their values with these."""
     values, columns, training = table.values, own_ids(table.column_ids), own_ids(member.columns)
     (m, width), n = values.shape, member.n_columns
+    by_ids = columns is not None and training is not None
     # Rows that were taken out of others, as those of training were, have a column for each of these.
-    is_taken = (given.places is not None and given.n_first == width) or m == width != n
-    is_of_first = trained is not None and is_taken and width > int(trained.max())
+    is_taken = not by_ids and ((given.places is not None and given.n_first == width) or m == width != n)
+    is_of_first = is_taken and trained is not None and width > int(trained.max())
     if columns is not None and training is not None:
         remedy = "give a row for each entity that is predicted for, and a column for each of training"
         values = _columns_of(values, columns, training, title, "entities of training", remedy)
-        is_of_first = False
-    elif is_of_first:
+    elif is_of_first and trained is not None:
         values = _taken_columns(values, trained)
     elif width != n:
         raise ValueError(
             f"The kernel {title} has {width} columns, expected one for each of {n} entities of training, or rows of "
             "the descriptions that those of training were taken from."
         )
-    own: Sequence[Any] = ()
-    among: Sequence[Any] = ()
-    if (rows := own_ids(given.row_ids)) is not None and member.columns is not None:
-        own, among = rows.labels, member.columns.labels
-    elif trained is not None and (is_of_first or given.places is not None):
-        own, among = range(m) if given.places is None else given.places.tolist(), trained.tolist()
-    where = {label: place for place, label in enumerate(among)}
-    places = np.array([where.get(label, -1) for label in own], dtype=np.intp) if own else np.full(m, -1)
-    is_unknown = not (is_of_first or (columns is not None and training is not None))
-    if is_unknown and m == n and (places < 0).all() and has_diagonal(member, values):
-        places = np.arange(n)
+    places = known_places(given, member.columns, trained, is_of_first)
+    if places is None or (places < 0).all():
+        is_same = m == n and not by_ids and not is_of_first and has_diagonal(member, values)
+        places = np.arange(n) if is_same else np.full(m, -1)
     return with_places(values, places)
+
+
+def known_places(
+    given: Descriptions, ids: Ids | None, trained: Array | None, is_of_first: bool = False
+) -> np.ndarray | None:
+    """Return where rows stand among the entities of training, -1 elsewhere; None where nothing tells.
+
+    Parameters
+    ----------
+    given : Descriptions
+    ids : Ids or None
+        Of the entities of training.
+    trained : array or None
+        The `places` of the descriptions of training, which tell where ids do not.
+    is_of_first : bool
+        Whether rows that have no places are those that all others were taken out of.
+    """
+    own: Sequence[Any] = range(len(given))
+    training: Sequence[Any] = ()
+    rows = own_ids(given.row_ids)
+    if rows is not None and ids is not None:
+        own, training = rows.labels, ids.labels
+    elif trained is not None and (is_of_first or given.places is not None):
+        own, training = own if given.places is None else given.places.tolist(), trained.tolist()
+    else:
+        return None
+    where = {label: place for place, label in enumerate(training)}
+    return np.array([where.get(label, -1) for label in own], dtype=np.intp)
 
 
 # Columns of the wide table -------------------------------------------------------------------------

@@ -123,7 +123,11 @@ class _System:
 
     operator: PairOperator
     labels: Targets
-    cells: Array
+    fold: Fold
+
+    @property
+    def cells(self) -> Array:
+        return self.fold.train
 
     def apply(self, X: Array) -> Array:
         found = self.operator(X)
@@ -155,24 +159,26 @@ class _System:
     def solve(self, right: Array, start: Array | None, tol: float) -> Array:
         return conjugate_gradients(self.apply, right, start=start, tol=tol, max_iter=_MAX_ITER).values
 
-    def model(self, start: Array | None, tol: float) -> tuple[Array, Array]:
+    def model(self, tol: float) -> tuple[Array, Array]:
         """Return dual parameters and predictions, all (m, q)."""
-        y = self.labels.values * self.cells
+        y, start = self.labels.values * self.cells, self.fold.ends.get("model")
         X = self.solve(self.centred(y), None if start is None else self.centred(start * self.cells), tol)
+        self.fold.ends["model"] = X
         found = self.operator(X)
         if self.labels.constant is None:
             return X, found
         return X, found + self._means(y - (found * self.cells + self._ridge(X)))
 
-    def adjoint(self, slope: Array, start: Array | None, tol: float) -> Array:
+    def adjoint(self, slope: Array, tol: float) -> Array:
         """Return the solution for the derivatives of an error with respect to all predictions."""
-        right = self.operator(slope) * self.cells
-        if self.labels.constant is None:
-            return self.solve(right, start, tol)
-        # A part whose sum is that of the slope, and the rest, which sums to zero.
-        beside = self._means(slope) * self.cells
-        right = self.centred(right - (self.operator(beside) * self.cells + self._ridge(beside)))
-        return beside + self.solve(right, start, tol)
+        right, beside = self.operator(slope) * self.cells, 0.0
+        if self.labels.constant is not None:
+            # A part whose sum is that of the slope, and the rest, which sums to zero.
+            beside = self._means(slope) * self.cells
+            right = self.centred(right - (self.operator(beside) * self.cells + self._ridge(beside)))
+        found = beside + self.solve(right, self.fold.ends.get("adjoint"), tol)
+        self.fold.ends["adjoint"] = self.centred(found)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,12 +242,11 @@ class FoldError:
         """Return the error of one fold and its derivatives."""
         fold = self.folds[part]
         operator = PairOperator.at(fold.sides, parameters)
-        system = _System(operator, self.labels, fold.train)
-        X, predicted = system.model(fold.ends.get("model"), self.tolerances.learning)
+        system = _System(operator, self.labels, fold)
+        X, predicted = system.model(self.tolerances.learning)
         squares, count, error = self._loss(fold, predicted)
         D = error * (2.0 / count)
-        U = system.adjoint(D, fold.ends.get("adjoint"), self.tolerances.learning)
-        fold.ends.update(model=X, adjoint=system.centred(U))
+        U = system.adjoint(D, self.tolerances.learning)
         slopes = operator.slopes(D - U, X, -inner(U, system.over_weights(X)))
         return squares / count, operator.gradient(slopes)
 
@@ -254,10 +259,7 @@ class FoldError:
     def completed(self, parameters: Parameters, fold: Fold, tol: float | None = None) -> Array:
         """Return what the model of a fold predicts, for all cells."""
         tol = self.tolerances.comparing if tol is None else tol
-        operator = PairOperator.at(fold.sides, parameters)
-        X, predicted = _System(operator, self.labels, fold.train).model(fold.ends.get("model"), tol)
-        fold.ends["model"] = X
-        return predicted
+        return _System(PairOperator.at(fold.sides, parameters), self.labels, fold).model(tol)[1]
 
     def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
         """Return the error over all folds, and the predictions (m, q) of each."""

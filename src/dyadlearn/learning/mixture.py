@@ -330,9 +330,9 @@ class Parameters:
         known : the same, optional
             Whose kernels need not be looked at.
         """
-        seen = [()] * len(sides) if known is None else [side.grams for side in known]
-        exponents = [side.accepted(*own) for side, *own in zip(sides, self.exponents, seen, strict=True)]
-        return replace(self, exponents=exponents)
+        seen: list[Sequence[Array]] = [()] * len(sides) if known is None else [side.grams for side in known]
+        given = zip(sides, self.exponents, seen, strict=True)
+        return replace(self, exponents=[side.accepted(own, grams) for side, own, grams in given])
 
     @property
     def lam(self) -> float:

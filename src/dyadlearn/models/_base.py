@@ -71,9 +71,6 @@ class PairwiseRidge(PairModel, stored=False):
     #: Whether a side may be described by several tables.
     takes_descriptions = False
 
-    #: Whether a side is described by the labels themselves: no formula leaves these out, but the model does so itself.
-    describes_by_labels = False
-
     # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
     _learns_from_tasks = True
     _coupled: type[Pairing] = TwoStep
@@ -573,6 +570,11 @@ class PairwiseRidge(PairModel, stored=False):
             sides=tuple(now._sides()),
             coefficients=now._coefficients,
         )
+
+    @property
+    def describes_by_labels(self) -> bool:
+        """Whether the labels describe a side too: no formula leaves them out, but the model does so itself."""
+        return False
 
     @property
     def _settings(self) -> tuple[Setting, ...]:

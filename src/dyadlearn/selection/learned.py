@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, double, epsilon, namespace, take_rows
@@ -28,14 +28,14 @@ from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.holdout import Units, check_enough_left
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
-from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
-from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, widen
+from dyadlearn.kernels.descriptions import Descriptions, read_descriptions
+from dyadlearn.kernels.learned import LearnedKernel, describe, is_one_kernel, is_pair, known_places, widen
 from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture
 from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn, n_kernels
 from dyadlearn.models._base import Groups
-from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
+from dyadlearn.models._inputs import groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
@@ -60,19 +60,12 @@ def check_learning_memory(
     check_memory(8 * numbers, Y, purpose, mend)
 
 
-def _fold_units(splitter: Any, labels: Labels, setting: Setting, groups: Any, task_groups: Any) -> Units:
-    """Return the folds to learn with; in setting A without tasks, a fold of instances is one of their cells."""
-    units: Units = splitter.units(labels, groups=groups, task_groups=task_groups)
-    if setting is Setting.A and units.instances is not None:
-        return Units(cells=labels.at(units.instances, 0))
-    return units
-
-
-def standardised(data: Training, constant: str | None) -> tuple[Targets, float, float]:
+def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, float]:
     """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
 
     The centre is zero where no constant would make up for another.
     """
+    constant = ("task" if data.tasks is None else "grand") if fit_intercept else None
     Y, weights, xp = data.labels.values, data.labels.weights, namespace(data.labels.values)
     observed = ~xp.isnan(Y)
     present = Y[observed]
@@ -342,8 +335,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     @property
     def _descriptions(self) -> list[dict[str, Any]]:
-        sides = zip((self._kernel, self._task_kernel), self._plain, strict=True)
-        return [{"" if plain else each.name: each for each in kernel.members} for kernel, plain in sides if kernel]
+        sides = zip(self._kernels, self._plain, strict=False)
+        return [{"" if plain else each.name: each for each in kernel.members} for kernel, plain in sides]
 
     @property
     def _alphas(self) -> dict[str, Any]:
@@ -370,12 +363,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         check_alpha(self.shrinkage, "shrinkage")
         check_flag(self.normalize, "normalize")
         self._splitter(setting, knows_tasks=not isinstance(self.cv, list | tuple))
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
 
     # Reading -----------------------------------------------------------------------------------------
 
@@ -458,9 +445,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
         These are read as those of any model.
         """
-        name, side, kernel = _SIDES[axis], self._sides()[axis], (self._kernel, self._task_kernel)[axis]
+        name, side, kernel = _SIDES[axis], self._sides()[axis], self._kernels[axis]
         places = (self._places, self._task_places)[axis]
-        assert kernel is not None
         found = read_descriptions(given, name)
         if (found is None) is not self._plain[axis]:
             wanted = "a single table" if self._plain[axis] else f"the descriptions {', '.join(kernel.names)}"
@@ -476,27 +462,13 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                 table = replace(table, values=self._validated_instances(table, spec, reset=False))
             found = Descriptions({kernel.names[0]: table})
         if _is_profiled(side):
-            known = self._known_rows(found, side, places, name)
+            known = known_places(found, side.ids, places)
+            if known is None or (known < 0).any():
+                raise _not_in_training(known, name)
             table = Table(take_rows(side.features, known), found.row_ids, None, found.kind)
             return table, replace(side.new_rows(table.values), places=known)
         table = widen(kernel, found, places, name)
         return table, side.new_rows(self._as_fitted(table.values, name))
-
-    def _known_rows(self, given: Descriptions, side: Side, places: Array | None, name: str) -> np.ndarray:
-        """Return where rows stand among those of training; rows that do not are refused."""
-        found, ids = None, own_ids(given.row_ids)
-        if ids is not None and side.ids is not None:
-            found = among(ids.labels, side.ids.labels)
-        elif given.places is not None and places is not None:
-            found = among(given.places.tolist(), places.tolist())
-        if found is None or (found < 0).any():
-            unknown = "" if found is None else f" ({int((found < 0).sum())} of {len(found)} are new)"
-            raise ValueError(
-                f"The model describes {'instances' if name == 'X' else 'tasks'} by profiles of their labels, so that "
-                f"it predicts for those of training only, which are told by ids{unknown}: leave {name} out for all of "
-                "them, or fit with stages=1, or for the setting in which they are new."
-            )
-        return found
 
     # Learning ----------------------------------------------------------------------------------------
 
@@ -511,12 +483,14 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         n_stages = self.stages
         if n_stages == "auto":
             n_stages = _STAGES if setting is Setting.A and has_tasks else 1
-        labels, centre, size = self._scaled(data)
+        labels, centre, size = standardised(data, self.fit_intercept)
         # Whoever gives folds or groups wants them.
         is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         splitter = self._splitter(setting, has_tasks)
-        units = Units() if exact else _fold_units(splitter, data.labels, setting, groups, task_groups)
+        units = Units() if exact else splitter.units(data.labels, groups=groups, task_groups=task_groups)
+        if setting is Setting.A and units.instances is not None:  # a fold of instances is one of their cells
+            units = Units(cells=data.labels.at(units.instances, 0))
         folds = [] if exact else [fold.masks for fold in folds_of(data.labels, setting, units)]
         profiled = (n_stages > 1 and not setting.new_instance, n_stages > 1 and not setting.new_task)
         check_learning_memory(labels.values, self._kernels, max(len(folds), 1), profiled)
@@ -549,10 +523,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
         return self._fit_stage(data, found.stages[found.best])
 
-    def _scaled(self, data: Training) -> tuple[Targets, float, float]:
-        has_tasks = data.tasks is not None
-        return standardised(data, ("grand" if has_tasks else "task") if self.fit_intercept else None)
-
     @property
     def _kernels(self) -> list[LearnedKernel]:
         """The kernel of each side, of its descriptions as they came."""
@@ -560,14 +530,14 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _mixtures(self, data: Training) -> list[Mixture]:
         """Return the kernels of each side to learn from."""
-        tables = (data.instances, data.tasks)
-        constant = self.fit_intercept and data.tasks is not None
-        return [mixture_of(*side, constant) for side in zip(self._kernels, tables, strict=False)]
+        tables = _tables(data)
+        constant = self.fit_intercept and len(tables) > 1
+        return [mixture_of(kernel, table, constant) for kernel, table in zip(self._kernels, tables, strict=True)]
 
     def _fit_stage(self, data: Training, stage: Stage) -> Self:
         """Fit the model with the kernels of a stage."""
-        own, tables = stage.parameters, (data.instances, data.tasks)
-        constant = self.fit_intercept and data.tasks is not None
+        own, tables = stage.parameters, _tables(data)
+        constant = self.fit_intercept and len(tables) > 1
         learned = zip(self._kernels, tables, own.weights, own.exponents, stage.profiles, strict=False)
         kernels, wide, units = zip(*(final_kernel(*side, constant) for side in learned), strict=True)
         data = replace(data, **dict(zip(("instances", "tasks"), wide, strict=False)))
@@ -588,8 +558,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return self.shares_
 
     def _kernels_given(self, axis: int) -> tuple[str, ...]:
-        kernel = (self._kernel, self._task_kernel)[axis]
-        return () if kernel is None else tuple(each.name for each in kernel.members if each.is_precomputed)
+        kernels = self._kernels[axis : axis + 1]
+        return tuple(each.name for kernel in kernels for each in kernel.members if each.is_precomputed)
 
     def _keep_groups(self, groups: Any, task_groups: Any) -> None:
         super()._keep_groups(groups, task_groups)
@@ -690,17 +660,18 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             units = as_splitter(cv, setting).units(problem.labels, groups=units.instances, task_groups=units.tasks)
         folds = [fold.masks for fold in folds_of(problem.labels, setting, units)]
         data, own = self._training(), self._searched_setting
-        labels, centre, size = self._scaled(data)
+        labels, centre, size = standardised(data, self.fit_intercept)
         profiled = (not own.new_instance, not own.new_task)
         predictions = held_out_again(labels, self._mixtures(data), folds, self._path, profiled) * size + centre
         return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
 
     def _training(self) -> Training:
         """Return what a fitted model has learned from, as far as labels have no part in what describes it."""
-        tasks = None
-        if self._task_side is not None and self._task_kernel is not None:
-            tasks = _as_given(self._task_side, self._task_kernel)
-        return Training(_as_given(self._side, self._kernel), tasks, self._labels, self._form)
+        tables = []
+        for side, kernel in zip(self._sides(), self._kernels, strict=True):
+            assert side.features is not None
+            tables.append(Table(side.features[:, : kernel.n_columns], side.ids))
+        return Training(tables[0], tables[1] if len(tables) > 1 else None, self._labels, self._form)
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that learns again on other labels of the same instances and tasks."""
@@ -732,6 +703,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return as_splitter(self.cv, setting)
 
 
+def _tables(data: Training) -> list[Table]:
+    """Return the table of each side."""
+    return [data.instances] if data.tasks is None else [data.instances, data.tasks]
+
+
 def _counted(splitter: SettingKFold | GivenFolds, setting: Setting) -> str:
     """Return how many folds there are, in words of a table."""
     return f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
@@ -746,6 +722,15 @@ def _learned(side: Side) -> LearnedKernel:
 def _is_profiled(side: Side) -> bool:
     """Tell whether a side is described by profiles of its labels."""
     return any(name in PROFILES for name in _learned(side).names)
+
+
+def _not_in_training(known: np.ndarray | None, name: str) -> ValueError:
+    unknown = "" if known is None else f" ({int((known < 0).sum())} of {len(known)} are new)"
+    return ValueError(
+        f"The model describes {'instances' if name == 'X' else 'tasks'} by profiles of their labels, so that it "
+        f"predicts for those of training only, which are told by ids{unknown}: leave {name} out for all of them, or "
+        "fit with stages=1, or for the setting in which they are new."
+    )
 
 
 def _weights(side: Side) -> dict[str, float]:
@@ -772,10 +757,3 @@ def _fewer(cv: Any, setting: Setting, shape: tuple[int, int], groups: Groups) ->
     if cv is None or isinstance(cv, Integral):
         return min(_N_FOLDS if cv is None else int(cv), most)
     return cv if cv.n_splits <= most else SettingKFold(cv.setting, most, random_state=cv.random_state)
-
-
-def _as_given(side: Side, kernel: LearnedKernel) -> Table:
-    """Return the wide table of a fitted side without what labels have added to it."""
-    features = side.features
-    assert features is not None
-    return Table(features[:, : kernel.n_columns], side.ids)
