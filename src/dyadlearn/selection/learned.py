@@ -210,10 +210,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     Notes
     -----
-    While learning, systems are solved in single precision to a relative residual of 10⁻², and what is compared to
-    10⁻³; on grids of some dozens a side in double precision, to the last digits. The last fit is in the precision of
-    the labels, to `tol`. An interrupt from the keyboard ends the learning, with a `ConvergenceWarning`, and what was
-    best by then is fitted.
+    While learning, systems are solved to a relative residual of 10⁻², and what is compared to 10⁻³; on grids of some
+    dozens a side, to the last digits. The last fit is solved to `tol`. An interrupt from the keyboard ends the
+    learning, with a `ConvergenceWarning`, and what was best by then is fitted.
 
     What was learned from all labels flatters them: `dyadlearn.evaluate` and `dyadlearn.nested_score` learn again
     without what they score. `holdout` keeps the parameters, and makes profiles of labels again in each fold.
