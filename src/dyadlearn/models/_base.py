@@ -5,7 +5,6 @@ Intervals that a fitted model gives: which pairs are new, and how, and what held
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
-from dyadlearn.holdout.intervals import FlatIntervals, Intervals, TaskIntervals
+from dyadlearn.holdout.intervals import FlatIntervals, Intervals
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import (
@@ -410,15 +409,7 @@ class PairwiseRidge(PairModel, stored=False):
                 return plan(self._problem(), setting).held_out() if found is None else found[0]
 
             return FlatIntervals(self._labels, held_out)
-        whole = Intervals(self._problem(), kept)
-        parts = [
-            (tasks, whole.of_tasks(tasks, part)) for tasks, part in self._task_parts(whole.problem) if tasks is not None
-        ]
-        return TaskIntervals(whole.problem, kept, parts) if parts else whole
-
-    def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
-        """Return a problem for each regularisation, with the tasks that have it; None stands for all of them."""
-        return [(None, problem)]
+        return Intervals(self._problem(), kept)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is kept of a model, less what intervals have found so far: they find it again."""
@@ -444,8 +435,6 @@ class PairwiseRidge(PairModel, stored=False):
         problem.pairing.check_request(setting, *left_out, None)
         if is_formula:
             predictions = self._held_out(setting, how.units)
-        elif math.isnan(problem.pairing.alphas["alpha"]):
-            raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
         else:
             predictions = how.held_out()
         return HeldOut(predictions, how.words, how.units)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, namespace
@@ -263,12 +262,6 @@ class FittedRidge(Fitted):
     def pairing(self) -> Pairing:
         """The model of pairs."""
         return self.posed.pairing
-
-    @property
-    def parts(self) -> list[tuple[np.ndarray | None, Problem]]:
-        """A problem for each regularisation, with the tasks that have it; None stands for all of them."""
-        found: list[tuple[np.ndarray | None, Problem]] = self.estimator._task_parts(self.posed)
-        return found
 
     @property
     def solution(self) -> Solution:

@@ -612,10 +612,7 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
         anew, where a side would be decomposed again and again, and where the score is undefined or memory short.
     """
     problem = fitted.problem
-    is_closed = (
-        problem.labels.full is not None and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
-    )
-    is_closed = is_closed and not problem.pairing.uses_labels
+    is_closed = problem.labels.full is not None and units.cells is None and not problem.pairing.uses_labels
     if not is_closed or problem.pairing.decomposes(setting):
         return math.nan
     permuted = what_is_new(fitted, setting)
@@ -708,7 +705,7 @@ def evaluate(
         ``null`` is the mean score of labels that were permuted against what is new, under the regularisation that the
         model has: what no signal looks like on this scale, the same each time, but no test (see `permutation_test`). It
         is NaN without permutations, and where they would take more than a few products: where labels are missing or
-        weighted, where tasks have regularisations of their own, where a side is decomposed again for all that leaves,
+        weighted, where a side is decomposed again for all that leaves,
         as in setting D of Kronecker ridge regression, and where kernels are learned again.
 
     Examples

@@ -44,7 +44,7 @@ class NestedScore:
     setting : str
     fold_scores : array of shape (n_folds,)
         Of each fold's predictions alone; NaN where the metric is undefined there.
-    alphas : array of shape (n_folds,), or (n_folds, q) with one regularisation per task
+    alphas : array of shape (n_folds,)
         What was chosen in each fold.
     task_alphas : array of shape (n_folds,) or None
         The same for the tasks, where the model has such a regularisation.

@@ -113,7 +113,7 @@ class LearnedAgain:
     folds : list of Fold
     problem : Problem
         Of the last one.
-    alphas : list of float, or of arrays of shape (q,)
+    alphas : list of float
         The regularisation that was learned in each.
     task_alphas : list of float or None
         That of the tasks, where there is one.
