@@ -462,7 +462,6 @@ def regressors(case: Drawing) -> None:
         "instance_estimator": case.pick(*choices),
         "task_estimator": case.pick(*choices),
         "first_step": str(case.pick("instances", "tasks")),
-        "max_iter": int(case.pick(0, 0, 3)),
     }
     case.what.append(f"regressors {m}x{q} {', '.join(map(str, params.values()))}")
     problem = Problem("TwoStepRegressor", params, rows.rows, Y, columns.rows, rows.new, columns.new, None, "ABCD")

@@ -18,19 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace
 from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_same_library
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
-from dyadlearn._tables import Ids, Table, read_table
+from dyadlearn._tables import Ids, Table
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
 from dyadlearn.holdout.intervals import FlatIntervals, Intervals
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.labels import Labels
-from dyadlearn.models._inputs import (
-    check_names,
-    checked_filter,
-    checked_tasks,
-    groups_in_order,
-    in_training_order,
-    unwrap_tasks,
-)
+from dyadlearn.models._inputs import checked_filter, groups_in_order, read_rows
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.fitted import FittedRidge, HeldOut
@@ -387,9 +380,7 @@ class PairwiseRidge(PairModel, stored=False):
         """
         check_is_fitted(self)
         self = self._snapshot()
-        ends, predicted = predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting)
-        lower, upper = (predicted.restore(self._home(self._in_form(end) if tasks is None else end)) for end in ends)
-        return lower, upper
+        return predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting)
 
     def _intervals(self) -> Any:
         """Return what held-out residuals say of other labels, computed once for each setting."""
@@ -599,13 +590,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         """Read the instances to predict for; None stands for the training instances."""
-        if X is None:
-            return self._form, None
-        table = in_training_order(read_table(X, "X"), self._side.spec, self._side.ids, "X")
-        if not table.is_native and not self._side.spec.is_precomputed:
-            check_names(self._side.names, table.column_ids, "X")  # as scikit-learn does with those of frames
-        rows = self._validated_instances(table, self._side.spec, reset=False)
-        return table, self._side.new_rows(self._as_fitted(rows, "X"))
+        return (self._form, None) if X is None else self._new_rows(X, 0, self._side)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         """Read the tasks to predict for; None stands for the training tasks."""
@@ -613,10 +598,11 @@ class PairwiseRidge(PairModel, stored=False):
             return None, None
         if self._task_side is None:
             self._refuse_tasks()
-        side = self._task_side
-        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), side.spec, side.ids, "tasks")
-        rows = checked_tasks(table, side.spec, side.names, side.n_columns)
-        return table, side.new_rows(self._as_fitted(rows, "tasks"))
+        return self._new_rows(tasks, 1, self._task_side)
+
+    def _new_rows(self, given: Any, axis: int, side: Side) -> tuple[Table, NewRows]:
+        table, rows = read_rows(self, given, axis, side.spec, side.ids, side.names, side.n_columns)
+        return table, side.new_rows(self._as_fitted(rows, ("X", "tasks")[axis]))
 
     def _as_fitted(self, rows: Array, name: str) -> Array:
         # A model with a device that was read from a file computes here.

@@ -24,7 +24,7 @@ from dyadlearn._checks import check_matrix, reading_numbers
 from dyadlearn._codes import Column
 from dyadlearn._memory import SideSize, check_memory, solve_numbers
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side
+from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side, read_table
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.models._side import KernelSpec, check_rows
@@ -125,9 +125,30 @@ def checked_tasks(
     return rows
 
 
-def knows_no_tasks(model: Any, remedy: str) -> ValueError:
-    """Return the error of a model that is asked for new tasks and was fitted without any."""
-    return ValueError(f"This {type(model).__name__} knows nothing of tasks and cannot predict for new ones: {remedy}")
+def read_rows(
+    model: Any, given: Any, axis: int, spec: KernelSpec, ids: Ids | None, names: Ids | None, n_columns: int
+) -> tuple[Table, Array]:
+    """Return instances (axis 0) or tasks to predict for, as a table with their ids, and their rows.
+
+    Parameters
+    ----------
+    model : Predictor
+    given : array, sparse matrix, frame or Tasks
+    axis : int
+    spec : KernelSpec
+        The kernel of the side.
+    ids, names : Ids or None
+        Of the rows and of the columns of training.
+    n_columns : int
+        Number of columns that rows of training had.
+    """
+    name = ("X", "tasks")[axis]
+    table = in_training_order(read_table(unwrap_tasks(given), name), spec, ids, name)
+    if axis:
+        return table, checked_tasks(table, spec, names, n_columns, allow_nan=model.allows_nan)
+    if not table.is_native and not spec.is_precomputed:
+        check_names(names, table.column_ids, name)  # as scikit-learn does with those of frames
+    return table, model._validated_instances(table, spec, reset=False)
 
 
 def check_orientation(form: Table, instances: Table, tasks: Table | None) -> None:

@@ -18,7 +18,7 @@ from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
-from dyadlearn.models._inputs import in_range, knows_no_tasks, positions
+from dyadlearn.models._inputs import in_range, positions
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.training import listed_determination, read_given_labels
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -46,6 +46,9 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     #: Whether it learns its kernels from the labels as well.
     learns_kernels = False
+
+    #: Whether features may be missing.
+    allows_nan = False
 
     # Where tasks of its own can come from, for a model that knows of none.
     _tasks_remedy = WITH_TASKS
@@ -176,8 +179,15 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         values = cast(values, getattr(namespace(values), self._precision))
         return values if self.device is None else to_numpy(values)
 
+    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
+        """Check X as scikit-learn does, in whatever library it came."""
+        is_kernel = spec.is_precomputed
+        allow_nan = self.allows_nan and not is_kernel
+        return check_instances(self, table, is_kernel=is_kernel, reset=reset, allow_nan=allow_nan)
+
     def _refuse_tasks(self) -> NoReturn:
-        raise knows_no_tasks(self, self._tasks_remedy)
+        name = type(self).__name__
+        raise ValueError(f"This {name} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}")
 
 
 def determination(predicted: Table, y: Any, sample_weight: Any = None) -> float:
@@ -268,10 +278,6 @@ class PairModel(Predictor, stored=False):
         changed._solve()
         self.__dict__ = changed.__dict__  # in one step
         return self
-
-    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Check X as scikit-learn does, in whatever library it came."""
-        return check_instances(self, table, is_kernel=spec.is_precomputed, reset=reset)
 
     def _check_alphas(self) -> None:
         for name, value in self._alphas.items():

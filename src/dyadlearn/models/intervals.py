@@ -172,8 +172,8 @@ def _block(
 
 def predicted_intervals(
     fitted: Fitted, intervals: Any, X: Any, tasks: Any, coverage: float, setting: str | Setting | None
-) -> tuple[Bounds, Any]:
-    """Return lower and upper bounds (a, b), and a table with the ids of their rows and columns.
+) -> tuple[Any, Any]:
+    """Return lower and upper bounds as `PairwiseRidge.predict_interval` does.
 
     Parameters
     ----------
@@ -189,7 +189,9 @@ def predicted_intervals(
         for asked, own, known in zip((rows, task_rows), ids, (fitted.instance_ids, fitted.task_ids), strict=True)
     ]
     given = ((rows, task_rows), ids, (places[0], places[1]))
-    return interval_grids(fitted, intervals, *given, coverage, setting), predicted
+    ends, model = interval_grids(fitted, intervals, *given, coverage, setting), fitted.estimator
+    lower, upper = (predicted.restore(model._home(model._in_form(end) if tasks is None else end)) for end in ends)
+    return lower, upper
 
 
 def _places(asked: Any, own: Ids | None, known: Ids | None) -> np.ndarray:

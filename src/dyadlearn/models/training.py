@@ -255,13 +255,9 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         if tasks is not None:
             raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
         labels, form = symmetric_labels(labels.dense(), form, model._sign)
-    instances, task_table = read_table(X, "X"), None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
-    instances, task_table, form = aligned(instances, task_table, form, (spec, task_spec))
-    rows, task_rows = model._validated_instances(instances, spec, reset=True), None
-    if task_table is not None:
-        task_rows = check_rows(task_table.values, task_spec, "tasks")
+    instances, task_table, form = read_sides(model, X, tasks, form, (spec, task_spec))
     # A list of labels goes where X is; a grid must be there.
-    given = {"X": rows, "Y": labels.grid, "tasks": task_rows}
+    given = {"X": instances.values, "Y": labels.grid, "tasks": None if task_table is None else task_table.values}
     check_same_library(given)
     rows, values, task_rows = moved(given, model.device)
     labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
@@ -287,26 +283,32 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
     )
 
 
-def aligned(
-    instances: Table, tasks: Table | None, form: Table, specs: tuple[KernelSpec, KernelSpec]
+def read_sides(
+    model: Any, X: Any, tasks: Any, form: Table, specs: tuple[KernelSpec, KernelSpec]
 ) -> tuple[Table, Table | None, Table]:
-    """Return the tables of both sides in the order of the labels, and the form of these with all ids.
+    """Return the tables of both sides, checked and in the order of the labels, and the form of these with all ids.
 
     Parameters
     ----------
-    instances, tasks : Table, the latter or None
+    model : Predictor
+    X, tasks : as in `PairwiseRidge.fit`
     form : Table
         The ids that the labels came with.
     specs : (KernelSpec, KernelSpec)
         The kernel of each side.
     """
-    check_orientation(form, instances, tasks)
+    instances, table = read_table(X, "X"), None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+    check_orientation(form, instances, table)
     instances = align_side(instances, form.row_ids, specs[0], "X", "the rows of Y")
     form = replace(form, row_ids=instances.row_ids)
-    if tasks is not None:
-        tasks = align_side(tasks, form.column_ids, specs[1], "tasks", "the columns of Y")
-        form = replace(form, column_ids=tasks.row_ids)
-    return instances, tasks, form
+    if table is not None:
+        table = align_side(table, form.column_ids, specs[1], "tasks", "the columns of Y")
+        form = replace(form, column_ids=table.row_ids)
+    instances = replace(instances, values=model._validated_instances(instances, specs[0], reset=True))
+    if table is not None:
+        rows = check_rows(table.values, specs[1], "tasks", allow_nan=model.allows_nan)
+        table = replace(table, values=rows)
+    return instances, table, form
 
 
 def _in_cheaper_form(model: Any, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool) -> Labels:
