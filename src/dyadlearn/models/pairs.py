@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from dyadlearn._array import Array, float_dtype, is_foreign, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._codes import distinct, id_columns
+from dyadlearn._registry import listed
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
@@ -225,7 +226,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     Parameters
     ----------
-    model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, or one that chooses its regularisation
+    model : TwoStepRidge, or any other model of a grid, with or without a search
         What is fitted, as a clone; its own parameters are ``model__alpha`` and so on.
     instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel; or Descriptions
         Features of all instances that will be asked for, or the kernel between them. Their ids are the index of a
@@ -485,8 +486,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         model = self.model
         if not isinstance(model, PairwiseRidge):
             raise TypeError(
-                "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, or one that chooses its "
-                f"regularisation, found {model!r}."
+                f"model must be a {listed(searches=False)}, or one that chooses its regularisation, found {model!r}."
             )
         if model.symmetry is not None:
             raise ValueError(

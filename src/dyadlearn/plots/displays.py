@@ -584,7 +584,7 @@ class LandscapeDisplay(Display):
 
         Parameters
         ----------
-        model : fitted TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV
+        model : fitted TwoStepRidgeCV, or any other search
             If it searched kernel parameters too, the landscape is that of the best ones.
         sides : (str, str), default=None
             What an instance and a task are called, such as ``("host", "parasite")``.

@@ -93,7 +93,7 @@ def nested_score(
 
     Parameters
     ----------
-    search : TwoStepRidgeCV, KroneckerRidgeCV, IndependentTaskRidgeCV, PairKernelRidgeCV or LearnedKernelRidge
+    search : TwoStepRidgeCV, or any other model that chooses its regularisation
         What to judge; it is cloned, not fitted. Its `setting` and `scoring` are those of the score; where it has no
         scoring, as `LearnedKernelRidge`, that is what suits the labels. The latter learns its kernels in each fold.
     X, y, tasks

@@ -28,6 +28,7 @@ from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import Sides
+from dyadlearn.models._documenting import documented
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.grid import PairKernelRidge, check_shares
@@ -42,7 +43,52 @@ from dyadlearn.spectrum import Spectrum
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SearchParameters:
-    """Parameters of every search; the searches document them."""
+    r"""Parameters of every search.
+
+    Parameters
+    ----------
+    alphas : sequence of float or float, default=None
+        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
+    setting : {"A", "B", "C", "D"} or an alias, default="B"
+        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`; greater is better.
+    kernel_grid : list of dict, default=None
+        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
+        decomposition.
+    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
+        Folds to leave out. None is exact leave-one-out where the labels are complete, and of single pairs where few
+        are observed; elsewhere it is five folds. A sequence, as scikit-learn's splitters make one, cuts the instances
+        in setting B.
+    exhaustive : bool, default=False
+        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
+        values on an axis is searched from coarse to fine then.
+    progress : bool, default=None
+        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The best value; of equals the largest.
+    kernel_params_ : dict or None
+        The best kernel parameters.
+    best_score_ : float
+        The score of `holdout_`.
+    landscape_ : array of shape (n_alphas,)
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
+        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
+    n_evaluated_ : int
+        Number of points of `landscape_` that were evaluated.
+    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
+        Held-out predictions at the best values.
+    holdout_method_ : str
+        How they were made: exactly, or by folds that were solved again.
+    holdout_setting_ : {"A", "B", "C", "D"}
+        What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
+    """
 
     setting: str = "B"
     scoring: Any = "neg_mean_squared_error"
@@ -275,7 +321,19 @@ def _tried(side: Side, grid: Any, name: str) -> list[Side]:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskSearchParameters(SearchParameters):
-    """Parameters of every search for models that know tasks."""
+    """Parameters of every search for models that know tasks.
+
+    Parameters
+    ----------
+    kernel_grid, task_kernel_grid : list of dict, default=None
+        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
+        decomposition.
+
+    Attributes
+    ----------
+    kernel_params_, task_kernel_params_ : dict or None
+        The best kernel parameters.
+    """
 
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
@@ -285,6 +343,7 @@ class TaskSearchParameters(SearchParameters):
         return None if self._task_side is None else self._task_side.spec.params
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     r"""Two-step ridge regression that chooses both regularisations itself.
@@ -297,63 +356,24 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
 
     Parameters
     ----------
-    alphas, task_alphas : sequence of float or float, default=None
+    alphas, task_alphas : sequences of float or float, default=None
         Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. A network has one regularisation,
         `alphas`.
-    setting : {"A", "B", "C", "D"} or an alias, default="B"
-        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, task_kernel, kernel_params, task_kernel_params, filter, task_filter, fit_intercept, repair
-        As in `TwoStepRidge`.
-    kernel_grid, task_kernel_grid : list of dict, default=None
-        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
-        decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out where the labels are complete, and of single pairs where few
         are observed or the missing ones form a block; elsewhere it is five folds.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        As in `TwoStepRidge`; while searching 1e-5 will do.
-    exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
-    progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, as in `TwoStepRidge`: edges and vertices are left out of both sides, one at a time.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
     alpha_, task_alpha_ : float
         The best values; of equals those with the largest product, and of these the largest `alpha_`. `task_alpha_` is
         None without tasks, and for a network, where `alpha_` is that of both sides.
-    kernel_params_, task_kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        The score of `holdout_`.
     landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
         Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
         search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
-    n_evaluated_ : int
-        Number of points of `landscape_` that were evaluated.
-    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
-        Held-out predictions at the best values.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    baselines_ : dict of str to float
-        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
-        ``task_means`` and ``additive``.
-    completed_, n_iter_, residual_
-        As in `TwoStepRidge`.
-    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
-        As in `TwoStepRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
 
     Examples
     --------
@@ -376,6 +396,7 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
         return grid_of(self.alphas, "alphas"), task_alphas
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
     r"""Kronecker ridge regression that chooses its regularisation itself, in any of the four settings.
@@ -385,58 +406,10 @@ class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
 
     Parameters
     ----------
-    alphas : sequence of float or float, default=None
-        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
-    setting : {"A", "B", "C", "D"} or an alias, default="B"
-        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, task_kernel, kernel_params, task_kernel_params, fit_intercept, repair
-        As in `KroneckerRidge`.
-    kernel_grid, task_kernel_grid : list of dict, default=None
-        Kernel parameters to search as well; each costs one decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
         and columns, and of single pairs where few are observed; elsewhere it is five folds.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        As in `KroneckerRidge`; while searching 1e-5 will do.
-    exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
-    progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
-
-    Attributes
-    ----------
-    alpha_ : float
-        The best value; of equals the largest.
-    kernel_params_, task_kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        The score of `holdout_`.
-    landscape_ : array of shape (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
-        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
-    n_evaluated_ : int
-        Number of points of `landscape_` that were evaluated.
-    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
-        Held-out predictions at the best value.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    baselines_ : dict of str to float
-        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
-        ``task_means`` and ``additive``.
-    completed_, n_iter_, residual_
-        As in `KroneckerRidge`.
-    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
-        As in `KroneckerRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
 
     Examples
     --------
@@ -518,6 +491,7 @@ def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
 _QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel itself.
@@ -531,61 +505,22 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
 
     Parameters
     ----------
-    alphas : sequence of float or float, default=None
-        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
     shares : sequence of (product, per_task, per_instance), default=None
         The shares to try, see `PairKernelRidge`. None is ten of them, all in quarters in which the product of both
         kernels has one or more, where a whole stands for the average of the kernel between a pair and itself: each
-        kernel alone is brought to that scale.
-    setting : {"A", "B", "C", "D"} or an alias, default="B"
-        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, task_kernel, kernel_params, task_kernel_params, fit_intercept, repair
-        As in `PairKernelRidge`. Both sides are solved in the dual where any of the shares wants it.
-    kernel_grid, task_kernel_grid : list of dict, default=None
-        Kernel parameters to search as well; each costs one decomposition.
+        kernel alone is brought to that scale. Both sides are solved in the dual where any of the shares wants it.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
         and columns, and of single pairs where few are observed; elsewhere it is five folds.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        As in `PairKernelRidge`; while searching 1e-5 will do.
-    exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
-    progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
-    alpha_ : float
-        The best value; of equals the largest.
     shares_ : (float, float, float) or None
         The best shares, of equals the first: product, per_task and per_instance. None without tasks.
-    kernel_params_, task_kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        The score of `holdout_`.
     landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
         Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
         search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
-    n_evaluated_ : int
-        Number of points of `landscape_` that were evaluated.
-    holdout_ : array or frame of shape (m, q)
-        Held-out predictions at the best values.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    completed_, n_iter_, residual_
-        As in `PairKernelRidge`.
-    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
-        As in `PairKernelRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
 
     Examples
     --------
@@ -649,6 +584,7 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
         return [(a, b * columns, c * rows) for a, b, c in self._all_shares()]
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     r"""Independent-task ridge regression that chooses its regularisation itself.
@@ -658,55 +594,11 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
 
     Parameters
     ----------
-    alphas : sequence of float or float, default=None
-        Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶.
     setting : {"A", "B"} or an alias, default="B"
         The predictions are the same in both; rank metrics are averaged differently.
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, kernel_params, filter, fit_intercept, repair
-        As in `IndependentTaskRidge`.
-    kernel_grid : list of dict, default=None
-        Kernel parameters to search as well; each costs one decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
-    progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
-
-    Attributes
-    ----------
-    alpha_ : float
-        The best value; of equals the largest.
-    kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        The score of `holdout_`.
-    landscape_ : array of shape (n_alphas,)
-        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1. A search from
-        coarse to fine, as with `cv` and missing labels, leaves NaN where it evaluated nothing.
-    n_evaluated_ : int
-        Number of points of `landscape_` that were evaluated.
-    holdout_ : array or frame of shape (m, q)
-        Held-out predictions at the best values.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    baselines_ : dict of str to float
-        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
-        ``task_means`` and ``additive``.
-    completed_
-        As in `IndependentTaskRidge`.
-    dual_coef_, coef_, intercept_
-        As in `IndependentTaskRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
 
     Examples
     --------

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alphas
+from dyadlearn._registry import listed
 from dyadlearn._text import joined
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import plan
@@ -145,9 +146,8 @@ def landscape_of_search(model: Any) -> LandscapeView:
         search = model.fitted_.estimator
     if not getattr(search, "searches", False):
         raise TypeError(
-            "model must be a TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV, found "
-            f"{type(search).__name__}: for a model without search use LandscapeDisplay.from_landscape with what "
-            "dyadlearn.landscape gives."
+            f"model must be a {listed(searches=True)}, found {type(search).__name__}: for a model without search use "
+            "LandscapeDisplay.from_landscape with what dyadlearn.landscape gives."
         )
     check_is_fitted(search)
     if search.learns_kernels:
