@@ -294,8 +294,8 @@ class TwoStepRegressor(Predictor, stored=False):
         if np.isnan(Y).all():
             raise nothing_left()
         steps = [
-            None if table is None else _Step(*how, table.values)
-            for *how, table in zip(self._used, _NAMES, self._specs(), sides, strict=True)
+            None if table is None else _Step(estimator, name, spec, table.values)
+            for estimator, name, spec, table in zip(self._used, _NAMES, self._specs(), sides, strict=True)
         ]
         step, other = steps[self._first], steps[1 - self._first]
         assert step is not None
