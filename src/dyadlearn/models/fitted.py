@@ -15,7 +15,6 @@ from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.labels import Labels
 from dyadlearn.models._side import Side
 from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
 
@@ -84,13 +83,11 @@ class Predicting:
 
     def rows(self, X: Any) -> tuple[Table, Any]:
         """Return instances to predict for, read and checked: their ids, and their rows; None is those of training."""
-        found: tuple[Table, Any] = self.estimator._instance_rows(X)
-        return found
+        return self.estimator._instance_rows(X)  # type: ignore[no-any-return]
 
     def columns(self, tasks: Any) -> tuple[Table | None, Any]:
         """Return tasks to predict for, as `rows` returns instances."""
-        found: tuple[Table | None, Any] = self.estimator._task_rows(tasks)
-        return found
+        return self.estimator._task_rows(tasks)  # type: ignore[no-any-return]
 
     @cached_property
     def expansion(self) -> Any:
@@ -103,8 +100,7 @@ class Predicting:
 
     def predicted(self, X: Any, tasks: Any) -> Table:
         """Return predictions for instances and tasks as the user has them, with their ids."""
-        found: Table = self.estimator._predicted(X, tasks)
-        return found
+        return self.estimator._predicted(X, tasks)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +157,7 @@ class Fitted(Predicting):
     @property
     def parameters(self) -> dict[str, Any]:
         """The parameters that the estimator was fitted with, whatever was set since."""
-        found: dict[str, Any] = self.estimator._solved_with
-        return found
+        return self.estimator._solved_with  # type: ignore[no-any-return]
 
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model cannot be asked about a setting."""
@@ -202,8 +197,7 @@ class Fitted(Predicting):
             "groups": groups if setting.new_instance else None,
             "task_groups": task_groups if setting.new_task else None,
         }
-        found: HeldOut = self.estimator._hold_out(setting, **how, nested=nested, exact=exact)
-        return found
+        return self.estimator._hold_out(setting, **how, nested=nested, exact=exact)  # type: ignore[no-any-return]
 
     def refitter(self, setting: Setting) -> Callable[[Labels], Any]:
         """Return a function that fits the estimator, its search included, to other labels of the same rows.
@@ -213,8 +207,7 @@ class Fitted(Predicting):
         setting : Setting
             What the estimator that the function returns will be asked for.
         """
-        refitter: Callable[[Labels], Any] = self.estimator._refitter(setting)
-        return refitter
+        return self.estimator._refitter(setting)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,8 +259,7 @@ class FittedRidge(Fitted):
     @property
     def solution(self) -> Solution:
         """What an iterative solver found; no iterations for a closed form."""
-        found: Solution = self.estimator._iterated
-        return found
+        return self.estimator._iterated  # type: ignore[no-any-return]
 
     @property
     def completed(self) -> Array:
@@ -283,15 +275,6 @@ class FittedRidge(Fitted):
     def is_network(self) -> bool:
         """Whether both sides are the same nodes, so that a pair stands in the grid twice."""
         return self.pairing.symmetry != 0
-
-    @cached_property
-    def expansion(self) -> Expansion:
-        """The coefficients with how rows of each side multiply them."""
-        return self.closed.pairing.expansion(self.coefficients)
-
-    def predict(self, rows: NewRows | None = None, columns: NewRows | None = None) -> Array:
-        """Return predictions (a, b) for rows of each side; None stands for those of training."""
-        return self.expansion.grid(rows, columns)
 
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
         """Return the prediction of each label by a model without its unit; None leaves out one at a time.
@@ -315,7 +298,6 @@ def as_fitted(model: Any) -> Any:
 def predicting(model: Any) -> Predicting:
     """Return how a fitted model predicts, labels or not: a growing one keeps statistics only."""
     if isinstance(model, Predicting) or not getattr(model, "grows", False):
-        found: Predicting = as_fitted(model)
-        return found
+        return as_fitted(model)  # type: ignore[no-any-return]
     check_is_fitted(model)
     return model._predicting()  # type: ignore[no-any-return]

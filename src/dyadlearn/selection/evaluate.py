@@ -74,8 +74,8 @@ class _ListScore:
     of_squared_errors = None
 
     def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
-        self._n_labels, self._blocks, refusal = labels.size, [], None
-        self._is_of_rows = getattr(judge.metric, "is_of_rows", False)
+        self._blocks: list[tuple[np.ndarray, Any]] = []
+        self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), None
         if self._is_of_rows:
             axis = 0 if as_average(None, setting) == "instance" else 1
             judge.prepare(targets, average="micro", tie_tolerance=None)  # refuses labels that the metric is not for

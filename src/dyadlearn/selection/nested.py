@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from dyadlearn._array import Array, cast, namespace, take_block, take_rows
+from dyadlearn._array import Array, cast, namespace, take_rows
 from dyadlearn._codes import group_codes
 from dyadlearn.exceptions import KernelError
 from dyadlearn.holdout.baselines import baselines
@@ -169,16 +169,11 @@ def nested_score(
 
 def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting) -> float:
     """Return the score of a fold alone, NaN if it is undefined."""
-    left = np.zeros(tuple(labels.values.shape), dtype=bool)
-    left.reshape(-1)[fold.test] = True
-    if labels.grid is None:
-        part, F = replace(labels, values=targets).take(left), take_rows(F, fold.test)
-    elif setting is Setting.A:
-        part = Labels.of_grid(targets).hide(~left)
-    else:
-        part, F = Labels.of_grid(take_block(targets, *fold.leaving)), take_block(F, *fold.leaving)
+    others = np.ones(tuple(labels.values.shape), dtype=bool)
+    others.reshape(-1)[fold.test] = False
+    part = replace(labels, values=targets, weights=None).hide(others)
     try:
-        return float(prepared_score(part, judge, setting)(F))
+        return float(prepared_score(part, judge, setting)(F if part.grid is not None else take_rows(F, fold.test)))
     except (ValueError, ArithmeticError):
         return math.nan
 

@@ -276,9 +276,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         top, refusal = -np.inf, None
         for place, problem in enumerate(problems):
             how = planned(problem, setting, left_out)
-            options = {"search": True, "exhaustive": self.exhaustive, "quiet": True}
+            options: dict[str, Any] = {"search": True, "exhaustive": self.exhaustive, "progress": self.progress}
             try:
-                each = score_plan(how, self.scoring, alphas, task_alphas or [1.0], progress=self.progress, **options)
+                each = score_plan(how, self.scoring, alphas, task_alphas or [1.0], **options)
             except LeverageError as error:
                 refusal = error
                 continue
