@@ -26,8 +26,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import checked_filter, groups_in_order, read_rows
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, Side, fit_side
-from dyadlearn.models.fitted import FittedRidge, HeldOut
-from dyadlearn.models.intervals import predicted_intervals
+from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
 from dyadlearn.models.training import Training, cells_of, read_training
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -63,15 +62,13 @@ class PairwiseRidge(PairModel, stored=False):
     #: Whether a side may be described by several tables.
     takes_descriptions = False
 
-    # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
-    _learns_from_tasks = True
+    # Of what kind the model of pairs is; one that knows no tasks learns nothing from those beside the labels.
     _coupled: type[Pairing] = TwoStep
 
     _side: Side
     _task_side: Side | None
-    # What the model was fitted on, and the ids and the form of it.
+    # What the model was fitted on.
     _labels: Labels
-    _form: Table
     # What the user receives: "float32" or "float64".
     _precision: str
     _coefficients: Array
@@ -88,16 +85,8 @@ class PairwiseRidge(PairModel, stored=False):
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
 
     @property
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return self._form.row_ids, self._form.column_ids
-
-    @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
         return [(side.spec, side.names) for side in self._sides()]
-
-    @property
-    def _is_vector(self) -> bool:
-        return self._form.is_vector
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, all of them or some.
@@ -148,7 +137,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
-        has_tasks = data.tasks is not None and self._learns_from_tasks
+        has_tasks = data.tasks is not None and self._coupled.knows_tasks
         wanted: dict[str, Any] = {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
         sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
         task_sides: list[Side | None] = [None]

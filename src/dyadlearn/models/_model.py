@@ -22,7 +22,6 @@ from dyadlearn.models._inputs import in_range, positions
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.training import listed_determination, read_given_labels
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.settings import Setting
 
 #: Where a model that was fitted without tasks could have had them from.
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
@@ -32,7 +31,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     """Base class of all models of a grid: predictions, and their score.
 
     A subclass reads rows to predict for (`_instance_rows`, `_task_rows`), returns what it multiplies them by
-    (`_expansion`) and what its rows and columns are called (`_ids`).
+    (`_expansion`) and keeps what its rows and columns are called (`_form`).
     """
 
     #: Where arrays of numpy are computed, for models that can be told: None is here.
@@ -53,15 +52,18 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     # Where tasks of its own can come from, for a model that knows of none.
     _tasks_remedy = WITH_TASKS
 
-    @property
-    @abstractmethod
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
+    # Without values: the ids of both sides as far as the model keeps them, and the form that the labels came in.
+    _form: Table
 
     @property
-    @abstractmethod
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
+        return self._form.row_ids, self._form.column_ids
+
+    @property
     def _is_vector(self) -> bool:
         """Whether the labels came with one dimension."""
+        return self._form.is_vector
 
     @abstractmethod
     def _expansion(self) -> Expansion:
@@ -242,18 +244,8 @@ class PairModel(Predictor, stored=False):
         return [{"": spec} for spec, _ in self._columns]
 
     @abstractmethod
-    def _check_params(self) -> None:
-        """Refuse parameters that no model can have."""
-
-    @abstractmethod
     def _solve(self) -> Self:
         """Follow the regularisation that is set."""
-
-    @abstractmethod
-    def predict_interval(
-        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
-    ) -> tuple[Any, Any]:
-        """Tell how far labels may be off."""
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.

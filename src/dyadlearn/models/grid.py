@@ -328,7 +328,7 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     """
 
     # Tasks may be handed in, so that all models are called alike.
-    _learns_from_tasks = False
+    _coupled = Independent
     _tasks_remedy = "use TwoStepRidge or KroneckerRidge."
 
     alpha: float = 1.0

@@ -37,8 +37,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
 )
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.models.fitted import FittedRidge
-from dyadlearn.models.intervals import interval_grids
+from dyadlearn.models.fitted import FittedRidge, interval_grids
 from dyadlearn.settings import Setting
 
 

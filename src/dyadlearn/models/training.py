@@ -264,7 +264,7 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
     check_sizes(rows, labels, task_rows)
     dtype = result_dtype((rows, X), (task_rows, tasks), (labels.values, y))
     sides = [side_size(rows, spec)]
-    if task_rows is not None and model._learns_from_tasks:
+    if task_rows is not None and model._coupled.knows_tasks:
         sides.append(side_size(task_rows, task_spec))
     if labels.grid is None:
         labels, sample_weight = with_weights(labels, sample_weight, form), None

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
 from dyadlearn._checks import check_choice, check_labels
 from dyadlearn._state import all_or_nothing
-from dyadlearn._tables import Ids, Table, in_order
+from dyadlearn._tables import Table, in_order
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
@@ -25,8 +25,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import check_labels_given, check_sizes, groups_in_order, read_rows, unwrap_tasks
 from dyadlearn.models._model import Predictor
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.models.fitted import Fitted, HeldOut
-from dyadlearn.models.intervals import predicted_intervals
+from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
 from dyadlearn.models.training import Training, fold_predictions, read_given_labels, read_sides, without_fold
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
@@ -118,6 +117,7 @@ class TwoStepRegressor(Predictor, stored=False):
 
     _learnt: _TwoSteps = field(init=False)
     _data: Training = field(init=False)
+    _form: Table = field(init=False)
     _precision: str = field(init=False)
     # The estimators of both steps as they were when it was fitted: others may be set after that.
     _used: tuple[Any, Any] = field(init=False)
@@ -175,20 +175,13 @@ class TwoStepRegressor(Predictor, stored=False):
 
     def _fit_on(self, data: Training) -> Self:
         """Fit both steps on data that were read."""
-        self._data, self._precision, self._learnt = data, data.precision, self._learn(data)
+        self._data, self._form, self._precision = data, data.form, data.precision
+        self._learnt = self._learn(data)
         return self
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that fits the steps to other labels of the same instances and tasks."""
         return lambda labels: self._snapshot()._fit_on(replace(self._data, labels=labels))
-
-    @property
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return self._data.form.row_ids, self._data.form.column_ids
-
-    @property
-    def _is_vector(self) -> bool:
-        return self._data.form.is_vector
 
     def _specs(self) -> tuple[KernelSpec, KernelSpec]:
         """Return what each step wants of its side: a kernel, or features."""
@@ -228,7 +221,7 @@ class TwoStepRegressor(Predictor, stored=False):
             where no task step can help a task of which no label is left.
         """
         check_is_fitted(self)
-        setting, form = as_setting(setting), self._data.form
+        setting, form = as_setting(setting), self._form
         check_groups(setting, groups, task_groups, cells)
         groups, task_groups = groups_in_order(form, groups, task_groups)
         units = self._units(setting, groups, task_groups, in_order(cells, *self._ids, "cells"), cv)
@@ -307,7 +300,7 @@ class TwoStepRegressor(Predictor, stored=False):
 
     def _instance_rows(self, X: Any) -> tuple[Table, Any]:
         """Read the instances to predict for; None stands for the training instances."""
-        return (self._data.form, None) if X is None else self._new_rows(X, 0, self._data.instances)
+        return (self._form, None) if X is None else self._new_rows(X, 0, self._data.instances)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, Any]:
         """Read the tasks to predict for; None stands for the training tasks."""
@@ -340,7 +333,7 @@ class TwoStepRegressor(Predictor, stored=False):
         """The labels and what can be asked of the model; closed forms it has none."""
         check_is_fitted(self)
         settings = tuple(setting for setting in Setting if self._data.tasks is not None or not setting.new_task)
-        return Fitted(self._data.form, self, self._data.labels, settings)
+        return Fitted(self._form, self, self._data.labels, settings)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learnt")

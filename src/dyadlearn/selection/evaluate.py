@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -461,8 +461,7 @@ _STACK_BYTES = 2**27
 _GRIDS = 8
 
 
-@dataclass(frozen=True, eq=False)
-class Permutation:
+class Permutation(NamedTuple):
     """Where the labels of a grid are taken to.
 
     Attributes
@@ -477,10 +476,6 @@ class Permutation:
     def of(self, grid: Array) -> Array:
         """Return a grid (m, q) permuted."""
         return take_block(grid, self.rows, self.columns)
-
-    def of_labels(self, labels: Labels) -> Labels:
-        """Return labels permuted, with their weights and with what is missing."""
-        return labels.permuted(self.rows, self.columns)
 
     def back(self, grid: Array) -> Array:
         """Return what stands where `of` takes it."""

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -22,7 +21,7 @@ from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._state import is_shaped
 from dyadlearn.exceptions import GridEdgeWarning, NoLabelWarning
-from dyadlearn.holdout import Problem, Units, plan
+from dyadlearn.holdout import Units, plan
 from dyadlearn.holdout.folds import Fold, folds_of
 from dyadlearn.models._base import Groups, PairwiseRidge
 from dyadlearn.models.fitted import HeldOut
@@ -102,8 +101,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return super()._hold_out(setting, **how, nested=nested, exact=exact)
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedAgain:
+class LearnedAgain(NamedTuple):
     """What models predict that were learned without a fold each.
 
     Attributes
@@ -111,8 +109,6 @@ class LearnedAgain:
     predictions : array of shape (m, q)
         NaN where no fold predicts.
     folds : list of Fold
-    problem : Problem
-        Of the last one.
     alphas : list of float
         The regularisation that was learned in each.
     task_alphas : list of float or None
@@ -121,7 +117,6 @@ class LearnedAgain:
 
     predictions: Array
     folds: list[Fold]
-    problem: Problem
     alphas: list[Any]
     task_alphas: list[float] | None = None
 
@@ -163,7 +158,7 @@ def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, 
     alphas, task_alphas = map(list, zip(*chosen, strict=True))
     flat = placed(predictions, [fold.test for fold in folds], labels.observed.size)
     found = namespace(flat).reshape(flat, labels.values.shape)
-    return LearnedAgain(found, folds, inner.fitted_.problem, alphas, None if task_alphas[0] is None else task_alphas)
+    return LearnedAgain(found, folds, alphas, None if task_alphas[0] is None else task_alphas)
 
 
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
