@@ -14,7 +14,7 @@ from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, Ta
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
-from dyadlearn.selection.nested import nested_score
+from dyadlearn.selection.refitting import nested_score
 from sweeps import covering, every, lines, over
 
 GRID = [0.03, 1.0]

@@ -23,11 +23,10 @@ from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
 from dyadlearn.holdout.intervals import FlatIntervals, Intervals
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.labels import Labels
-from dyadlearn.models._inputs import checked_filter, groups_in_order, read_rows
+from dyadlearn.models._inputs import Training, cells_of, checked_filter, groups_in_order, read_rows, read_training
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
-from dyadlearn.models.training import Training, cells_of, read_training
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
@@ -267,7 +266,6 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def _iterated(self) -> Solution | ObservedSolution:
         """What an iterative solver found; no iterations for a closed form."""
-        check_is_fitted(self)
         self = self._snapshot()
         if self._observed is not None:
             return self._observed
@@ -308,7 +306,6 @@ class PairwiseRidge(PairModel, stored=False):
         LeverageError
             If the model interpolates what is to be left out.
         """
-        check_is_fitted(self)
         self = self._snapshot()
         problem, setting = self._problem(), as_setting(setting)
         groups, task_groups = groups_in_order(self._form, groups, task_groups)
@@ -367,7 +364,6 @@ class PairwiseRidge(PairModel, stored=False):
         >>> bool(0.85 < ((lower <= Y[40:]) & (Y[40:] <= upper)).mean() < 0.95)
         True
         """
-        check_is_fitted(self)
         self = self._snapshot()
         return predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting)
 
@@ -427,7 +423,6 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def dual_coef_(self) -> Array:
         """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
-        check_is_fitted(self)
         self = self._snapshot()
         dual = self._expansion().dual
         if dual is None:
@@ -527,7 +522,6 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def fitted_(self) -> FittedRidge:
         """What the model has learned from: labels, decomposed sides, the model of pairs; see `FittedRidge`."""
-        check_is_fitted(self)
         now = self._snapshot()
         posed: Problem = now._fitted_problem
         return FittedRidge(

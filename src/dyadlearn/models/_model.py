@@ -18,9 +18,8 @@ from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
-from dyadlearn.models._inputs import in_range, positions
+from dyadlearn.models._inputs import in_range, listed_determination, positions, read_given_labels
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.models.training import listed_determination, read_given_labels
 from dyadlearn.pairing.expansion import Expansion, NewRows
 
 #: Where a model that was fitted without tasks could have had them from.
@@ -100,7 +99,6 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     def _predicted(self, X: Any, tasks: Any) -> Table:
         """Return predictions with the ids that instances and tasks have."""
-        check_is_fitted(self)
         self = self._snapshot()
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
@@ -132,7 +130,6 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         >>> model.predict_pairs(np.eye(2), None, [(0, 1), (1, 0)])
         array([5., 5.])
         """
-        check_is_fitted(self)
         self = self._snapshot()
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_choice, reading_numbers
@@ -158,7 +157,6 @@ class ProcessRidge(PairwiseRidge, stored=False):
         """
         if not return_std:
             return super().predict(X, tasks)
-        check_is_fitted(self)
         self = self._snapshot()
         process, predicted = self._process(), self._predicted(X, tasks)
         asked, asked_tasks, task_side = self._instance_rows(X), self._task_rows(tasks), self._task_side
@@ -180,7 +178,6 @@ class ProcessRidge(PairwiseRidge, stored=False):
         with the dual parameters **A** and the number n of labels; n itself without an intercept. Labels vary around the
         latent function by :math:`\hat\tau\sqrt\lambda`.
         """
-        check_is_fitted(self)
         self = self._snapshot()
         try:
             return self._process().scale(self._problem().Y)

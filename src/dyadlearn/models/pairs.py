@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, float_dtype, is_foreign, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._codes import distinct, id_columns
@@ -312,7 +312,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        model = self._checked_model(sample_weight is not None)
+        model = self._checked_model()
         check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
         found = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
@@ -361,7 +361,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n,)
         """
-        check_is_fitted(self)
         self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         if self.model_._problem().pairing.knows_rows:
@@ -383,7 +382,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         lower, upper : arrays of shape (n,)
         """
-        check_is_fitted(self)
         self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         model = self.model_
@@ -481,7 +479,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
-    def _checked_model(self, weighted: bool) -> PairwiseRidge:
+    def _checked_model(self) -> PairwiseRidge:
         model = self.model
         if not isinstance(model, PairwiseRidge):
             raise TypeError(
@@ -490,11 +488,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if model.symmetry is not None:
             raise ValueError(
                 "A network has one node set, and PairRegressor two tables: fit the model itself on the grid."
-            )
-        if weighted and not has_fit_parameter(model, "sample_weight"):
-            raise TypeError(
-                f"{type(model).__name__} takes no weights: leave sample_weight out, or wrap the model without its "
-                "search and search with GridSearchCV."
             )
         return model
 

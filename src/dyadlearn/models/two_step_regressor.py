@@ -22,11 +22,21 @@ from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.labels import Labels
-from dyadlearn.models._inputs import check_labels_given, check_sizes, groups_in_order, read_rows, unwrap_tasks
+from dyadlearn.models._inputs import (
+    Training,
+    check_labels_given,
+    check_sizes,
+    fold_predictions,
+    groups_in_order,
+    read_given_labels,
+    read_rows,
+    read_sides,
+    unwrap_tasks,
+    without_fold,
+)
 from dyadlearn.models._model import Predictor
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
-from dyadlearn.models.training import Training, fold_predictions, read_given_labels, read_sides, without_fold
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
 

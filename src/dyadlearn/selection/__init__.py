@@ -6,7 +6,7 @@ from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
 from dyadlearn.selection.evaluate import Scores, SettingScore, evaluate
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
-from dyadlearn.selection.nested import NestedScore, nested_score
+from dyadlearn.selection.refitting import NestedScore, nested_score
 from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, PairKernelRidgeCV, TwoStepRidgeCV
 
 __all__ = [

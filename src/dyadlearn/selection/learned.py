@@ -36,11 +36,10 @@ from dyadlearn.learning.error import FINE, ROUGH, ExactError, Targets, has_exact
 from dyadlearn.learning.mixture import PROFILES, Mixture, Parameters
 from dyadlearn.learning.stages import Descent, Learned, cascaded, expected_steps, learn_at_once, learn_in_stages
 from dyadlearn.models._base import Groups
-from dyadlearn.models._inputs import among, groups_in_order, in_training_order, unwrap_tasks
+from dyadlearn.models._inputs import Training, among, groups_in_order, in_training_order, unwrap_tasks
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
-from dyadlearn.models.training import Training
 from dyadlearn.pairing import Independent, Pairing, PairKernel, Profiled
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.selection.refitting import KeptHoldout, predict_folds

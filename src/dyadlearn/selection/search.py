@@ -29,10 +29,9 @@ from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import Sides
 from dyadlearn.models._documenting import documented
-from dyadlearn.models._inputs import groups_in_order
+from dyadlearn.models._inputs import Training, groups_in_order
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.grid import PairKernelRidge, check_shares
-from dyadlearn.models.training import Training
 from dyadlearn.pairing import PairKernel
 from dyadlearn.selection.evaluate import prepared_score
 from dyadlearn.selection.landscape import Evaluated, LeftOut, planned, score_plan
