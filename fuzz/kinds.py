@@ -191,8 +191,6 @@ def note_search(case: Drawing, problem: Problem) -> None:
         params["task_alphas"] = draw_alphas(case, 3)
     if problem.name == "PairKernelRidge":
         params["shares"] = [(1.0, 0.0, 0.0), (1.0, 0.5, 0.5)]
-    if problem.name == "IndependentTaskRidge" and scoring == "neg_mean_squared_error" and case.chance(0.3):
-        params["alpha_per_task"] = True
     if params["kernel"] == "rbf" and case.chance(0.4):
         params["kernel_grid"], params["kernel_params"] = [{"gamma": 0.1}, {"gamma": 0.6}], None
     groups: dict[str, Any] = {}
