@@ -39,7 +39,9 @@ def documented(cls: T) -> T:
     sections = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()} | {
         name: body for name, body in sections.items() if name not in composed
     }
-    cls.__doc__ = head + "".join(f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items())
+    cls.__doc__ = f"{head.rstrip()}\n\n" + "".join(
+        f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items()
+    )
     return cls
 
 
