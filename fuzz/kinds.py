@@ -191,8 +191,6 @@ def note_search(case: Drawing, problem: Problem) -> None:
         params["task_alphas"] = draw_alphas(case, 3)
     if problem.name == "PairKernelRidge":
         params["shares"] = [(1.0, 0.0, 0.0), (1.0, 0.5, 0.5)]
-    if problem.name == "IndependentTaskRidge" and scoring == "neg_mean_squared_error" and case.chance(0.3):
-        params["alpha_per_task"] = True
     if params["kernel"] == "rbf" and case.chance(0.4):
         params["kernel_grid"], params["kernel_params"] = [{"gamma": 0.1}, {"gamma": 0.6}], None
     groups: dict[str, Any] = {}
@@ -462,7 +460,6 @@ def regressors(case: Drawing) -> None:
         "instance_estimator": case.pick(*choices),
         "task_estimator": case.pick(*choices),
         "first_step": str(case.pick("instances", "tasks")),
-        "max_iter": int(case.pick(0, 0, 3)),
     }
     case.what.append(f"regressors {m}x{q} {', '.join(map(str, params.values()))}")
     problem = Problem("TwoStepRegressor", params, rows.rows, Y, columns.rows, rows.new, columns.new, None, "ABCD")

@@ -82,7 +82,7 @@ def tiny_models() -> tuple[bytes, ...]:
         TwoStepRidge(0.5, 0.5, kernel="rbf", symmetry="symmetric", filter=IteratedTikhonov(3)).fit(X[:4], network),
         KroneckerRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.3}).fit(X, holes, tasks=T),
         TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", progress=False).fit(X, Y, tasks=T),
-        IndependentTaskRidgeCV([0.1, 1, 10], alpha_per_task=True, progress=False).fit(X, Y),
+        IndependentTaskRidgeCV([0.1, 1, 10], progress=False).fit(X, Y),
         OnlineTwoStepRidge(0.5, keep_instances=True).fit(X, Y, tasks=T),
     ]
     found = []

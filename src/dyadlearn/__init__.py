@@ -4,6 +4,8 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dyadlearn._registry import MODELS as _MODELS
+
 if sys.argv[:1] == ["-m"]:  # python -m dyadlearn: Ctrl-C is quiet while the rest is loaded
     import _dyadlearn_main  # noqa: F401
 
@@ -74,8 +76,16 @@ __all__ = [
     "verify_holdout",
 ]
 
+# Models that the list above does not name, for type checkers, are public all the same.
+__all__ += [
+    str(name) for each in _MODELS.values() for name in (each.model, each.search) if name not in (None, *__all__)
+]
+
 # Modules in which public names are looked for; they are imported when a name is first used.
-_MODULES = ("models", "selection", "kernels", "holdout.refit", "diagnostics", "features", "store")
+_MODULES = (
+    *("models", "selection", "kernels", "holdout.refit", "diagnostics", "features", "store"),
+    *(each.module for each in _MODELS.values() if each.module),
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ from types import UnionType
 from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, is_sparse
 from dyadlearn.exceptions import ModelFileError
@@ -138,7 +139,8 @@ class StoredEstimator(Stored, stored=False):
         """Raise as `fit` does for a parameter that was set to something wrong after it."""
 
     def _snapshot(self) -> Self:
-        """Return the estimator as it is now, which stays so whatever other threads do to this one."""
+        """Return the fitted estimator as it is now, which stays so whatever other threads do to this one."""
+        check_is_fitted(self)
         found: Self = object.__new__(type(self))
         found.__dict__ = dict(self.__dict__)
         return found

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import (
     IndependentTaskRidge,
-    IndependentTaskRidgeCV,
     KroneckerRidge,
     OnlineTwoStepRidge,
     PairKernelRidge,
@@ -256,14 +255,3 @@ def test_no_memory(monkeypatch):
     monkeypatch.setattr(explaining, "_GRIDS", 1e15)
     with pytest.raises(NotEnoughMemoryError, match="Weighing 6 × 5 labels"):
         explain(model, 0, 0)
-
-
-def test_tasks_with_regularisations_of_their_own_are_explained_by_it():
-    rng = np.random.default_rng(3)
-    X, Y = rng.normal(size=(12, 3)), rng.normal(size=(12, 4))
-    Y[:, 0] += 20 * X[:, 0]
-    model = IndependentTaskRidgeCV([1e-3, 1.0, 1e3], alpha_per_task=True).fit(X, Y)
-    assert len(set(model.alpha_)) > 1
-    for task in range(4):
-        assert_allclose(explain(model, 5, task).prediction, model.predict(X)[5, task])
-        assert_allclose(explain(model, X[:1] + 1, task).prediction, model.predict(X[:1] + 1)[0, task])

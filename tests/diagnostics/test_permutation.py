@@ -197,7 +197,7 @@ GRIDS = {"alphas": [0.1, 1.0, 10.0], "task_alphas": [0.5, 5.0]}
         (KroneckerRidgeCV([0.1, 10.0], setting="C"), "C", {}),
         (PairKernelRidgeCV([0.1, 10.0], setting="B"), "B", {}),
         (IndependentTaskRidgeCV([0.1, 10.0]), "B", {"groups": np.arange(10) // 2}),
-        (IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True, cv=4), "B", {}),
+        (IndependentTaskRidgeCV([0.1, 1.0, 10.0], cv=4), "B", {}),
     )
 )
 def test_a_search_is_repeated_whole(search, setting, given, tmp_path):

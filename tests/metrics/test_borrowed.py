@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import metrics as sk
 from sklearn.metrics import get_scorer, make_scorer
 
-from dyadlearn import IndependentTaskRidgeCV, TwoStepRidge, TwoStepRidgeCV, evaluate, landscape, load, save
+from dyadlearn import TwoStepRidge, TwoStepRidgeCV, evaluate, landscape, load, save
 from dyadlearn.exceptions import ModelFileError
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics import scorers as borrowed
@@ -184,8 +184,6 @@ def test_selection_by_them(real, tmp_path):
         assert_allclose(search.best_score_, scorer(scoring)(Y, search.holdout_, setting="C"))
         assert_array_equal(landscape(search, [0.1, 1.0, 10.0], [1.0, 10.0], "C")["C"], search.landscape_)
         assert_allclose(evaluate(search, "C")[scorer(scoring).name], [search.best_score_])
-        each_task = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True, scoring=scoring).fit(X, Y)
-        assert_allclose(each_task.best_score_, scorer(scoring)(Y, each_task.holdout_, average="task"))
     with pytest.raises(ModelFileError, match="scoring is .*use a metric by its name"):
         save(search, tmp_path / "model.dyad")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn import IndependentTaskRidgeCV, TwoStepRidgeCV, bootstrap_interval, landscape
+from dyadlearn import TwoStepRidgeCV, bootstrap_interval, landscape
 from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.metrics import ic_index, scorer
 from dyadlearn.metrics import top as interactions
@@ -184,8 +184,6 @@ def test_selection_by_it(each):
             search.fit(X, Y, tasks=T)
         assert_allclose(search.best_score_, slow_ic_index(Y, search.holdout_))
         assert_array_equal(landscape(search, [0.1, 1.0, 10.0], [0.1, 10.0], letter)[letter], search.landscape_)
-    with pytest.raises(ValueError, match="ic_index compares tasks with each other, so that no task has a score of its"):
-        IndependentTaskRidgeCV(alpha_per_task=True, scoring="ic_index").fit(X, Y)
 
 
 def test_an_interval_draws_whole_grids():

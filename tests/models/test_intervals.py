@@ -16,7 +16,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn import (
     IndependentTaskRidge,
-    IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
     OnlineTwoStepRidge,
@@ -612,30 +611,6 @@ def test_vertices_with_ids_are_known_on_both_sides(symmetry):
     for end in (0, 1):
         wanted = np.block([[blocks[0][end], blocks[2][end]], [blocks[1][end], blocks[3][end]]])
         assert_allclose(mixed[end], wanted, rtol=1e-10, atol=1e-10)
-
-
-@over(every(holes=[True, False], groups=[True, False]))
-def test_tasks_with_regularisations_of_their_own(holes, groups):
-    X, _, Y = data(27)
-    Y = Y[:M, :Q].copy()
-    Y[:, 0] += 20 * X[:M, 0]
-    if holes:
-        Y[2, 1] = Y[5, 1] = np.nan
-    left_out = {"groups": np.arange(M) // 2} if groups else {}
-    search = IndependentTaskRidgeCV([1e-3, 1.0, 1e3], alpha_per_task=True).fit(X[:M], Y, **left_out)
-    assert len(set(search.alpha_)) > 1
-    bounds, known = search.predict_interval(X[M:], coverage=0.8), search.predict_interval(coverage=0.8)
-    for alpha in np.unique(search.alpha_):
-        tasks = search.alpha_ == alpha
-        # A search for all tasks together leaves out folds of groups where labels are missing, not each group.
-        alone = IndependentTaskRidgeCV([alpha], alpha_per_task=holes and groups).fit(X[:M], Y[:, tasks], **left_out)
-        for found, wanted in zip(bounds, alone.predict_interval(X[M:], coverage=0.8), strict=True):
-            assert_allclose(found[:, tasks], wanted, rtol=1e-9, atol=1e-9)
-        for found, wanted in zip(known, alone.predict_interval(coverage=0.8), strict=True):
-            assert_allclose(found[:, tasks], wanted, rtol=1e-9, atol=1e-9)
-    # Pairs of training are calibrated with all tasks that have the same regularisation.
-    assert np.isfinite(known[0]).all()
-    assert (known[0] < known[1]).all()
 
 
 @over(every(symmetry=["symmetric", "antisymmetric"]))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dyadlearn import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRegressor, TwoStepRidge
+import dyadlearn
+from dyadlearn._registry import MODELS
 
-ESTIMATORS = [
-    IndependentTaskRidge(),
-    KroneckerRidge(kernel="precomputed"),
-    PairKernelRidge(per_task=0.5, per_instance=0.5),
-    TwoStepRegressor(),
-    TwoStepRidge(),
-]
+# The models that have a search, some with other parameters than those by default, and one of any learners.
+VARIANTS = {"KroneckerRidge": {"kernel": "precomputed"}, "PairKernelRidge": {"per_task": 0.5, "per_instance": 0.5}}
+NAMES = [each.model for each in MODELS.values() if each.search not in (None, each.model)]
+ESTIMATORS = [getattr(dyadlearn, name)(**VARIANTS.get(name, {})) for name in [*NAMES, "TwoStepRegressor"]]
 
 
 # One check centres a precomputed kernel entry by entry, which makes it indefinite; the warning is right.

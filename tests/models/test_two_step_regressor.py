@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -71,8 +71,6 @@ both_orders = {"first": ORDERS}
 
 HOLES = np.zeros((M, Q), dtype=bool)
 HOLES.flat[[1, 8, 17, 20, 33, 40]] = True
-PATTERNS = {"complete": np.zeros_like(HOLES), "some": HOLES, "rows and columns": HOLES.copy()}
-PATTERNS["rows and columns"][2] = PATTERNS["rows and columns"][:, 1] = True
 
 GAMMA, TASK_GAMMA = {"gamma": 0.5}, {"gamma": 0.2}
 RBF = {"kernel": "rbf", "kernel_params": GAMMA, "task_kernel": "rbf", "task_kernel_params": TASK_GAMMA}
@@ -101,7 +99,7 @@ def kernel_ridges(kind: str, alpha: float, task_alpha: float, **params: Any) -> 
         given = [
             rbf_kernel(rows, X, **GAMMA) if rows.shape[1] == 4 else rbf_kernel(rows, T, **TASK_GAMMA) for rows in given
         ]
-    made = TwoStepRegressor(*ours, tol=1e-13, max_iter=300, **params)
+    made = TwoStepRegressor(*ours, **params)
     return made, TwoStepRidge(alpha, task_alpha, tol=1e-13, **theirs), given
 
 
@@ -111,34 +109,30 @@ KINDS = ["intercept", "kernels", "precomputed"]
 # --- two ridges are two-step ridge regression ----------------------------------------------------------------
 
 
-@over(covering(kind=KINDS, first=ORDERS, pattern=PATTERNS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
-def test_two_kernel_ridges_are_two_step_ridge(kind, first, pattern, alphas):
+@over(covering(kind=KINDS, first=ORDERS, alphas=[(0.3, 0.7), (1e3, 1e-2), (1e-1, 1e4)]))
+def test_two_kernel_ridges_are_two_step_ridge(kind, first, alphas):
     model, ridge, (rows, tasks, new_rows, new_tasks) = kernel_ridges(kind, *alphas, first_step=first)
-    labels = np.where(pattern, np.nan, Y)
-    model.fit(rows, labels, tasks=tasks)
-    ridge.fit(rows, labels, tasks=tasks)
+    model.fit(rows, Y, tasks=tasks)
+    ridge.fit(rows, Y, tasks=tasks)
     for given in (None, new_rows):
         for task_given in (None, new_tasks):
             assert_allclose(model.predict(given, task_given), ridge.predict(given, task_given), rtol=1e-8, atol=1e-9)
-    assert (model.n_iter_ > 1) == pattern.any()
 
 
-@over(covering(kind=KINDS, first=ORDERS, pattern=PATTERNS, setting="ABCD"))
-def test_two_kernel_ridges_are_held_out_as_two_step_ridge(kind, first, pattern, setting):
+@over(covering(kind=KINDS, first=ORDERS, setting="BCD"))
+def test_two_kernel_ridges_are_held_out_as_two_step_ridge(kind, first, setting):
     model, ridge, (rows, tasks, *_) = kernel_ridges(kind, 0.3, 0.7, first_step=first)
-    labels = np.where(pattern, np.nan, Y)
-    found = model.fit(rows, labels, tasks=tasks).holdout(setting, **LEFT_OUT[setting])
-    expected = ridge.fit(rows, labels, tasks=tasks).holdout(setting, **LEFT_OUT[setting])
+    found = model.fit(rows, Y, tasks=tasks).holdout(setting, **LEFT_OUT[setting])
+    expected = ridge.fit(rows, Y, tasks=tasks).holdout(setting, **LEFT_OUT[setting])
     assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
-@over(covering(kind=["intercept", "kernels"], first=ORDERS, setting="ABCD"))
-def test_one_cell_instance_or_task_at_a_time_is_left_out_as_by_the_shortcuts(kind, first, setting):
+@over(covering(kind=["intercept", "kernels"], first=ORDERS, setting="BCD"))
+def test_one_instance_or_task_at_a_time_is_left_out_as_by_the_shortcuts(kind, first, setting):
     model, ridge, _ = kernel_ridges(kind, 0.3, 0.7, first_step=first)
     model.fit(X[:4], Y[:4, :3], tasks=T[:3])
     ridge.fit(X[:4], Y[:4, :3], tasks=T[:3])
     alone = {
-        "A": {"cells": np.arange(12).reshape(4, 3)},
         "B": {"groups": range(4)},
         "C": {"task_groups": range(3)},
         "D": {"groups": range(4), "task_groups": range(3)},
@@ -244,7 +238,7 @@ def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
     K, G = rbf_kernel(X, **GAMMA), rbf_kernel(T, **TASK_GAMMA)
     H, H_tasks = (kernel @ np.linalg.inv(kernel + a * np.eye(len(kernel))) for kernel, a in ((K, 0.3), (G, 0.7)))
     model, *_ = kernel_ridges("kernels", 0.3, 0.7)
-    model.set_params(max_iter=0).fit(X, Y, tasks=T)
+    model.fit(X, Y, tasks=T)
     # The first step without a cell is its leave-one-out; the second sees fitted values in all other cells of the row.
     fitted, h = H @ Y, np.diag(H)[:, None]
     expected = fitted @ H_tasks + ((fitted - h * Y) / (1 - h) - fitted) * np.diag(H_tasks)
@@ -260,21 +254,6 @@ def test_what_has_no_label_is_predicted_as_if_it_were_new(first):
     part = clone(model).fit(X[kept], Y[np.ix_(kept, task_kept)], tasks=T[task_kept])
     assert_allclose(model.predict(), part.predict(X, T), rtol=1e-12)
     assert_allclose(model.predict(X_NEW, T_NEW), part.predict(X_NEW, T_NEW), rtol=1e-12)
-
-
-def test_learners_that_reproduce_what_they_have_seen_leave_imputed_labels_where_they_start():
-    labels = np.where(HOLES, np.nan, Y)
-    model = TwoStepRegressor(KNeighborsRegressor(1), KNeighborsRegressor(1)).fit(X, labels, tasks=T)
-    imputing = clone(model).set_params(max_iter=5).fit(X, labels, tasks=T)
-    assert imputing.n_iter_ == 3
-    assert_array_equal(imputing.predict(), model.predict())
-
-
-def test_imputing_that_does_not_come_to_an_end_is_told():
-    model, *_ = kernel_ridges("kernels", 1e-6, 1e-6)
-    with pytest.warns(ConvergenceWarning, match=r"after 2 fits: raise max_iter"):
-        model.set_params(max_iter=2).fit(X, np.where(HOLES, np.nan, Y), tasks=T)
-    assert model.n_iter_ == 4
 
 
 @over(every(**both_orders, setting="ABCD"))
@@ -444,21 +423,11 @@ def test_predictions_do_not_change_with_the_arrays_of_the_caller():
 
 
 def test_parameters_that_are_set_after_the_fit_are_for_the_next():
-    model = TwoStepRegressor(Ridge(0.1), tree(), max_iter=0).fit(X, np.where(HOLES, np.nan, Y), tasks=T)
+    model = TwoStepRegressor(Ridge(0.1), tree()).fit(X, np.where(HOLES, np.nan, Y), tasks=T)
     before = model.predict(X_NEW, T_NEW), model.holdout("A", cells=CELLS)
-    model.set_params(instance_estimator__alpha=1e6, task_estimator__max_depth=1, first_step="tasks", max_iter=3)
+    model.set_params(instance_estimator__alpha=1e6, task_estimator__max_depth=1, first_step="tasks")
     assert_array_equal(model.predict(X_NEW, T_NEW), before[0])
     assert_array_equal(model.holdout("A", cells=CELLS), before[1])
-
-
-@over(lines("dtype rtol", ("float32", 1e-3), ("float64", 1e-9)))
-def test_labels_are_imputed_as_far_as_their_precision_goes(dtype, rtol):
-    rng = np.random.default_rng(0)
-    labels = np.where(rng.random(Y.shape) < 0.4, np.nan, Y)
-    given = [each.astype(dtype) for each in (X, labels, T)]
-    model = TwoStepRegressor(Ridge(0.1), Ridge(0.1), tol=0.0, max_iter=100).fit(*given)
-    expected = TwoStepRidge(0.1, 0.1, tol=1e-13).fit(X, labels, tasks=T).predict()
-    assert_allclose(model.predict(), expected, rtol=rtol, atol=rtol)
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was():
@@ -494,8 +463,6 @@ REFUSED = lines(
     ({"task_estimator": LogisticRegression()}, {}, TypeError, "task_estimator must be a regressor of scikit-learn's"),
     ({"task_estimator": "ridge"}, {}, TypeError, "found 'ridge'"),
     ({"first_step": "rows"}, {}, ValueError, "first_step must be one of 'instances', 'tasks'"),
-    ({"max_iter": -1}, {}, ValueError, "max_iter must be a whole number of at least 0"),
-    ({"tol": -1.0}, {}, ValueError, "tol must be a finite number of at least 0"),
     ({}, {"tasks": T[:4]}, ValueError, "tasks has 4 rows, but Y has 6 columns"),
     ({}, {"tasks": np.full_like(T, np.inf)}, ValueError, "Input tasks contains infinity"),
     ({}, {"y": Y.T}, ValueError, "It fits the other way round"),

@@ -117,17 +117,6 @@ def test_a_single_value_of_one_of_them_leaves_a_line_over_the_other(real, ax, ax
     assert ax.get_xlabel() == ("alpha", "task_alpha")[axis]
 
 
-def test_a_regularisation_for_each_task_is_a_line_for_each(real, ax):
-    X, Y, _ = real
-    search = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, Y)
-    display = LandscapeDisplay.from_estimator(search, ax=ax)
-    assert len(display.lines_) == Y.shape[1] + 1
-    assert_array_equal(display.lines_[3].get_ydata(), search.landscape_[:, 3])
-    assert_allclose(display.lines_[-1].get_ydata(), search.landscape_.mean(axis=1))
-    assert_allclose(10 ** display.best_.get_xdata(), search.alpha_)
-    assert_array_equal(display.best_.get_ydata(), search.landscape_.max(axis=0))
-
-
 def test_of_several_kernels_the_best_is_drawn(real, ax):
     X, Y, T = real
     gammas = [{"gamma": gamma} for gamma in (1e-3, 0.1, 10.0)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dyadlearn import IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge, TwoStepRidgeCV
+from dyadlearn import KroneckerRidge, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.plots import GridDisplay, HoldoutDisplay, LandscapeDisplay, SpectrumDisplay
 
 pytest.importorskip("matplotlib")
@@ -51,9 +51,6 @@ def draw(what, **given):
         return SpectrumDisplay.from_estimator(make(KroneckerRidge()), **many)
     if what == "search":
         return LandscapeDisplay.from_estimator(make(TwoStepRidgeCV([0.1, 1, 10, 100, 1000])), **many)
-    if what == "search of each":
-        search = IndependentTaskRidgeCV([0.001, 0.1, 1, 10, 1e6], alpha_per_task=True)
-        return LandscapeDisplay.from_estimator(make(search, binary=False, tasks=False), **many)
     return LandscapeDisplay.from_landscape([0.5, 0.6, 0.4], [1, 10, 100], setting="C", **many)
 
 
@@ -66,7 +63,6 @@ PICTURES = [
     "spectrum",
     "pairs",
     "search",
-    "search of each",
     "scores",
 ]
 

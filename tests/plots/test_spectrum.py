@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
+from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.exceptions import KernelError
 from dyadlearn.filters import SpectralCutoff
 from dyadlearn.kernels import gram
@@ -94,8 +94,6 @@ def test_models_with_one_side(real, ax):
     symmetric = (Y @ Y.T) / 10
     network = SpectrumDisplay.from_estimator(TwoStepRidge(symmetry="symmetric").fit(X, symmetric), ax=ax)
     assert list(network.sides) == ["nodes"]
-    each = IndependentTaskRidgeCV([0.1, 1, 10], alpha_per_task=True).fit(X, Y)
-    assert SpectrumDisplay.from_estimator(each, ax=ax).filter_lines_ == {}
 
 
 def test_other_filters(real, ax):

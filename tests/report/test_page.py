@@ -244,14 +244,6 @@ def test_many_points_are_thinned_out_and_said_to_be():
     assert sum(data.count("M") for data in dots) == 3000
 
 
-def test_stars_of_many_tasks(real):
-    X, Y, _ = real
-    model = IndependentTaskRidgeCV([0.1, 1, 10, 100, 1000], alpha_per_task=True).fit(X, Y)
-    _, found = read(model)
-    assert len(found.all("path", **{"class": "star"})) == 2 * np.unique(model.alpha_).size
-    assert "single tasks" in found.all("section", id="landscape")[0][1]
-
-
 def test_one_point_is_no_landscape(real):
     X, Y, T = real
     _, found = read(TwoStepRidge().fit(X, Y, tasks=T), alphas=[1.0], task_alphas=[1.0])
@@ -310,7 +302,7 @@ def test_the_sides_are_called_as_they_are_said_to_be(real, binary, holes, each):
         TwoStepRidge().fit(X, constant, tasks=T),
         TwoStepRidge().fit(X, holes[1], tasks=T),
         KroneckerRidge(1e9, kernel="rbf").fit(X, Y, tasks=T),
-        IndependentTaskRidgeCV([0.1, 1, 10, 100, 1000], alpha_per_task=True).fit(X, Y),
+        IndependentTaskRidgeCV([0.1, 1, 10, 100, 1000]).fit(X, Y),
         TwoStepRidge(symmetry="symmetric").fit(X[:16], network),
         TwoStepRidge(symmetry="symmetric").fit(X[:16], (network > 0).astype(float)),
     ]

@@ -184,14 +184,6 @@ def test_bad_input():
         evaluate(model, scoring=3)
 
 
-def test_a_regularisation_for_every_task():
-    X, Y, _ = make_data()
-    labels = Y + np.random.default_rng(1).normal(size=Y.shape)
-    model = IndependentTaskRidgeCV(alphas=[0.01, 1.0, 100.0], alpha_per_task=True).fit(X, labels)
-    expected = -np.mean((model.holdout("B") - labels) ** 2)
-    assert_allclose(evaluate(model, "AB")["neg_mean_squared_error"], [expected, expected], rtol=1e-12)
-
-
 # --- labels with holes ---------------------------------------------------------------------------
 
 
@@ -459,16 +451,6 @@ def test_a_search_knows_what_means_reach(search, options, given, units, tmp_path
         assert_allclose(row_of(evaluate(found, setting, "roc_auc")), other)
 
 
-def test_means_with_a_regularisation_for_every_task():
-    X, Y, _ = make_data()
-    labels = Y + np.random.default_rng(1).normal(size=Y.shape)
-    options = {"alphas": [0.01, 1.0, 100.0], "alpha_per_task": True, "scoring": "r2"}
-    model = IndependentTaskRidgeCV(**options).fit(X, labels)
-    F = grid_baselines(labels, "B")["task_means"]
-    expected = [scorer("r2")(labels[:, j], F[:, j]) for j in range(7)]
-    assert_allclose(model.baselines_["task_means"], np.mean(expected))
-
-
 def test_weights_are_those_of_the_means():
     X, Y, _ = make_holes()
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
@@ -556,8 +538,6 @@ def test_there_is_no_null_where_it_takes_long():
 
     assert lacks(TwoStepRidge().fit(X, Y, tasks=T)) == [False] * 4
     assert lacks(KroneckerRidge().fit(X, Y, tasks=T)) == [False, False, False, True]
-    each = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True).fit(X, Y)
-    assert lacks(each, "AB") == [True, True]
     holes = make_holes()
     assert lacks(TwoStepRidge().fit(holes[0], holes[1], tasks=holes[2]), cv=3) == [True] * 4
     assert lacks(IndependentTaskRidge().fit(X, Y[:, 0]), "A") == [False]

@@ -229,18 +229,6 @@ class TestShortcuts:
         search.fit(data[0], data[1], groups=np.arange(12) // 2)
         assert_equals_holdout(search, data)
 
-    def test_one_regularisation_for_each_task(self, scoring):
-        X, Y, _ = make_data()
-        search = make_search(IndependentTaskRidgeCV, scoring=scoring, alpha_per_task=True).fit(X, Y)
-        for j in (0, 3, 8):
-            own = make_search(IndependentTaskRidgeCV, scoring=scoring).set_params(setting="A").fit(X, Y[:, j])
-            assert_allclose(search.landscape_[:, j], own.landscape_, rtol=1e-7)
-            assert search.alpha_[j] == own.alpha_
-            assert_allclose(search.holdout_[:, j], own.holdout_, rtol=1e-7, atol=1e-9)
-            assert_allclose(search.completed_[:, j], own.completed_, rtol=1e-7, atol=1e-9)
-            assert_allclose(search.predict(X)[:, j], own.predict(X), rtol=1e-7, atol=1e-9)
-        assert search.holdout_method_.startswith("exact leave-one-out")
-
 
 # --- folds on complete labels --------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from dyadlearn import (
     save,
     screen,
 )
-from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.metrics import mean_squared_error
 from dyadlearn.views.grid import holdout_of_model
 from dyadlearn.views.summary import summary_of
@@ -168,19 +168,6 @@ def fit_quietly(search: Any) -> None:
         search.fit(X, Y)
 
 
-def test_one_regularisation_for_each_task():
-    search = IndependentTaskRidgeCV(ALPHAS, kernel="rbf", alpha_per_task=True)
-    assert len(quietly(search.fit, X, Y)[1]) == 2  # of the fit, and of what is held out
-    with pytest.warns(UndefinedScoreWarning, match=r"for 2 of 6 tasks \(1, 4\), which have"):
-        fit_quietly(search)
-    errors = [np.nanmean(((Y - refitted(alpha, np.arange(M))) ** 2)[:, [0, 2, 3, 5]], axis=0) for alpha in ALPHAS]
-    errors = np.stack(errors)
-    assert_array_equal(search.alpha_[[0, 2, 3, 5]], np.array(ALPHAS)[np.argmin(errors, axis=0)])
-    assert_allclose(search.best_score_, -errors.min(axis=0).mean(), rtol=1e-9)
-    assert np.isnan(search.predict(X)[:, 4]).all()
-    assert np.isnan(search.holdout_[ONE])
-
-
 def test_scores_survive_a_file(tmp_path):
     search = fitted(Model=IndependentTaskRidgeCV, alphas=ALPHAS)
     save(search, tmp_path / "model.dyad")
@@ -208,7 +195,6 @@ def test_nothing_to_score_is_an_error():
         lambda: evaluate(model, "B"),
         lambda: landscape(model, ALPHAS, settings="B"),
         lambda: IndependentTaskRidgeCV(ALPHAS, kernel="rbf").fit(X, lone),
-        lambda: IndependentTaskRidgeCV(ALPHAS, kernel="rbf", alpha_per_task=True).fit(X, lone),
     ):
         with pytest.raises(ValueError, match=r"^Setting B leaves out all labels of every task, of which none is left"):
             ask()

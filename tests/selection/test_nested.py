@@ -14,7 +14,7 @@ from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, Ta
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
-from dyadlearn.selection.nested import nested_score
+from dyadlearn.selection.refitting import nested_score
 from sweeps import covering, every, lines, over
 
 GRID = [0.03, 1.0]
@@ -178,15 +178,15 @@ def test_nested_scores_of_incomplete_labels(cls, letter):
 
 
 @quiet
-@over(every(per_task=[False, True], with_tasks=[False, True]))
-def test_nested_independent_tasks(with_tasks, per_task):
+@over(every(with_tasks=[False, True]))
+def test_nested_independent_tasks(with_tasks):
     X, Y, T = make_data()
-    search = make_search(IndependentTaskRidgeCV, alpha_per_task=per_task)
+    search = make_search(IndependentTaskRidgeCV)
     found = nested_score(search, X, Y, tasks=T if with_tasks else None, n_splits=4, random_state=0)
     F, chosen, _ = by_hand(search, X, Y, None, "B", 4, 0)
     assert_allclose(found.predictions, F)
     assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
-    assert found.alphas.shape == ((4, 10) if per_task else (4,))
+    assert found.alphas.shape == (4,)
     assert found.task_alphas is None
 
 

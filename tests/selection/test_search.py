@@ -18,7 +18,6 @@ from dyadlearn import (
     IndependentTaskRidgeCV,
     KroneckerRidge,
     KroneckerRidgeCV,
-    SettingKFold,
     TwoStepRidge,
     TwoStepRidgeCV,
 )
@@ -179,60 +178,6 @@ def test_the_root_chooses_what_the_square_chooses():
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(every(scoring=["neg_mean_squared_error", "concordance_index"], groups=[None, np.arange(14) % 5]))
-def test_a_regularisation_for_each_task(groups, scoring):
-    X, Y, T = make_data()
-    Y[:, ::2] += 5 * np.random.default_rng(1).normal(size=Y[:, ::2].shape)
-    search = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring).fit(X, Y, tasks=T, groups=groups)
-    assert search.landscape_.shape == (3, 11)
-    assert len(set(search.alpha_)) > 1
-    assert_allclose(search.best_score_, search.landscape_.max(axis=0).mean())
-    for task in (0, 1, 4, 10):
-        single = IndependentTaskRidgeCV(GRID, scoring=lambda Y, F: scorer(scoring)(Y, F, average="micro"))
-        single.fit(X, Y[:, task], groups=groups)
-        assert search.alpha_[task] == single.alpha_
-        assert_allclose(search.landscape_[:, task], single.landscape_)
-        assert_allclose(search.predict(X[:3] + 0.1)[:, task], single.predict(X[:3] + 0.1))
-        assert_allclose(search.dual_coef_[:, task], single.dual_coef_)
-        assert_allclose(search.holdout_[:, task], single.holdout_)
-        assert_allclose(search.holdout("B", groups=groups)[:, task], single.holdout("B", groups=groups))
-    with pytest.raises(ValueError, match="cells and task_groups are not supported"):
-        search.holdout("A", cells=np.zeros(Y.shape))
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_a_regularisation_for_each_task_in_folds():
-    """Folds of instances are groups of them."""
-    X, Y, _ = make_data()
-    groups = np.empty(14)
-    for number, (_, test) in enumerate(SettingKFold("B", 3, random_state=0).split_grid(14, 11)):
-        groups[test.any(axis=1)] = number
-    folded = IndependentTaskRidgeCV(GRID, alpha_per_task=True, cv=3).fit(X, Y)
-    grouped = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, Y, groups=groups)
-    assert_allclose(folded.landscape_, grouped.landscape_)
-    assert_allclose(folded.holdout_, grouped.holdout_)
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-def test_a_regularisation_for_each_task_in_other_libraries(library):
-    X, Y, _ = make_data()
-    expected = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, Y)
-    found = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(library.asarray(X), library.asarray(Y))
-    assert_array_equal(found.alpha_, expected.alpha_)
-    assert_allclose(library.to_numpy(found.holdout_), expected.holdout_, rtol=10 * library.rtol, atol=10 * library.rtol)
-
-
-def test_a_regularisation_for_each_task_and_what_does_not_go_with_it():
-    X, Y, _ = make_data()
-    for options, message in (
-        ({"kernel_grid": [{}]}, "searches alphas only"),
-        ({"setting": "D"}, "setting A or B"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            IndependentTaskRidgeCV(alpha_per_task=True, **options).fit(X, Y)
-
-
-@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @over(every(letter="ABCD", name=list(MODELS)))
 def test_groups_are_left_out_together(name, letter):
     X, Y, T = make_data()
@@ -263,10 +208,10 @@ def test_frames_are_aligned_by_id(name):
     )
     assert_allclose(found.landscape_, expected.landscape_)
     pd.testing.assert_frame_equal(found.holdout_, pd.DataFrame(expected.holdout_, rows, columns))
-    found = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(
+    found = IndependentTaskRidgeCV(GRID).fit(
         frames[0].iloc[rng.permutation(14)], frames[1], groups=groups.iloc[rng.permutation(14)]
     )
-    expected = IndependentTaskRidgeCV(GRID, alpha_per_task=True).fit(X, Y, groups=groups.array)
+    expected = IndependentTaskRidgeCV(GRID).fit(X, Y, groups=groups.array)
     pd.testing.assert_frame_equal(found.holdout_, pd.DataFrame(expected.holdout_, rows, columns))
 
 
@@ -392,7 +337,6 @@ def test_the_most_regularised_of_equals_is_chosen(scoring):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # where other values are as good, the edge of the grid says nothing
         independent = IndependentTaskRidgeCV(FLAT, **alike).fit(np.eye(8), Y)
-        each = IndependentTaskRidgeCV(FLAT, alpha_per_task=True, **alike).fit(np.eye(8), Y)
         both = {"task_kernel": "precomputed", "setting": "D", **alike}
         kronecker = KroneckerRidgeCV(FLAT, **both).fit(np.eye(8), Y, tasks=np.eye(5))
         two_step = TwoStepRidgeCV(FLAT, FLAT, **both).fit(np.eye(8), Y, tasks=np.eye(5))
@@ -400,7 +344,6 @@ def test_the_most_regularised_of_equals_is_chosen(scoring):
     assert np.ptp(two_step.landscape_) <= 1e-14 * abs(two_step.best_score_)
     assert (independent.alpha_, kronecker.alpha_, rows.alpha_) == (100.0, 100.0, 100.0)
     assert (two_step.alpha_, two_step.task_alpha_) == (100.0, 100.0)
-    assert_array_equal(each.alpha_, np.full(5, 100.0))
 
 
 def test_the_first_of_equal_kernels_is_chosen():
@@ -426,7 +369,7 @@ def test_what_can_be_read_but_once_is_refused():
     X, Y, T = make_data()
     for search in (
         IndependentTaskRidgeCV(alpha for alpha in GRID),
-        IndependentTaskRidgeCV(iter(GRID), alpha_per_task=True),
+        IndependentTaskRidgeCV(iter(GRID)),
         KroneckerRidgeCV(map(float, GRID)),
     ):
         with pytest.raises(TypeError, match=r"^alphas is an iterator, which can be read but once.*list\(alphas\)"):

@@ -82,19 +82,6 @@ def test_weights_are_those_of_every_model_that_is_tried(Search, holes):
         assert_allclose(search.completed_, models[best].completed_, rtol=1e-6, atol=1e-8)
 
 
-def test_weights_of_each_instance_and_of_one_regularisation_for_each_task():
-    X, Y, _, weights = make_data()
-    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, Y, sample_weight=weights[:, 0] + 0.1)
-    models = [IndependentTaskRidge(alpha).fit(X, Y, sample_weight=weights[:, 0] + 0.1) for alpha in ALPHAS]
-    held_out = np.stack([model.holdout("B") for model in models])
-    scores = -np.mean((held_out - Y) ** 2, axis=1)
-    assert_allclose(search.landscape_, scores, rtol=1e-8)
-    best = scores.argmax(axis=0)
-    assert len(set(best)) > 1
-    assert_array_equal(search.alpha_, np.take(ALPHAS, best))
-    assert_allclose(search.holdout_, held_out[best, :, np.arange(Q)].T, rtol=1e-8)
-
-
 def test_equal_weights_change_nothing():
     X, Y, T, _ = make_data()
     plain = TwoStepRidgeCV(ALPHAS, TASK_ALPHAS, setting="D").fit(X, Y, tasks=T)

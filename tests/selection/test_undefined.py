@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV, landscape
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
@@ -34,52 +34,9 @@ def of_a_function(Y, F):
 
 
 @over(
-    lines(
-        "labels scoring",
-        (EMPTY, "neg_mean_squared_error"),
-        (EMPTY, lambda Y, F: -float(np.nanmean(abs(Y - F)))),
-        (ONE_CLASS, "roc_auc"),
-        (ONE_CLASS, of_a_function),
-        (CONSTANT, "r2"),
-    )
-)
-def test_a_task_without_a_score_takes_what_is_best_for_the_others(labels, scoring):
-    search = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring, **PAPER)
-    with pytest.warns(UndefinedScoreWarning, match=r"is undefined for 1 of 4 tasks \(1\)") as seen:
-        search.fit(X, labels)
-    assert [warning.filename for warning in seen] == [__file__]
-    others = [0, 2, 3]
-    rest = IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring, **PAPER).fit(X, labels[:, others])
-    together = max((rest.landscape_[place].mean(), alpha) for place, alpha in enumerate(GRID))[1]
-    assert f"they take alpha {together:g}" in str(seen[0].message)
-    assert_allclose(search.landscape_[:, others], rest.landscape_, rtol=1e-12)
-    assert np.isnan(search.landscape_[:, 1]).all()
-    assert_array_equal(search.alpha_[others], rest.alpha_)
-    assert search.alpha_[1] == together
-    assert_allclose(search.best_score_, rest.best_score_)
-    twin = IndependentTaskRidge(together, **PAPER).fit(X, labels)
-    assert_allclose(search.predict(X[:5] + 1)[:, 1], twin.predict(X[:5] + 1)[:, 1])
-    assert_allclose(search.holdout_[:, 1], twin.holdout("B")[:, 1])
-
-
-def test_tasks_without_a_score_are_called_by_their_ids():
-    pd = pytest.importorskip("pandas")
-    labels = pd.DataFrame(np.hstack([EMPTY, EMPTY[:, [1] * 6]]), columns=list("abcdefghij"))
-    with pytest.warns(UndefinedScoreWarning, match=r"7 of 10 tasks \('b', 'e', 'f', 'g', 'h', …\)"):
-        IndependentTaskRidgeCV(GRID, alpha_per_task=True, **PAPER).fit(X, labels)
-
-
-@over(every(scoring=["roc_auc", of_a_function, lambda Y, F: float("nan")]))
-def test_no_task_has_a_score(scoring):
-    with pytest.raises(ValueError, match="is undefined for every task|needs labels of exactly two values"):
-        IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring=scoring).fit(X, np.zeros((20, 4)))
-
-
-@over(
     every(
         search=[
             IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", **PAPER),
-            IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True, **PAPER),
             KroneckerRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", setting="B", **PAPER),
             TwoStepRidgeCV([0.0, 0.1, 1.0], [1.0], kernel="precomputed", setting="B", **PAPER),
         ]
@@ -129,9 +86,8 @@ def test_holes_and_a_regularisation_without_a_score():
         (TwoStepRidgeCV(setting="C"), (3, 1), None, "each task .* only 1 task with labels"),
         (TwoStepRidgeCV(setting="A"), (1, 1), None, "only 1 sample and 1 task with a label"),
         (IndependentTaskRidgeCV(setting="A"), (1, 3), None, "only 1 sample with labels"),
-        (IndependentTaskRidgeCV(alpha_per_task=True), (1, 3), None, "only 1 sample with labels"),
         (TwoStepRidgeCV(), (4, 3), [0, 0, 0, 0], "only 1 group of instances with labels"),
-        (IndependentTaskRidgeCV(alpha_per_task=True), (4, 3), [7, 7, 7, 7], "only 1 group of instances"),
+        (IndependentTaskRidgeCV(), (4, 3), [7, 7, 7, 7], "only 1 group of instances"),
     )
 )
 def test_something_must_be_left_to_learn_from(search, shape, groups, message):
@@ -157,7 +113,7 @@ def test_labels_whose_squares_are_no_numbers_are_refused(scale):
     for search in (
         TwoStepRidgeCV(GRID, GRID, setting="D"),
         KroneckerRidgeCV(GRID),
-        IndependentTaskRidgeCV(GRID, alpha_per_task=True, scoring="r2"),
+        IndependentTaskRidgeCV(GRID, scoring="r2"),
     ):
         for labels in (Y * scale, EMPTY * scale):
             with pytest.raises(

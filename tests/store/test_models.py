@@ -109,9 +109,8 @@ CASES = {
     ),
     "search independent": (IndependentTaskRidgeCV(**ALPHAS), (X, Y), (X, None)),
     "search independent vector": (IndependentTaskRidgeCV(**ALPHAS), (X, Y[:, 1]), (X, None)),
-    "search independent per task": (IndependentTaskRidgeCV(**ALPHAS, alpha_per_task=True), (X, Y), (X, None)),
-    "search independent per task holes": (
-        IndependentTaskRidgeCV(**ALPHAS, alpha_per_task=True, filter=IteratedTikhonov()),
+    "search independent holes": (
+        IndependentTaskRidgeCV(**ALPHAS, filter=IteratedTikhonov()),
         (X, HOLES),
         (X, None),
     ),

@@ -242,16 +242,6 @@ def test_missing_labels_of_independent_tasks_have_a_shortcut(holes):
     assert letters(each.setting for each in report.landscapes) == "AB"
 
 
-def test_a_regularisation_for_each_task(real):
-    X, Y, _ = real
-    model = IndependentTaskRidgeCV(alpha_per_task=True).fit(X, Y)
-    report = summary_of(model)
-    assert_allclose(report.results[1].predictions, model.holdout_)
-    assert_array_equal(report.landscapes[0].alpha, model.alpha_)
-    with pytest.raises(ValueError, match="for each task"):
-        summary_of(model, cv=3)
-
-
 def test_a_score_that_is_undefined_is_said_to_be(binary):
     X, Y, _ = binary
     first, second = few(IndependentTaskRidge().fit(X, Y[:, 0])).results

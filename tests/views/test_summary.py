@@ -109,13 +109,6 @@ def test_a_network_has_one_side(real):
     assert all(i <= j for i, j in zip(report.contradicting.instances, report.contradicting.tasks, strict=True))
 
 
-def test_a_regularisation_for_each_task_has_no_single_dimension(real):
-    X, Y, _ = real
-    report = summary_of(IndependentTaskRidgeCV([0.1, 1, 10, 100], alpha_per_task=True).fit(X, Y))
-    assert np.isnan(report.sides["instances"].effective_dimension)
-    assert "one for each task" in dict(report.facts)["Regularisation"]
-
-
 def test_planted_errors_are_found():
     rng = np.random.default_rng(0)
     X, T = rng.normal(size=(40, 4)), rng.normal(size=(30, 3))
@@ -320,7 +313,7 @@ def test_models_that_lack_something_still_have_a_report(real, binary, each):
     cases = [
         (TwoStepRidge(symmetry="symmetric").fit(X[:16], network), "A", 0),
         (TwoStepRidge().fit(X, binary[1][:, :1], tasks=T[:1]), "ABCD", 2),
-        (IndependentTaskRidgeCV([0.1, 1, 10, 100], alpha_per_task=True).fit(X, binary[1]), "AB", 0),
+        (IndependentTaskRidgeCV([0.1, 1, 10, 100]).fit(X, binary[1]), "AB", 0),
         (TwoStepRidge().fit(X[:2], binary[1][:2, :2], tasks=T[:2]), "ABCD", 0),
         (TwoStepRidge().fit(X, np.zeros_like(Y), tasks=T), "ABCD", 0),
     ]

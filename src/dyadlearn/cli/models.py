@@ -13,6 +13,7 @@ from typing import Any
 
 import dyadlearn
 from dyadlearn._files.tables import writing
+from dyadlearn._registry import MODELS
 from dyadlearn._tables import Ids, id_text, text_ids
 from dyadlearn.cli.dyads import Dyads, names_of
 from dyadlearn.cli.entities import Entities, Files, Recipe, Recipes, new_side, recipes_from_state, recipes_state
@@ -24,14 +25,6 @@ from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
-
-_CLASSES = {
-    "two-step": "TwoStepRidge",
-    "kronecker": "KroneckerRidge",
-    "independent": "IndependentTaskRidge",
-    "online": "OnlineTwoStepRidge",
-    "learned": "LearnedKernelRidge",
-}
 
 
 def settings_of(text: str) -> list[Setting]:
@@ -69,9 +62,9 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool 
             params = {**params, f"{prefix}kernel": each.get("", each)}
         elif specs:
             params = {**params, f"{prefix}kernel": specs[""][0], f"{prefix}kernel_params": specs[""][1]}
-    kind = getattr(dyadlearn, f"{_CLASSES[name]}CV" if searches else _CLASSES[name])
+    kind = getattr(dyadlearn, str(MODELS[name].search if searches else MODELS[name].model))
     model = kind(**{key: value for key, value in params.items() if key in signature(kind).parameters})
-    model.fit(data.instances, data.labels, tasks=None if name == "independent" else data.tasks, **groups)
+    model.fit(data.instances, data.labels, tasks=data.tasks if "C" in MODELS[name].settings else None, **groups)
     if hasattr(model, "progress"):
         model.progress = None  # how it was shown is no part of the model
     return model

@@ -19,6 +19,7 @@ import typer
 from typer import Argument, Option
 
 from dyadlearn._files.atomic import check_place
+from dyadlearn._registry import names_where
 from dyadlearn.cli.terminal import Terminal
 
 #: What --scoring takes, in words; 10 stands for any number.
@@ -28,16 +29,13 @@ SCORES = (
     "spearman, or a name that scikit-learn has for regression"
 )
 #: The models of tune and, with given regularisation, of evaluate.
-MODELS = ("two-step", "kronecker", "independent", "online", "learned")
+MODELS = names_where()
 # Options that only some models have. Options of tasks need --tasks too.
-_GRIDS = ("two-step", "kronecker", "independent", "online")
 _OF_MODELS: dict[str, tuple[str, ...]] = {
-    "task_alpha": ("two-step",),
-    "task_alphas": ("two-step", "online"),
-    "task_kernel": ("two-step", "kronecker", "online", "learned"),
-    "task_groups": ("two-step", "kronecker", "online", "learned"),
+    **dict.fromkeys(("task_alpha", "task_alphas"), names_where(has_alpha="task_alpha")),
+    **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
     "keep_labels": ("online",),
-    **dict.fromkeys(("alphas", "scoring", "device", "exhaustive"), _GRIDS),
+    **dict.fromkeys(("alphas", "scoring", "device", "exhaustive"), names_where(has_alpha="alpha")),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
 _OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alpha", "task_alphas")

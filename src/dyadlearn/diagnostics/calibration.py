@@ -27,8 +27,7 @@ from dyadlearn.holdout import Units
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import distinct_labels
 from dyadlearn.models._inputs import among
-from dyadlearn.models.fitted import Fitted
-from dyadlearn.models.intervals import training_places
+from dyadlearn.models.fitted import Fitted, training_places
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting

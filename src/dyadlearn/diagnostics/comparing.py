@@ -28,7 +28,7 @@ from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.selection.bootstrap import resampled_scores
 from dyadlearn.selection.evaluate import scoring_of
-from dyadlearn.selection.nested import NestedScore
+from dyadlearn.selection.refitting import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 

@@ -252,8 +252,6 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
         need += solve_numbers(Y.shape, pairing.ranks, **how)
     check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
     tol, max_iter = problem.tol, problem.max_iter
-    # Tasks may have regularisations of their own.
-    pairing = next(part.pairing for tasks, part in fitted.parts if tasks is None or asked[1] in tasks)
     weights = to_numpy(pairing.label_weights(*asked, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
     parts = np.where(observed, Y, 0.0) * weights
     prediction = float(parts.sum(dtype=np.float64))

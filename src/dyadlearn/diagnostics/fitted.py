@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_count
+from dyadlearn._registry import listed
 from dyadlearn._tables import Ids, Table, write_rows
 from dyadlearn._text import html_table, number, printable
 from dyadlearn.models.fitted import Fitted, FittedRidge
@@ -77,8 +78,8 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
     if isinstance(found, Fitted):
         return found
     raise TypeError(
-        "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, one that chooses its regularisation, or "
-        f"a PairRegressor of one, found {name}: {remedy}."
+        f"model must be a {listed(searches=False)}, one that chooses its regularisation, or a PairRegressor of one, "
+        f"found {name}: {remedy}."
     )
 
 

@@ -249,7 +249,7 @@ def _repeated(
         for permutation in islice(draws, n_permutations):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what is to be said was said of the labels as they are
-                yield [statistic(permutation.of_labels(labels))]
+                yield [statistic(labels.permuted(*permutation))]
 
     return score, method, null()
 

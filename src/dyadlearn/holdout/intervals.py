@@ -101,15 +101,6 @@ class Intervals:
 
         return Intervals(turned, kept, by_formula=self.by_formula)
 
-    def of_tasks(self, tasks: np.ndarray, problem: Problem) -> Intervals:
-        """Return those of some tasks, which are a problem of their own."""
-
-        def kept(setting: Setting) -> tuple[Array, Units] | None:
-            found = self.kept(setting)
-            return None if found is None else (take_rows(found[0].T, tasks).T, Units(found[1].instances))
-
-        return Intervals(problem, kept)
-
     # --- new instances, new tasks -------------------------------------------------------------------
 
     def new_rows(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
@@ -281,35 +272,6 @@ class FlatIntervals:
             xp = namespace(errors)
             self._residuals[setting] = xp.reshape(xp.abs(errors), (1, -1))
         return float(upper_scores(self._residuals[setting], coverage)[0])
-
-
-@dataclass(frozen=True, eq=False)
-class TaskIntervals(Intervals):
-    """Intervals of independent tasks that have regularisations of their own.
-
-    Attributes
-    ----------
-    parts : list of (integer array, Intervals)
-        Tasks that have one in common, and their intervals.
-    """
-
-    parts: list[tuple[np.ndarray, Intervals]]
-
-    def new_rows(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
-        """Return bounds for new instances with every task of training."""
-        return self._joined(
-            [part.new_rows(rows, take_rows(predicted.T, tasks).T, coverage) for tasks, part in self.parts]
-        )
-
-    def known(self, completed: Array, coverage: float) -> Bounds:
-        """Return bounds for all pairs of training, as if their labels were not known."""
-        return self._joined([part.known(take_rows(completed.T, tasks).T, coverage) for tasks, part in self.parts])
-
-    def _joined(self, bounds: list[Bounds]) -> Bounds:
-        order = np.argsort(np.concatenate([tasks for tasks, _ in self.parts]))
-        xp = namespace(bounds[0][0])
-        lower, upper = (take_rows(xp.concat([each[end].T for each in bounds]), order).T for end in (0, 1))
-        return lower, upper
 
 
 def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit: np.ndarray, coverage: float) -> Bounds:

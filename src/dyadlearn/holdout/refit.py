@@ -153,7 +153,7 @@ def verify_holdout(
 
     Parameters
     ----------
-    model : fitted IndependentTaskRidge, KroneckerRidge or TwoStepRidge
+    model : fitted TwoStepRidge, or any other model of a grid
     setting : str or Setting
     n_cells : int, default=20
         How many cells to try, drawn at random; all of them if there are fewer.

@@ -5,7 +5,6 @@ Intervals that a fitted model gives: which pairs are new, and how, and what held
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,24 +18,15 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._array import Array, as_array_of, cast, dense, is_foreign, namespace
 from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag, check_same_library
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
-from dyadlearn._tables import Ids, Table, read_table
+from dyadlearn._tables import Ids, Table
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
-from dyadlearn.holdout.intervals import FlatIntervals, Intervals, TaskIntervals
+from dyadlearn.holdout.intervals import FlatIntervals, Intervals
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.labels import Labels
-from dyadlearn.models._inputs import (
-    check_names,
-    checked_filter,
-    checked_tasks,
-    groups_in_order,
-    in_training_order,
-    unwrap_tasks,
-)
+from dyadlearn.models._inputs import Training, cells_of, checked_filter, groups_in_order, read_rows, read_training
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, Side, fit_side
-from dyadlearn.models.fitted import FittedRidge, HeldOut
-from dyadlearn.models.intervals import predicted_intervals
-from dyadlearn.models.training import Training, cells_of, read_training
+from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
@@ -71,15 +61,13 @@ class PairwiseRidge(PairModel, stored=False):
     #: Whether a side may be described by several tables.
     takes_descriptions = False
 
-    # Whether tasks that come beside the labels are learnt from, and of what kind the model of pairs is.
-    _learns_from_tasks = True
+    # Of what kind the model of pairs is; one that knows no tasks learns nothing from those beside the labels.
     _coupled: type[Pairing] = TwoStep
 
     _side: Side
     _task_side: Side | None
-    # What the model was fitted on, and the ids and the form of it.
+    # What the model was fitted on.
     _labels: Labels
-    _form: Table
     # What the user receives: "float32" or "float64".
     _precision: str
     _coefficients: Array
@@ -96,16 +84,8 @@ class PairwiseRidge(PairModel, stored=False):
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
 
     @property
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return self._form.row_ids, self._form.column_ids
-
-    @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
         return [(side.spec, side.names) for side in self._sides()]
-
-    @property
-    def _is_vector(self) -> bool:
-        return self._form.is_vector
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Fit the model on a grid of labels, all of them or some.
@@ -156,7 +136,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
-        has_tasks = data.tasks is not None and self._learns_from_tasks
+        has_tasks = data.tasks is not None and self._coupled.knows_tasks
         wanted: dict[str, Any] = {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
         sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
         task_sides: list[Side | None] = [None]
@@ -286,7 +266,6 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def _iterated(self) -> Solution | ObservedSolution:
         """What an iterative solver found; no iterations for a closed form."""
-        check_is_fitted(self)
         self = self._snapshot()
         if self._observed is not None:
             return self._observed
@@ -327,7 +306,6 @@ class PairwiseRidge(PairModel, stored=False):
         LeverageError
             If the model interpolates what is to be left out.
         """
-        check_is_fitted(self)
         self = self._snapshot()
         problem, setting = self._problem(), as_setting(setting)
         groups, task_groups = groups_in_order(self._form, groups, task_groups)
@@ -386,11 +364,8 @@ class PairwiseRidge(PairModel, stored=False):
         >>> bool(0.85 < ((lower <= Y[40:]) & (Y[40:] <= upper)).mean() < 0.95)
         True
         """
-        check_is_fitted(self)
         self = self._snapshot()
-        ends, predicted = predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting)
-        lower, upper = (predicted.restore(self._home(self._in_form(end) if tasks is None else end)) for end in ends)
-        return lower, upper
+        return predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting)
 
     def _intervals(self) -> Any:
         """Return what held-out residuals say of other labels, computed once for each setting."""
@@ -410,15 +385,7 @@ class PairwiseRidge(PairModel, stored=False):
                 return plan(self._problem(), setting).held_out() if found is None else found[0]
 
             return FlatIntervals(self._labels, held_out)
-        whole = Intervals(self._problem(), kept, by_formula=not self.describes_by_labels)
-        parts = [
-            (tasks, whole.of_tasks(tasks, part)) for tasks, part in self._task_parts(whole.problem) if tasks is not None
-        ]
-        return TaskIntervals(whole.problem, kept, parts) if parts else whole
-
-    def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
-        """Return a problem for each regularisation, with the tasks that have it; None stands for all of them."""
-        return [(None, problem)]
+        return Intervals(self._problem(), kept, by_formula=not self.describes_by_labels)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is kept of a model, less what intervals have found so far: they find it again."""
@@ -444,8 +411,6 @@ class PairwiseRidge(PairModel, stored=False):
         self._check_request(setting, *left_out)
         if is_formula:
             predictions = self._held_out(setting, how.units)
-        elif math.isnan(problem.pairing.alphas["alpha"]):
-            raise ValueError("A model with a regularisation for each task leaves out one instance at a time: no cv.")
         else:
             predictions = how.held_out()
         return HeldOut(predictions, how.words, how.units)
@@ -457,7 +422,6 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def dual_coef_(self) -> Array:
         """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
-        check_is_fitted(self)
         self = self._snapshot()
         dual = self._expansion().dual
         if dual is None:
@@ -557,7 +521,6 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def fitted_(self) -> FittedRidge:
         """What the model has learned from: labels, decomposed sides, the model of pairs; see `FittedRidge`."""
-        check_is_fitted(self)
         now = self._snapshot()
         posed: Problem = now._fitted_problem
         return FittedRidge(
@@ -623,13 +586,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
         """Read the instances to predict for; None stands for the training instances."""
-        if X is None:
-            return self._form, None
-        table = in_training_order(read_table(X, "X"), self._side.spec, self._side.ids, "X")
-        if not table.is_native and not self._side.spec.is_precomputed:
-            check_names(self._side.names, table.column_ids, "X")  # as scikit-learn does with those of frames
-        rows = self._validated_instances(table, self._side.spec, reset=False)
-        return table, self._side.new_rows(self._as_fitted(rows, "X"))
+        return (self._form, None) if X is None else self._new_rows(X, 0, self._side)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
         """Read the tasks to predict for; None stands for the training tasks."""
@@ -637,10 +594,11 @@ class PairwiseRidge(PairModel, stored=False):
             return None, None
         if self._task_side is None:
             self._refuse_tasks()
-        side = self._task_side
-        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), side.spec, side.ids, "tasks")
-        rows = checked_tasks(table, side.spec, side.names, side.n_columns)
-        return table, side.new_rows(self._as_fitted(rows, "tasks"))
+        return self._new_rows(tasks, 1, self._task_side)
+
+    def _new_rows(self, given: Any, axis: int, side: Side) -> tuple[Table, NewRows]:
+        table, rows = read_rows(self, given, axis, side.spec, side.ids, side.names, side.n_columns)
+        return table, side.new_rows(self._as_fitted(rows, ("X", "tasks")[axis]))
 
     def _as_fitted(self, rows: Array, name: str) -> Array:
         # A model with a device that was read from a file computes here.

@@ -18,11 +18,9 @@ from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.labels import read_labels
 from dyadlearn.metrics.errors import R2
-from dyadlearn.models._inputs import in_range, knows_no_tasks, positions
+from dyadlearn.models._inputs import in_range, listed_determination, positions, read_given_labels
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.models.training import listed_determination, read_given_labels
 from dyadlearn.pairing.expansion import Expansion, NewRows
-from dyadlearn.settings import Setting
 
 #: Where a model that was fitted without tasks could have had them from.
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
@@ -32,7 +30,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     """Base class of all models of a grid: predictions, and their score.
 
     A subclass reads rows to predict for (`_instance_rows`, `_task_rows`), returns what it multiplies them by
-    (`_expansion`) and what its rows and columns are called (`_ids`).
+    (`_expansion`) and keeps what its rows and columns are called (`_form`).
     """
 
     #: Where arrays of numpy are computed, for models that can be told: None is here.
@@ -47,18 +45,24 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     #: Whether it learns its kernels from the labels as well.
     learns_kernels = False
 
+    #: Whether features may be missing.
+    allows_nan = False
+
     # Where tasks of its own can come from, for a model that knows of none.
     _tasks_remedy = WITH_TASKS
 
-    @property
-    @abstractmethod
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
+    # Without values: the ids of both sides as far as the model keeps them, and the form that the labels came in.
+    _form: Table
 
     @property
-    @abstractmethod
+    def _ids(self) -> tuple[Ids | None, Ids | None]:
+        """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
+        return self._form.row_ids, self._form.column_ids
+
+    @property
     def _is_vector(self) -> bool:
         """Whether the labels came with one dimension."""
+        return self._form.is_vector
 
     @abstractmethod
     def _expansion(self) -> Expansion:
@@ -95,7 +99,6 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     def _predicted(self, X: Any, tasks: Any) -> Table:
         """Return predictions with the ids that instances and tasks have."""
-        check_is_fitted(self)
         self = self._snapshot()
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
@@ -127,7 +130,6 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         >>> model.predict_pairs(np.eye(2), None, [(0, 1), (1, 0)])
         array([5., 5.])
         """
-        check_is_fitted(self)
         self = self._snapshot()
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
@@ -176,8 +178,15 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         values = cast(values, getattr(namespace(values), self._precision))
         return values if self.device is None else to_numpy(values)
 
+    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
+        """Check X as scikit-learn does, in whatever library it came."""
+        is_kernel = spec.is_precomputed
+        allow_nan = self.allows_nan and not is_kernel
+        return check_instances(self, table, is_kernel=is_kernel, reset=reset, allow_nan=allow_nan)
+
     def _refuse_tasks(self) -> NoReturn:
-        raise knows_no_tasks(self, self._tasks_remedy)
+        name = type(self).__name__
+        raise ValueError(f"This {name} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}")
 
 
 def determination(predicted: Table, y: Any, sample_weight: Any = None) -> float:
@@ -232,18 +241,8 @@ class PairModel(Predictor, stored=False):
         return [{"": spec} for spec, _ in self._columns]
 
     @abstractmethod
-    def _check_params(self) -> None:
-        """Refuse parameters that no model can have."""
-
-    @abstractmethod
     def _solve(self) -> Self:
         """Follow the regularisation that is set."""
-
-    @abstractmethod
-    def predict_interval(
-        self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
-    ) -> tuple[Any, Any]:
-        """Tell how far labels may be off."""
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.
@@ -268,10 +267,6 @@ class PairModel(Predictor, stored=False):
         changed._solve()
         self.__dict__ = changed.__dict__  # in one step
         return self
-
-    def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Check X as scikit-learn does, in whatever library it came."""
-        return check_instances(self, table, is_kernel=spec.is_precomputed, reset=reset)
 
     def _check_alphas(self) -> None:
         for name, value in self._alphas.items():

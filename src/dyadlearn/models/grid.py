@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_choice, reading_numbers
@@ -19,6 +18,7 @@ from dyadlearn._tables import Table, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.kernels.gram import gram_diagonal
 from dyadlearn.models._base import PairwiseRidge
+from dyadlearn.models._documenting import documented
 from dyadlearn.models._inputs import checked_filter
 from dyadlearn.models._side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
@@ -28,7 +28,41 @@ from dyadlearn.pairing.process import Process
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters:
-    """Parameters that all models of a grid have."""
+    """Parameters that all models of a grid have.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="linear"
+        Name of a kernel (see `dyadlearn.kernels.kernel_names`), a function of two feature
+        matrices that returns their kernel matrix, or ``"precomputed"``. A linear kernel on fewer
+        features than rows is solved in the primal.
+    kernel_params : dict, default=None
+        Parameters of the kernel, such as ``{"gamma": 0.1}``.
+    repair : {"clip", "shift", "error"}, default="clip"
+        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+    device : str, default=None
+        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
+        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (m, q) or (m,)
+        Dual parameters.
+    coef_ : array of shape (d, q) or (d,)
+        Primal parameters; only in the primal.
+    intercept_ : array of shape (q,) or float
+        What is added to features times `coef_`, or kernel values times `dual_coef_`.
+    completed_ : array or frame of shape (m, q) or (m,)
+        Labels where they are observed, predictions elsewhere.
+    n_iter_ : int
+        Iterations of the solver; 1 for a closed form.
+    residual_ : float
+        Relative residual of the solved system; 0 for a closed form.
+    n_features_in_ : int
+        Number of features, or of training instances for a precomputed kernel.
+    feature_names_in_ : array of shape (`n_features_in_`,)
+        Column names; only where `X` was a frame whose names are all strings.
+    """
 
     kernel: Any = "linear"
     kernel_params: dict[str, Any] | None = None
@@ -39,7 +73,27 @@ class KernelParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskKernelParameters(KernelParameters):
-    """Parameters that all models with a task kernel have."""
+    """Parameters that all models with a task kernel have.
+
+    Parameters
+    ----------
+    kernel, task_kernel : str or callable, default="linear"
+        Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a
+        function of two feature matrices that returns their kernel matrix, or ``"precomputed"``.
+        A linear kernel on fewer features than rows is solved in the primal.
+    kernel_params, task_kernel_params : dict, default=None
+        Parameters of the kernels, such as ``{"gamma": 0.1}``.
+    tol, max_iter : float and int, default=1e-8 and 1000
+        Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
+        iterations after which they give up with a `ConvergenceWarning`. For a search a `tol` of 1e-5 will do.
+
+    Attributes
+    ----------
+    coef_ : array of shape (d, r), without tasks (d, q) or (d,)
+        Primal parameters; only where both sides run in the primal.
+    intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
+        Grand mean and main effects, for features or kernel values as they come: see `intercept_`.
+    """
 
     task_kernel: Any = "linear"
     task_kernel_params: dict[str, Any] | None = None
@@ -48,7 +102,13 @@ class TaskKernelParameters(KernelParameters):
 
 
 class ProcessRidge(PairwiseRidge, stored=False):
-    """Base of the models whose predictions are the mean of a Gaussian process, given its labels."""
+    """Base of the models whose predictions are the mean of a Gaussian process, given its labels.
+
+    Attributes
+    ----------
+    scale_ : float
+        The noise scale of the Gaussian process whose mean is predicted; only of complete labels without weights.
+    """
 
     _coupled: type[PairKernel] = PairKernel
 
@@ -97,7 +157,6 @@ class ProcessRidge(PairwiseRidge, stored=False):
         """
         if not return_std:
             return super().predict(X, tasks)
-        check_is_fitted(self)
         self = self._snapshot()
         process, predicted = self._process(), self._predicted(X, tasks)
         asked, asked_tasks, task_side = self._instance_rows(X), self._task_rows(tasks), self._task_side
@@ -119,7 +178,6 @@ class ProcessRidge(PairwiseRidge, stored=False):
         with the dual parameters **A** and the number n of labels; n itself without an intercept. Labels vary around the
         latent function by :math:`\hat\tau\sqrt\lambda`.
         """
-        check_is_fitted(self)
         self = self._snapshot()
         try:
             return self._process().scale(self._problem().Y)
@@ -234,6 +292,7 @@ def _checked_diagonal(given: Any, size: int, like: Array, owner: str, name: str)
     return as_array_of(values.reshape(-1), like, like.dtype)
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     r"""Kernel ridge regression for every task on its own.
@@ -246,38 +305,12 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     ----------
     alpha : float, default=1.0
         Regularisation :math:`\lambda_d \ge 0`; 0 is least squares (the pseudo-inverse).
-    kernel : str or callable, default="linear"
-        Name of a kernel (see `dyadlearn.kernels.kernel_names`), a function of two feature
-        matrices that returns their kernel matrix, or ``"precomputed"``. A linear kernel on fewer
-        features than rows is solved in the primal.
-    kernel_params : dict, default=None
-        Parameters of the kernel, such as ``{"gamma": 0.1}``.
     filter : SpectralFilter, default=None
         Spectral filter; None is `Tikhonov`, ridge regression itself.
     fit_intercept : bool, default=True
         Whether every task has a constant of its own, which is not regularised. False is the model of the paper, for
         labels whose zero means something. A task without any label has no constant: its predictions are NaN, and
         labels that nothing is predicted for once they are left out are not scored; `NoLabelWarning` says which.
-    repair : {"clip", "shift", "error"}, default="clip"
-        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
-    device : str, default=None
-        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
-        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
-
-    Attributes
-    ----------
-    dual_coef_ : array of shape (m, q) or (m,)
-        Dual parameters.
-    coef_ : array of shape (d, q) or (d,)
-        Primal parameters; only in the primal.
-    intercept_ : array of shape (q,) or float
-        What is added to features times `coef_`, or kernel values times `dual_coef_`.
-    completed_ : array or frame of shape (m, q) or (m,)
-        Labels where they are observed, predictions elsewhere.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
-    feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
 
     Examples
     --------
@@ -291,7 +324,7 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     """
 
     # Tasks may be handed in, so that all models are called alike.
-    _learns_from_tasks = False
+    _coupled = Independent
     _tasks_remedy = "use TwoStepRidge or KroneckerRidge."
 
     alpha: float = 1.0
@@ -301,6 +334,7 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
         return Independent(side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
     r"""Two kernel ridge regressions in a row, over instances and over tasks.
@@ -319,50 +353,17 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
         Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks. With
         ``task_alpha=0`` a full-rank task kernel gives independent-task ridge, a singular one projects
         the labels on its range.
-    kernel, task_kernel : str or callable, default="linear"
-        Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a
-        function of two feature matrices that returns their kernel matrix, or ``"precomputed"``.
-        A linear kernel on fewer features than rows is solved in the primal.
-    kernel_params, task_kernel_params : dict, default=None
-        Parameters of the kernels, such as ``{"gamma": 0.1}``.
     filter, task_filter : SpectralFilter, default=None
         Spectral filter of each side; None is `Tikhonov`, ridge regression itself.
     fit_intercept : bool, default=True
         Whether each side has a constant that is not regularised: a free grand mean, main effects of instances
         regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both. False is the model
         of the paper, for labels whose zero means something.
-    repair : {"clip", "shift", "error"}, default="clip"
-        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
-        iterations after which they give up with a `ConvergenceWarning`.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, whose nodes are instances and tasks at once: Y is square and equal to its
         transpose, or to minus its transpose. `X` describes the nodes, `tasks` is not given, and there is
         one kernel, one filter and one regularisation (``task_alpha`` equal to ``alpha``). Hold-out then
         takes edges and vertices out of both sides.
-    device : str, default=None
-        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
-        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
-
-    Attributes
-    ----------
-    dual_coef_ : array of shape (m, q) or (m,)
-        Dual parameters.
-    coef_ : array of shape (d, r), without tasks (d, q) or (d,)
-        Primal parameters; only where both sides run in the primal.
-    intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
-        Grand mean and main effects, for features or kernel values as they come: see `intercept_`.
-    completed_ : array or frame of shape (m, q) or (m,)
-        Labels where they are observed, predictions elsewhere.
-    n_iter_ : int
-        Iterations of the solver; 1 for a closed form.
-    residual_ : float
-        Relative residual of the solved system; 0 for a closed form.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
-    feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
 
     Examples
     --------
@@ -420,6 +421,7 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
         return TwoStep(rows, task_side.spectrum.smoother(checked_filter(self.task_filter, "task_filter"), task_alpha))
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class KroneckerRidge(TaskKernelParameters, ProcessRidge):
     r"""Kernel ridge regression on pairs, with the product of both kernels.
@@ -438,44 +440,9 @@ class KroneckerRidge(TaskKernelParameters, ProcessRidge):
     ----------
     alpha : float, default=1.0
         Regularisation :math:`\lambda \ge 0`; 0 is ordinary Kronecker kernel least squares.
-    kernel, task_kernel : str or callable, default="linear"
-        Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a
-        function of two feature matrices that returns their kernel matrix, or ``"precomputed"``.
-        A linear kernel on fewer features than rows is solved in the primal.
-    kernel_params, task_kernel_params : dict, default=None
-        Parameters of the kernels, such as ``{"gamma": 0.1}``.
     fit_intercept : bool, default=True
         Whether there are main effects of instances and of tasks, regularised as the interactions are, and a grand mean
         that is not regularised. False is the model of the paper, for labels whose zero means something.
-    repair : {"clip", "shift", "error"}, default="clip"
-        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
-        iterations after which they give up with a `ConvergenceWarning`.
-    device : str, default=None
-        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
-        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
-
-    Attributes
-    ----------
-    dual_coef_ : array of shape (m, q) or (m,)
-        Dual parameters.
-    coef_ : array of shape (d, r), without tasks (d, q) or (d,)
-        Primal parameters; only where both sides run in the primal.
-    intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
-        Grand mean and main effects, for features or kernel values as they come: see `intercept_`.
-    completed_ : array or frame of shape (m, q) or (m,)
-        Labels where they are observed, predictions elsewhere.
-    n_iter_ : int
-        Iterations of the solver; 1 for a closed form.
-    residual_ : float
-        Relative residual of the solved system; 0 for a closed form.
-    scale_ : float
-        The noise scale of the Gaussian process whose mean is predicted; only of complete labels without weights.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
-    feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
 
     Examples
     --------
@@ -493,6 +460,7 @@ class KroneckerRidge(TaskKernelParameters, ProcessRidge):
     alpha: float = 1.0
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class PairKernelRidge(TaskKernelParameters, ProcessRidge):
     r"""Kernel ridge regression on pairs, with any kernel that both sides' eigenvectors diagonalise.
@@ -523,40 +491,16 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
         function of two feature matrices that returns their kernel matrix, or ``"precomputed"``.
         A linear kernel on fewer features than rows is solved in the primal, but for tasks where `per_task`, and for
         instances where `per_instance` is above zero.
-    kernel_params, task_kernel_params : dict, default=None
-        Parameters of the kernels, such as ``{"gamma": 0.1}``.
     fit_intercept : bool, default=True
         Whether there are main effects of instances and of tasks, regularised as the interactions are, and a grand mean
         that is not regularised: see `KroneckerRidge`.
-    repair : {"clip", "shift", "error"}, default="clip"
-        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
-        iterations after which they give up with a `ConvergenceWarning`.
-    device : str, default=None
-        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
-        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
 
     Attributes
     ----------
     dual_coef_ : array of shape (m, q) or (m,)
         Dual parameters of the pairs, which all three share.
-    coef_ : array of shape (d, r), without tasks (d, q) or (d,)
-        Primal parameters; only where both sides run in the primal.
     intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
         Grand mean and main effects of the shared function: see `intercept_`.
-    completed_ : array or frame of shape (m, q) or (m,)
-        Labels where they are observed, predictions elsewhere.
-    n_iter_ : int
-        Iterations of the solver; 1 for a closed form.
-    residual_ : float
-        Relative residual of the solved system; 0 for a closed form.
-    scale_ : float
-        The noise scale of the Gaussian process whose mean is predicted; only of complete labels without weights.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
-    feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
 
     Examples
     --------

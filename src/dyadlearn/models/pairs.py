@@ -16,10 +16,11 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, float_dtype, is_foreign, is_sparse, namespace, take_rows, to_numpy
 from dyadlearn._codes import distinct, id_columns
+from dyadlearn._registry import listed
 from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
@@ -36,8 +37,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
 )
 from dyadlearn.models._side import KernelSpec
-from dyadlearn.models.fitted import FittedRidge
-from dyadlearn.models.intervals import interval_grids
+from dyadlearn.models.fitted import FittedRidge, interval_grids
 from dyadlearn.settings import Setting
 
 
@@ -125,6 +125,8 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
     axis : int
     """
     side, given = ("instances", "tasks")[axis], unwrap_tasks(given)
+    if given is None:
+        raise ValueError(f"{side} is None: give the features or the kernel of the {side}.")
     several = read_descriptions(given, side)
     if several is None:
         spec = (model._spec, model._task_spec)[axis]()
@@ -225,7 +227,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     Parameters
     ----------
-    model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, or one that chooses its regularisation
+    model : TwoStepRidge, or any other model of a grid, with or without a search
         What is fitted, as a clone; its own parameters are ``model__alpha`` and so on.
     instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel; or Descriptions
         Features of all instances that will be asked for, or the kernel between them. Their ids are the index of a
@@ -310,13 +312,14 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        model = self._checked_model(sample_weight is not None)
+        model = self._checked_model()
         check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
         found = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
         check_id_types(found.instances, "The first column of pairs")
         check_id_types(found.tasks, "The second column of pairs")
-        instances, tasks = self._tables(model)
+        instances = read_entities(self.instances, model, 0)
+        tasks = None if self.tasks is None else read_entities(self.tasks, model, 1)
         X = instances.looked_up(found.instances, found.instances)
         T = None if tasks is None else tasks.looked_up(found.tasks, found.tasks)
         values = found.values
@@ -358,7 +361,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         array of shape (n,)
         """
-        check_is_fitted(self)
         self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         if self.model_._problem().pairing.knows_rows:
@@ -380,7 +382,6 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         lower, upper : arrays of shape (n,)
         """
-        check_is_fitted(self)
         self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         model = self.model_
@@ -413,14 +414,11 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         first, second = id_columns(pairs, "pairs")
         rows, instance_ids = distinct(first, "pairs")
         columns, task_ids = distinct(second, "pairs")
-        instances, tasks = self._tables(self.model_)
-        names, task_names = self._names
-        check_names(names, instances.names, "instances")
-        X = instances.looked_up(instance_ids, self.instance_ids_, self._bases[0], self.model_._kernels_given(0))
-        if tasks is None or self.model_._task_side is None:
-            return X, None, (rows, self._training_tasks(task_ids)[columns]), (instance_ids, task_ids)
-        check_names(task_names, tasks.names, "tasks")
-        T = tasks.looked_up(task_ids, self.task_ids_, self._bases[1], self.model_._kernels_given(1))
+        X, T = self._looked_up(instance_ids, 0), None
+        if self.tasks is None or self.model_._task_side is None:
+            columns = self._training_tasks(task_ids)[columns]
+        else:
+            T = self._looked_up(task_ids, 1)
         return X, T, (rows, columns), (instance_ids, task_ids)
 
     def _predict_known(
@@ -481,37 +479,25 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         tags.input_tags.string = tags.input_tags.categorical = True
         return tags
 
-    def _checked_model(self, weighted: bool) -> PairwiseRidge:
+    def _checked_model(self) -> PairwiseRidge:
         model = self.model
         if not isinstance(model, PairwiseRidge):
             raise TypeError(
-                "model must be a TwoStepRidge, KroneckerRidge or IndependentTaskRidge, or one that chooses its "
-                f"regularisation, found {model!r}."
+                f"model must be a {listed(searches=False)}, or one that chooses its regularisation, found {model!r}."
             )
         if model.symmetry is not None:
             raise ValueError(
                 "A network has one node set, and PairRegressor two tables: fit the model itself on the grid."
             )
-        if weighted and not has_fit_parameter(model, "sample_weight"):
-            raise TypeError(
-                f"{type(model).__name__} takes no weights: leave sample_weight out, or wrap the model without its "
-                "search and search with GridSearchCV."
-            )
         return model
-
-    def _tables(self, model: PairwiseRidge) -> tuple[Entities, Entities | None]:
-        """Read both tables as the kernels of the model want them."""
-        if self.instances is None:
-            raise ValueError("instances is None: give the features or the kernel of the instances.")
-        tasks = None if self.tasks is None else read_entities(self.tasks, model, 1)
-        return read_entities(self.instances, model, 0), tasks
 
     def _looked_up(self, wanted: Sequence[Hashable], axis: int) -> Any:
         """Return what a table says of some instances (axis 0) or tasks; without one, new tasks are refused."""
-        table, training = self._tables(self.model_)[axis], self._training_ids[axis]
-        if axis and (table is None or self.model_._task_side is None):
+        given, training = ((self.instances, self.instance_ids_), (self.tasks, self.task_ids_))[axis]
+        if axis and (given is None or self.model_._task_side is None):
             self._training_tasks(wanted)  # which refuses those
-        assert table is not None
+        table = read_entities(given, self.model_, axis)
+        check_names(self._names[axis], table.names, table.side)
         return table.looked_up(wanted, training, self._bases[axis], self.model_._kernels_given(axis))
 
     def _given(self, given: Any, axis: int) -> Any:
@@ -526,14 +512,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if table.kind is None and table.row_ids is None and table.column_ids is None:
             return given
         if spec.is_precomputed:
-            table = in_training_order(table, spec, Ids(self._training_ids[axis]), _SIDES[axis])
+            table = in_training_order(table, spec, Ids((self.instance_ids_, self.task_ids_)[axis]), _SIDES[axis])
         else:
             check_names(self._names[axis], table.column_ids, _SIDES[axis])
         return replace(table, values=np.asarray(table.values), column_ids=None)
-
-    @property
-    def _training_ids(self) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
-        return self.instance_ids_, self.task_ids_
 
     def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:
         if self.tasks is None:

@@ -10,38 +10,38 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._array import Array, copied, is_foreign, library, take_rows
-from dyadlearn._checks import check_alpha, check_choice, check_instances, check_labels, check_whole
+from dyadlearn._checks import check_choice, check_labels
 from dyadlearn._state import all_or_nothing
-from dyadlearn._tables import Ids, Table, in_order, read_table
+from dyadlearn._tables import Table, in_order
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import (
+    Training,
     check_labels_given,
-    check_names,
     check_sizes,
-    checked_tasks,
+    fold_predictions,
     groups_in_order,
-    in_training_order,
+    read_given_labels,
+    read_rows,
+    read_sides,
     unwrap_tasks,
+    without_fold,
 )
 from dyadlearn.models._model import Predictor
-from dyadlearn.models._side import KernelSpec, check_rows
-from dyadlearn.models.fitted import Fitted, HeldOut
-from dyadlearn.models.intervals import predicted_intervals
-from dyadlearn.models.training import Training, aligned, fold_predictions, read_given_labels, without_fold
+from dyadlearn.models._side import KernelSpec
+from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
 
-# How many earlier guesses of missing labels the next one is made of.
-_MEMORY = 20
+# The parameters that the estimators of both steps come as.
+_NAMES = ("instance_estimator", "task_estimator")
 
 
 @dataclass(eq=False, repr=False)
@@ -73,15 +73,9 @@ class TwoStepRegressor(Predictor, stored=False):
         `TwoStepRidge`. Whether features may be sparse or missing is up to the estimator.
     first_step : {"instances", "tasks"}, default="instances"
         The side that the first step learns across. See the notes for what it costs.
-    tol, max_iter : float and int, default=1e-8 and 0
-        Where labels are missing: with ``max_iter=0`` nothing is imputed. Else missing labels are imputed by what the
-        model itself predicts for them once it has learnt from them, which is what they are in `TwoStepRidge`: both
-        steps are fitted again, up to `max_iter` times, until predictions change by less than `tol`, relative.
 
     Attributes
     ----------
-    n_iter_ : int
-        How many times both steps were fitted: 1 where nothing is imputed.
     n_features_in_ : int
         Number of features of the instances, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)
@@ -128,20 +122,21 @@ class TwoStepRegressor(Predictor, stored=False):
     (8, 5)
     """
 
-    n_iter_: int = field(init=False)
+    #: That is up to the estimators.
+    allows_nan = True
+
     _learnt: _TwoSteps = field(init=False)
     _data: Training = field(init=False)
+    _form: Table = field(init=False)
     _precision: str = field(init=False)
     # The estimators of both steps as they were when it was fitted: others may be set after that.
     _used: tuple[Any, Any] = field(init=False)
-    # The order of the steps and when imputing stops, as they were then.
-    _how: tuple[int, float, int] = field(init=False)
+    # Which step was first then.
+    _first: int = field(init=False)
 
     instance_estimator: Any = None
     task_estimator: Any = None
     first_step: str = field(default="instances", kw_only=True)
-    tol: float = field(default=1e-8, kw_only=True)
-    max_iter: int = field(default=0, kw_only=True)
 
     def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
         """Fit both steps on a grid of labels.
@@ -166,59 +161,42 @@ class TwoStepRegressor(Predictor, stored=False):
             check_labels_given(y, self)
             # Parameters of theirs that are set later are for the next fit.
             self._used = tuple(clone(estimator) for estimator in self._estimators())
+            self._first = int(self.first_step == "tasks" and tasks is not None)
             data = self._read(X, y, tasks)
-            self._how = int(self.first_step == "tasks" and tasks is not None), float(self.tol), int(self.max_iter)
             self._fit_on(data)
             _warn_of_lone_tasks(np.isnan(data.labels.values).all(axis=0) & (tasks is None), "have no label")
         return self
 
     def _read(self, X: Any, y: Any, tasks: Any) -> Training:
         """Check the data, and bring them into one order."""
-        specs = self._specs()
         labels, form = read_given_labels(y)
         labels = labels.dense()
-        instances, task_table = read_table(X, "X"), None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
+        instances, task_table, form = read_sides(self, X, tasks, form, self._specs())
         _refuse_foreign(X=instances, Y=Table(labels.values), tasks=task_table)
-        instances, task_table, form = aligned(instances, task_table, form, specs)
-        rows = self._validated(instances, specs[0], reset=True)
-        task_rows = None
-        if task_table is not None:
-            task_rows = check_rows(task_table.values, specs[1], "tasks", allow_nan=True)
-            task_table = replace(task_table, values=copied(task_rows))
-        check_sizes(rows, labels, task_rows)
+        check_sizes(instances.values, labels, None if task_table is None else task_table.values)
         check_labels(labels.values)
-        return Training(
-            replace(instances, values=copied(rows)),
-            task_table,
-            replace(labels, values=labels.values.copy()),
-            form,
-            str(labels.values.dtype),
-            (specs[0].is_precomputed, specs[1].is_precomputed),
-        )
+        # Predictions must not change when the caller's arrays do.
+        instances = replace(instances, values=copied(instances.values))
+        if task_table is not None:
+            task_table = replace(task_table, values=copied(task_table.values))
+        labels, (spec, task_spec) = replace(labels, values=labels.values.copy()), self._specs()
+        are_kernels = (spec.is_precomputed, task_spec.is_precomputed)
+        return Training(instances, task_table, labels, form, str(labels.values.dtype), are_kernels)
 
     def _fit_on(self, data: Training) -> Self:
         """Fit both steps on data that were read."""
-        self._data, self._precision = data, data.precision
+        self._data, self._form, self._precision = data, data.form, data.precision
         self._learnt = self._learn(data)
-        self.n_iter_ = self._learnt.n_iter
         return self
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that fits the steps to other labels of the same instances and tasks."""
         return lambda labels: self._snapshot()._fit_on(replace(self._data, labels=labels))
 
-    @property
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return self._data.form.row_ids, self._data.form.column_ids
-
-    @property
-    def _is_vector(self) -> bool:
-        return self._data.form.is_vector
-
     def _specs(self) -> tuple[KernelSpec, KernelSpec]:
         """Return what each step wants of its side: a kernel, or features."""
-        specs = [_spec(estimator) for estimator in self._used]
-        return specs[0], specs[1]
+        kernels = ["precomputed" if get_tags(each).input_tags.pairwise else "linear" for each in self._used]
+        return KernelSpec(kernels[0], None, "error"), KernelSpec(kernels[1], None, "error")
 
     def holdout(
         self,
@@ -232,8 +210,7 @@ class TwoStepRegressor(Predictor, stored=False):
         """Predict every label of the training grid by models that were fitted without it.
 
         Both steps are fitted again for each fold: of instances (B), of tasks (C), of cells (A), and in D for each
-        fold of instances with each of tasks. In A the first step learns from the labels that are left; with
-        ``max_iter`` those of the fold are imputed as `TwoStepRidge` does it.
+        fold of instances with each of tasks. In A the first step learns from the labels that are left.
 
         Parameters
         ----------
@@ -254,7 +231,7 @@ class TwoStepRegressor(Predictor, stored=False):
             where no task step can help a task of which no label is left.
         """
         check_is_fitted(self)
-        setting, form = as_setting(setting), self._data.form
+        setting, form = as_setting(setting), self._form
         check_groups(setting, groups, task_groups, cells)
         groups, task_groups = groups_in_order(form, groups, task_groups)
         units = self._units(setting, groups, task_groups, in_order(cells, *self._ids, "cells"), cv)
@@ -281,9 +258,7 @@ class TwoStepRegressor(Predictor, stored=False):
         """
         check_is_fitted(self)
         intervals = FlatIntervals(self._data.labels, lambda new: self.fitted_.hold_out(new).predictions)
-        ends, predicted = predicted_intervals(self.fitted_, intervals, X, tasks, coverage, setting)
-        lower, upper = (predicted.restore(self._home(self._in_form(end) if tasks is None else end)) for end in ends)
-        return lower, upper
+        return predicted_intervals(self.fitted_, intervals, X, tasks, coverage, setting)
 
     def _hold_out(
         self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
@@ -317,50 +292,42 @@ class TwoStepRegressor(Predictor, stored=False):
         return held_out
 
     def _learn(self, data: Training) -> _TwoSteps:
-        Y, (instance, task), specs = data.labels.values, self._used, self._specs()
+        """Return both steps after they have learnt a grid, the first from the labels that are observed."""
+        Y, sides = data.labels.values, (data.instances, data.tasks)
         if np.isnan(Y).all():
             raise nothing_left()
-        second = None
-        if data.tasks is not None:
-            second = _Step(task, "task_estimator", specs[1], data.tasks.values)
-        steps = (_Step(instance, "instance_estimator", specs[0], data.instances.values), second)
-        return _TwoSteps.completing(steps, Y, *self._how)
+        steps = [
+            None if table is None else _Step(estimator, name, spec, table.values)
+            for estimator, name, spec, table in zip(self._used, _NAMES, self._specs(), sides, strict=True)
+        ]
+        step, other = steps[self._first], steps[1 - self._first]
+        assert step is not None
+        one = step.learn(Y.T if self._first else Y)
+        return _TwoSteps(self._first, one, None if other is None else other.learn(one.predict(None).T))
 
     def _expansion(self) -> Any:
         return self._learnt
 
     def _instance_rows(self, X: Any) -> tuple[Table, Any]:
         """Read the instances to predict for; None stands for the training instances."""
-        if X is None:
-            return self._data.form, None
-        spec = self._specs()[0]
-        table = in_training_order(read_table(X, "X"), spec, self._ids[0], "X")
-        _refuse_foreign(X=table)
-        if not table.is_native and not spec.is_precomputed:
-            check_names(self._data.instances.column_ids, table.column_ids, "X")  # as scikit-learn does with frames
-        return table, self._validated(table, spec, reset=False)
+        return (self._form, None) if X is None else self._new_rows(X, 0, self._data.instances)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, Any]:
         """Read the tasks to predict for; None stands for the training tasks."""
         if tasks is None:
             return None, None
-        known, spec = self._data.tasks, self._specs()[1]
-        if known is None:
+        if self._data.tasks is None:
             self._refuse_tasks()
-        table = in_training_order(read_table(unwrap_tasks(tasks), "tasks"), spec, self._ids[1], "tasks")
-        _refuse_foreign(tasks=table)
-        return table, checked_tasks(table, spec, known.column_ids, known.values.shape[1], allow_nan=True)
+        return self._new_rows(tasks, 1, self._data.tasks)
 
-    def _validated(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Return the rows of X, checked; whether features may be missing is up to the estimator."""
-        is_kernel = spec.is_precomputed
-        return check_instances(self, table, is_kernel=is_kernel, reset=reset, allow_nan=not is_kernel)
+    def _new_rows(self, given: Any, axis: int, known: Table) -> tuple[Table, Array]:
+        _refuse_foreign(**{("X", "tasks")[axis]: Table(unwrap_tasks(given))})
+        n_columns = int(known.values.shape[1])
+        return read_rows(self, given, axis, self._specs()[axis], self._ids[axis], known.column_ids, n_columns)
 
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
-        check_alpha(self.tol, "tol")
-        check_whole(self.max_iter, "max_iter", 0)
-        for name, estimator in zip(("instance_estimator", "task_estimator"), self._estimators(), strict=True):
+        for name, estimator in zip(_NAMES, self._estimators(), strict=True):
             if not (_has_tags(estimator) and get_tags(estimator).estimator_type == "regressor"):
                 raise TypeError(f"{name} must be a regressor of scikit-learn's kind, found {estimator!r}.")
 
@@ -376,7 +343,7 @@ class TwoStepRegressor(Predictor, stored=False):
         """The labels and what can be asked of the model; closed forms it has none."""
         check_is_fitted(self)
         settings = tuple(setting for setting in Setting if self._data.tasks is not None or not setting.new_task)
-        return Fitted(self._data.form, self, self._data.labels, settings)
+        return Fitted(self._form, self, self._data.labels, settings)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_learnt")
@@ -415,10 +382,6 @@ class _Step:
     spec: KernelSpec
     rows: Array
 
-    def part(self, kept: np.ndarray) -> _Step:
-        """Return the step with some of its rows only."""
-        return replace(self, rows=self.spec.take(self.rows, kept, kept))
-
     def learn(self, targets: np.ndarray) -> _Learnt:
         """Learn targets (n, p), each from the rows in which it is not NaN; those alike in this together."""
         observed = ~np.isnan(targets)
@@ -429,22 +392,22 @@ class _Step:
         for number, pattern in enumerate(patterns.T):
             kept, columns = np.flatnonzero(pattern), np.flatnonzero(which.reshape(-1) == number)
             if kept.size:
-                step = self if kept.size == len(pattern) else self.part(kept)
-                parts.append((step._fitted(targets[np.ix_(kept, columns)]), kept, columns))
+                rows = self.rows if kept.size == len(pattern) else self.spec.take(self.rows, kept, kept)
+                parts.append((self._fitted(rows, targets[np.ix_(kept, columns)]), kept, columns))
         return _Learnt(self, tuple(parts), targets.shape[1], targets.dtype)
 
-    def _fitted(self, targets: np.ndarray) -> Any:
+    def _fitted(self, rows: Array, targets: np.ndarray) -> Any:
         model = clone(self.estimator)
         # A pipeline tells whether its last step takes many targets, but not whether it takes a single one.
         last = model.steps[-1][1] if hasattr(model, "steps") else model
         with _saying_which(self.name):
             if targets.shape[1] == 1 and get_tags(last).target_tags.single_output:
-                return model.fit(self.rows, targets[:, 0])
+                return model.fit(rows, targets[:, 0])
             if not get_tags(model).target_tags.multi_output:
                 from sklearn.multioutput import MultiOutputRegressor
 
                 model = MultiOutputRegressor(model)
-            return model.fit(self.rows, targets)
+            return model.fit(rows, targets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,61 +436,26 @@ class _TwoSteps:
 
     Attributes
     ----------
-    steps : (_Step, _Step or None)
-        Across instances, and across tasks where they have features.
     first : int
-        Which of them is first.
+        The side of the first: 0 for instances, 1 for tasks.
     one : _Learnt
         The first step, from labels.
     two : _Learnt or None
-        The second, from what the first says of the rows of training.
-    n_iter : int
-        How many times both have learnt.
+        The second, from what the first says of the rows of training; None without features of the tasks.
     """
 
-    steps: tuple[_Step, _Step | None]
     first: int
     one: _Learnt
     two: _Learnt | None
-    n_iter: int = 1
-
-    @classmethod
-    def learn(cls, steps: tuple[_Step, _Step | None], Y: np.ndarray, first: int) -> _TwoSteps:
-        """Learn labels (m, q), the first step from those that are observed."""
-        step, other = steps[first], steps[1 - first]
-        assert step is not None
-        one = step.learn(Y.T if first else Y)
-        return cls(steps, first, one, None if other is None else other.learn(one.predict(None).T))
-
-    @classmethod
-    def completing(
-        cls, steps: tuple[_Step, _Step | None], Y: np.ndarray, first: int, tol: float, max_iter: int
-    ) -> _TwoSteps:
-        """Learn labels, those that are missing as they are predicted once they have been learnt from."""
-        found, missing = cls.learn(steps, Y, first), np.isnan(Y)
-        if max_iter == 0 or found.two is None or not missing.any():
-            return found
-
-        def learnt_with(values: np.ndarray) -> _TwoSteps:
-            filled = Y.copy()
-            filled[missing] = values
-            return cls.learn(steps, filled, first)
-
-        def predicted(values: np.ndarray) -> np.ndarray:
-            return np.asarray(learnt_with(values).grid(None, None)[missing])
-
-        tol = max(tol, 100 * float(np.finfo(Y.dtype).eps))
-        values, n_iter = _fixed_point(predicted, found.grid(None, None)[missing], tol, max_iter)
-        return replace(learnt_with(values), n_iter=n_iter + 2)
 
     def grid(self, rows: Array | None, task_rows: Array | None) -> np.ndarray:
         """Return predictions (a, b) for rows of each side, None for those of training."""
         if self.two is None:
             return self.one.predict(rows)
-        new, two, other = (rows, task_rows), self.two, 1 - self.first
+        new, two = (rows, task_rows), self.two
         if new[self.first] is not None:
             two = two.step.learn(self.one.predict(new[self.first]).T)
-        found = two.predict(new[other])
+        found = two.predict(new[1 - self.first])
         return found if self.first else found.T
 
     def at(self, rows: Array | None, task_rows: Array | None, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -545,44 +473,12 @@ class _TwoSteps:
         return int(self.one.step.rows.shape[0]) if self.first else self.one.n_targets
 
 
-def _fixed_point(
-    image: Callable[[np.ndarray], np.ndarray], start: np.ndarray, tol: float, max_iter: int
-) -> tuple[np.ndarray, int]:
-    """Return the point (n,) that is its own image, by Anderson's acceleration of taking images of images.
-
-    The next point is the image of that combination of the last points which, were the map affine, would change least.
-    For affine maps this is the method of generalised minimal residuals, so that a few steps do. The number of images
-    that it took comes with it.
-    """
-    point, changes, images = start, np.empty((start.size, 0)), np.empty((start.size, 0))
-    for taken in range(1, max_iter + 1):
-        found = image(point)
-        changes = np.c_[changes[:, -_MEMORY:], found - point]
-        images = np.c_[images[:, -_MEMORY:], found]
-        if np.linalg.norm(changes[:, -1]) <= tol * np.linalg.norm(found):
-            return found, taken
-        weights = np.linalg.lstsq(np.diff(changes, axis=1), changes[:, -1], rcond=None)[0]
-        point = found - np.diff(images, axis=1) @ weights
-    warnings.warn(
-        f"Missing labels still changed by more than tol={tol:g} after {max_iter} fits: raise max_iter or tol, or take "
-        "max_iter=0, which imputes nothing.",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-    return found, max_iter
-
-
 # What is read -------------------------------------------------------------------------------------------------------
 
 
 def _has_tags(estimator: Any) -> bool:
     """Tell whether something is an estimator of scikit-learn's kind, and no class of them."""
     return hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type)
-
-
-def _spec(estimator: Any) -> KernelSpec:
-    """Return what an estimator wants of its side: a kernel, or features."""
-    return KernelSpec("precomputed" if get_tags(estimator).input_tags.pairwise else "linear", None, "error")
 
 
 def _refuse_foreign(**tables: Table | None) -> None:

@@ -584,7 +584,7 @@ class LandscapeDisplay(Display):
 
         Parameters
         ----------
-        model : fitted TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV
+        model : fitted TwoStepRidgeCV, or any other search
             If it searched kernel parameters too, the landscape is that of the best ones.
         sides : (str, str), default=None
             What an instance and a task are called, such as ``("host", "parasite")``.
@@ -684,20 +684,9 @@ class LandscapeDisplay(Display):
         best = power_of(getattr(self.view, name))
         tidy(self.ax_)
         self.ax_.set(xlabel=name, ylabel=self.view.scoring)
-        if scores.ndim == 1:
-            known = ~np.isnan(scores)
-            self.lines_ = self.ax_.plot(powers[known], scores[known], color=COLOURS[0], marker="o", markersize=3.5)
-            self.best_ = self._star(best, self.view.best_score, COLOURS[1])
-            return
-        names = self.names or SideNames()
-        opacity = min(1.0, max(0.25, 10 / scores.shape[1]))
-        self.lines_ = self.ax_.plot(powers, scores, color=FAINT, linewidth=0.8, alpha=opacity)
-        self.lines_ += self.ax_.plot(
-            powers, scores.mean(axis=1), color=COLOURS[0], linewidth=2, label=f"mean of {names.tasks}"
-        )
-        dots = {"markersize": 4, "color": COLOURS[1], "label": f"best of each {names.task}"}
-        (self.best_,) = self.ax_.plot(best, self.view.scores.max(axis=0), "o", **dots)
-        self.ax_.legend(frameon=False)
+        known = ~np.isnan(scores)
+        self.lines_ = self.ax_.plot(powers[known], scores[known], color=COLOURS[0], marker="o", markersize=3.5)
+        self.best_ = self._star(best, self.view.best_score, COLOURS[1])
 
     def _star(self, x: Any, y: Any, colour: str) -> Any:
         # The best point lies on the edge of the map often enough, so that it is not clipped there.
@@ -707,8 +696,6 @@ class LandscapeDisplay(Display):
     def _title(self) -> str:
         view = self.view
         first = "" if view.setting is None else f"{self._setting(view.setting)}, "
-        if np.ndim(view.alpha) == 1:
-            return f"{first}{view.scoring} {view.best_score:.4g}\nan alpha for each {(self.names or SideNames()).task}"
         at = f"alpha {view.alpha:.3g}" + ("" if view.task_alpha is None else f", task_alpha {view.task_alpha:.3g}")
         note = f" ({' and '.join(view.zeros)} 0 not drawn)" if view.zeros else ""
         note += f"\n{view.evaluated}" if view.evaluated else ""

@@ -18,8 +18,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import numpy as np
-
 from dyadlearn import __version__
 from dyadlearn._checks import check_count
 from dyadlearn._files.atomic import check_place, replacing
@@ -498,13 +496,10 @@ def _landscapes(summary: Summary) -> str:
     )
     if not panels:
         return ""
-    marks = "The star is the regularisation of this model."
-    if np.unique(summary.landscapes[0].alpha).size > 1:
-        tasks = escape(summary.names.tasks)
-        marks = f"The line has one regularisation for all {tasks}, the stars are those of single {tasks}."
     return (
-        f"<p>{escape(summary.scoring)} at each regularisation, by held-out predictions. {marks} Point at a figure, or "
-        f"move over it with the arrow keys, to read its points.</p>{figures.levels_legend(levels) if levels else ''}"
+        f"<p>{escape(summary.scoring)} at each regularisation, by held-out predictions. The star is the regularisation "
+        "of this model. Point at a figure, or move over it with the arrow keys, to read its points.</p>"
+        f"{figures.levels_legend(levels) if levels else ''}"
         f'<div class="panels">{panels}</div>'
     )
 

@@ -1,12 +1,15 @@
 """Judging and choosing models."""
 
+from importlib import import_module
+
+from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
 from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
 from dyadlearn.selection.evaluate import Scores, SettingScore, evaluate
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
-from dyadlearn.selection.nested import NestedScore, nested_score
+from dyadlearn.selection.refitting import NestedScore, nested_score
 from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, PairKernelRidgeCV, TwoStepRidgeCV
 
 __all__ = [
@@ -27,3 +30,8 @@ __all__ = [
     "landscape",
     "nested_score",
 ]
+
+# Models in modules of their own, so that files of them can be read.
+for _each in MODELS.values():
+    if _each.module:
+        import_module(f"dyadlearn.{_each.module}")

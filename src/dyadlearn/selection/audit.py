@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import is_foreign, namespace, refuse_mask, to_numpy
 from dyadlearn._codes import Column, ends_in_order, factorize, id_columns, pair_numbers
-from dyadlearn._tables import Table, read_table
 from dyadlearn.holdout.splitters import check_writing
 from dyadlearn.settings import Setting, as_setting
 
@@ -159,9 +157,9 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
 
     Parameters
     ----------
-    train, test : array-like or frame of shape (n, 2), or of booleans of shape (m, q)
-        Tables of pairs, an instance id and a task id in each row; or masks of the cells of one grid, matched by
-        their ids where both are frames that have them. Whatever is of booleans throughout is a mask.
+    train, test : array-like or frame of shape (n, 2), or array of booleans of shape (m, q)
+        Tables of pairs, an instance id and a task id in each row; or arrays of booleans, masks of the cells of one
+        grid.
     setting : str, Setting or None, default=None
         The setting that the split is claimed to be.
     network : bool, default=False
@@ -231,42 +229,13 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
 
 def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, Column]]:
     """Return the columns of two tables of pairs, or the positions of the cells in two masks."""
-    masks = [_mask(part, name) for part, name in ((train, "train"), (test, "test"))]
-    if all(mask is None for mask in masks):
-        return id_columns(train, "train"), id_columns(test, "test")
-    first, second = masks
-    if first is None or second is None:
-        found = " and ".join(str(getattr(part, "shape", type(part).__name__)) for part in (train, test))
-        raise ValueError(f"A mask of a grid needs a mask of the same grid beside it: train and test are {found}.")
-    second = second.rows_as(first.row_ids, "the rows of test", "the rows of train")
-    second = second.columns_as(first.column_ids, "the columns of test", "the columns of train")
-    cells, test_cells = to_numpy(first.values), to_numpy(second.values)
-    if cells.shape != test_cells.shape or cells.ndim != 2:
-        raise ValueError(
-            "A mask of a grid needs a mask of the same grid beside it: train and test are "
-            f"{cells.shape} and {test_cells.shape}."
-        )
-    for name, mask in (("train", cells), ("test", test_cells)):
-        if mask.dtype != bool:
-            raise ValueError(f"The mask {name} has missing values: say True or False for each cell.")
-    return id_columns(np.argwhere(cells), "train"), id_columns(np.argwhere(test_cells), "test")
-
-
-def _mask(part: Any, name: str) -> Table | None:
-    """Return what is of booleans throughout as a mask with its ids, and None for a table of pairs."""
-    if isinstance(part, list | tuple):
-        found = np.array(part, dtype=object)
-        is_mask = found.ndim == 2 and all(isinstance(value, bool | np.bool) for value in found.flat)
-        return Table(found.astype(bool)) if is_mask and found.size else None
-    if isinstance(part, np.ndarray):
-        return Table(refuse_mask(part, name)) if part.dtype == bool else None
-    if is_foreign(part):
-        return Table(to_numpy(part)) if namespace(part).isdtype(part.dtype, "bool") else None
-    import narwhals as nw
-
-    frame = nw.from_native(part, eager_only=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame) or not frame.columns:
-        return None
-    kinds = [isinstance(dtype, nw.Boolean) for dtype in frame.schema.values()]
-    # A polars frame may have ids in its first column; with one more column it is a table of pairs.
-    return read_table(part, name) if all(kinds) or (len(kinds) > 2 and all(kinds[1:])) else None
+    are_masks = [isinstance(part, np.ndarray) and part.dtype == bool for part in (train, test)]
+    if any(are_masks):
+        shapes = [np.shape(part) for part in (train, test)]
+        if not all(are_masks) or shapes[0] != shapes[1] or len(shapes[0]) != 2:
+            raise ValueError(
+                "A mask of a grid needs a mask of the same grid beside it, both arrays of numpy: train and test are of "
+                f"shape {shapes[0]} and {shapes[1]}."
+            )
+        train, test = np.argwhere(train), np.argwhere(test)
+    return id_columns(train, "train"), id_columns(test, "test")

@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,79 +59,59 @@ def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Arra
     judge, targets = scorer(scoring), labels.values if targets is None else targets
     if labels.grid is not None:
         return judge.prepare(targets, setting=setting, tie_tolerance=None)
-    if not getattr(judge.metric, "is_of_rows", False):
-        return _DenseScore(judge, labels, targets, setting)
-    if as_average(None, setting) == "micro":
+    if getattr(judge.metric, "is_of_rows", False) and as_average(None, setting) == "micro":
         return judge.prepare(targets, average="micro", tie_tolerance=None)
     return _ListScore(judge, labels, targets, setting)
 
 
-class _DenseScore:
-    """The score of a list of labels by a metric that sees the whole grid, if that fits in memory."""
-
-    of_squared_errors = None
-
-    def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
-        self._labels = labels
-        self._prepared = judge.prepare(self._grid(targets), setting=setting, tie_tolerance=None)
-
-    @property
-    def n_undefined(self) -> int:
-        """Number of rows or columns that are excluded."""
-        return self._prepared.n_undefined
-
-    def _grid(self, values: Array) -> Array:
-        return replace(self._labels, values=values, weights=None).dense().values
-
-    def __call__(self, F: Array) -> Any:
-        """Return the score of predictions (n,)."""
-        # No metric looks at predictions where there is no label, but some refuse NaN there.
-        grid = self._grid(F)
-        xp = namespace(grid)
-        return self._prepared(xp.where(xp.isnan(grid), xp.zeros_like(grid), grid))
-
-
 class _ListScore:
-    """The score of a list of labels by a metric of each instance, or task: those of about as many labels together.
+    """The score of a list of labels, in matrices of them: NaN is where a row of one has no label.
 
-    Each row of a block has the labels of an instance, and NaN behind them, so that all blocks together take little more
-    room than the list.
+    A metric that sees the whole grid has one matrix, if that fits in memory. For a metric of each instance, or task,
+    those of about as many labels are together, so that all matrices take little more room than the list.
     """
 
     of_squared_errors = None
 
     def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
-        axis = 0 if as_average(None, setting) == "instance" else 1
-        judge.prepare(targets, average="micro", tie_tolerance=None)  # which refuses labels that the metric is not for
-        self._n_labels, self._blocks, refusal = labels.size, [], None
-        for at in _rows_of_a_length(labels.places[axis], labels.size):
+        self._blocks: list[tuple[np.ndarray, Any]] = []
+        self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), None
+        if self._is_of_rows:
+            axis = 0 if as_average(None, setting) == "instance" else 1
+            judge.prepare(targets, average="micro", tie_tolerance=None)  # refuses labels that the metric is not for
+            places, how = _rows_of_a_length(labels.places[axis], labels.size), {"average": "instance"}
+        else:
+            grid = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None).dense().values
+            places = [np.where(np.isnan(grid), labels.size, grid).astype(np.intp)]
+            how = {"setting": setting}
+        for at in places:
             try:
-                metric: Any = judge.prepare(self._block(targets, at), average="instance", tie_tolerance=None)
+                self._blocks.append((at, judge.prepare(self._block(targets, at), tie_tolerance=None, **how)))
             except ValueError as error:  # no row of the block has a score
                 refusal = error
-                continue
-            self._blocks.append((at, metric))
         if not self._blocks:
             assert refusal is not None
             raise refusal
-        self.n_undefined = labels.shape[axis] - sum(metric.rows.size for _, metric in self._blocks)
+        if self._is_of_rows:
+            self.n_undefined = labels.shape[axis] - sum(metric.rows.size for _, metric in self._blocks)
+        else:
+            self.n_undefined = self._blocks[0][1].n_undefined
 
-    def _block(self, values: Array, at: np.ndarray) -> Array:
-        """Return values (n,) at some places, NaN where a place is n."""
+    def _block(self, values: Array, at: np.ndarray, outside: float = math.nan) -> Array:
+        """Return values (n,) at some places, and another value where a place is n."""
         xp = namespace(values)
-        padded = xp.concat([values, as_array_of(np.array([np.nan]), values, values.dtype)])
+        padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
         return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
 
-    def __call__(self, F: Array) -> float:
+    def __call__(self, F: Array) -> Any:
         """Return the score of predictions (n,)."""
-        blocks = []
-        for at, metric in self._blocks:
-            values = self._block(F, at)
-            xp = namespace(values)
-            inside = as_array_of(at < self._n_labels, values)
-            blocks.append(metric.each(xp.where(inside, values, xp.zeros_like(values))))
-        scores = namespace(blocks[0]).concat(blocks)
-        return float(metric.combined(scores))
+        # No metric looks at predictions where there is no label, but some refuse NaN there.
+        blocks = [(metric, self._block(F, at, 0.0)) for at, metric in self._blocks]
+        if not self._is_of_rows:
+            [(score, grid)] = blocks
+            return score(grid)
+        scores = [metric.each(values) for metric, values in blocks]
+        return float(blocks[0][0].combined(namespace(scores[0]).concat(scores)))
 
 
 def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
@@ -316,65 +296,52 @@ class Scores(dict[str, list[Any]]):
     @property
     def notes(self) -> list[str]:
         """What there is to mind of these scores, in sentences."""
-        return [note for each in self.results for note in each.notes(self.sides)] if self._is_whole else []
+        return [note for each in self.results for note in each.notes(self.sides)]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the columns turned around: a dict for each setting."""
         return [dict(zip(self, row, strict=True)) for row in zip(*self.values(), strict=True)]
 
-    @property
-    def _is_whole(self) -> bool:
-        """Whether all columns are there that the table is made of: whoever has a dict may change it."""
-        needed = {"setting", "new", "method", self.scoring, "null", "undefined", *BASELINES}
-        return needed <= self.keys() and len(set(map(len, self.values()))) == 1
-
     def table(self) -> tuple[list[str], list[list[str]], int]:
         """Return headings and lines for people, and how many columns are words."""
+        has_null = not all(math.isnan(each.null) for each in self.results)  # nobody asked, or it would have taken long
         own = ["scoring"] if "scoring" in self else []
-        headings = ["new", "method", *own, self.scoring, "null", "best mean"]
+        headings = ["new", "method", *own, self.scoring, *(["null"] if has_null else []), "best mean"]
         lines = [
             [
-                f"{row['setting']} {row['new']}",
-                row["method"],
-                *(row[name] for name in own),
-                *_beside(row[self.scoring], row["null"], _means(row), self.sides),
+                f"{each.setting.value} {self.sides.new_in(each.setting)}",
+                each.method,
+                *([each.judge.name] if own else []),
+                number(each.score),
+                *([number(each.null)] if has_null else []),
+                _best_in_a_word(each.baselines, self.sides),
             ]
-            for row in self.rows()
+            for each in self.results
         ]
-        if all(map(math.isnan, self["null"])):  # nobody asked for it, or it would have taken long
-            place = headings.index("null")
-            headings, *lines = ([*line[:place], *line[place + 1 :]] for line in (headings, *lines))
         return headings, lines, 2 + len(own)
 
     def __repr__(self) -> str:
-        if not self._is_whole:
-            return super().__repr__()
         return as_text(make_table(*self.table()), *self.notes)
 
     def _repr_html_(self) -> str:
-        if not self._is_whole:
-            return f"<pre>{escape(super().__repr__())}</pre>"
         return html_table(*self.table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
 
 
-def _means(row: Mapping[str, Any]) -> dict[str, float]:
-    return {name: row[name] for name in BASELINES}
-
-
-def _beside(score: float, null: float, means: Mapping[str, float], sides: SideNames) -> list[str]:
-    """Return a score, that of permuted labels, and the best of simple means, its name one word: tables stay narrow.
+def _best_in_a_word(means: Mapping[str, float], sides: SideNames) -> str:
+    """Return the score of the best of simple means with its name, one word: tables stay narrow.
 
     Examples
     --------
-    >>> from dyadlearn.selection.evaluate import _beside
+    >>> from dyadlearn.selection.evaluate import _best_in_a_word
     >>> from dyadlearn.sides import SideNames
-    >>> _beside(0.91, float("nan"), {"grand_mean": 0.5, "task_means": 0.71234}, SideNames())
-    ['0.91', '–', '0.7123 task']
+    >>> _best_in_a_word({"grand_mean": 0.5, "task_means": 0.71234}, SideNames())
+    '0.7123 task'
     """
     best = best_baseline(means)
-    word = "" if best is None else in_words(best[0], sides).removesuffix("s").removesuffix(" mean")
-    word = word if len(word) <= _LONGEST else f"{word[: _LONGEST - 1]}…"
-    return [number(score), number(null), "–" if best is None else f"{number(best[1])} {word}"]
+    if best is None:
+        return "–"
+    word = in_words(best[0], sides).removesuffix("s").removesuffix(" mean")
+    return f"{number(best[1])} {word if len(word) <= _LONGEST else f'{word[: _LONGEST - 1]}…'}"
 
 
 def baseline_scores(
@@ -494,8 +461,7 @@ _STACK_BYTES = 2**27
 _GRIDS = 8
 
 
-@dataclass(frozen=True, eq=False)
-class Permutation:
+class Permutation(NamedTuple):
     """Where the labels of a grid are taken to.
 
     Attributes
@@ -510,10 +476,6 @@ class Permutation:
     def of(self, grid: Array) -> Array:
         """Return a grid (m, q) permuted."""
         return take_block(grid, self.rows, self.columns)
-
-    def of_labels(self, labels: Labels) -> Labels:
-        """Return labels permuted, with their weights and with what is missing."""
-        return labels.permuted(self.rows, self.columns)
 
     def back(self, grid: Array) -> Array:
         """Return what stands where `of` takes it."""
@@ -613,9 +575,7 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
     if fitted.estimator.describes_by_labels:
         return math.nan
     problem = fitted.problem
-    is_closed = (
-        problem.labels.full is not None and units.cells is None and not math.isnan(problem.pairing.alphas["alpha"])
-    )
+    is_closed = problem.labels.full is not None and units.cells is None
     if not is_closed or problem.pairing.decomposes(setting):
         return math.nan
     permuted = what_is_new(fitted, setting)
@@ -708,7 +668,7 @@ def evaluate(
         ``null`` is the mean score of labels that were permuted against what is new, under the regularisation that the
         model has: what no signal looks like on this scale, the same each time, but no test (see `permutation_test`). It
         is NaN without permutations, and where they would take more than a few products: where labels are missing or
-        weighted, where tasks have regularisations of their own, where a side is decomposed again for all that leaves,
+        weighted, where a side is decomposed again for all that leaves,
         as in setting D of Kronecker ridge regression, and where kernels are learned again.
 
     Examples

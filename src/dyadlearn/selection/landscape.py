@@ -45,6 +45,12 @@ from dyadlearn.settings import Setting, as_setting
 
 Point = tuple[int, int]
 
+#: What is left out together: the groups of instances and of tasks, and the folds.
+LeftOut = tuple[Any, Any, Any]
+
+#: About how many bytes stacks of predictions take, unless told otherwise.
+MAX_MEMORY = 2**30
+
 # Tolerance of conjugate gradients where all points are evaluated: scores need no more digits.
 _TOL = 1e-5
 # Tolerance and number of iterations of the rough solutions of a search.
@@ -141,14 +147,6 @@ def _every_fourth(n_values: int) -> list[int]:
     return sorted(range(middle % _COARSE, n_values, _COARSE), key=lambda position: abs(position - middle))
 
 
-def _n_expected(shape: Point, again: bool) -> int:
-    """Return about how many points a coarse-to-fine search evaluates, first on the diagonal and again in all folds."""
-    n_axes = sum(size > 1 for size in shape)
-    n_first = len(_every_fourth(shape[0])) * len(_every_fourth(shape[1]))
-    n_again = 1 + 2 * n_axes if again else 0
-    return min(n_first + len(_STEPS) * int(3**n_axes - 1), shape[0] * shape[1]) + n_again
-
-
 def _all_points(alphas: Sequence[float], task_alphas: Sequence[float]) -> Iterator[Point]:
     """Yield all points from strong to weak; successive points are neighbours, which helps warm starts."""
     path = np.argsort(task_alphas)[::-1]
@@ -221,7 +219,7 @@ def _where_predicted(labels: Array, held_out: Array) -> Array:
     return xp.where(missing, xp.full_like(labels, float("nan")), labels)
 
 
-def score_points(
+def score_plan(
     how: Plan,
     scoring: Any,
     alphas: Sequence[float],
@@ -229,38 +227,57 @@ def score_points(
     *,
     search: bool = False,
     exhaustive: bool = True,
-    quiet: bool = False,
+    max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
 ) -> Evaluated:
-    """Score regularisations one after the other, where labels are missing or weighted.
+    """Score every regularisation, or search for the best where folds are solved again; NaN is not warned of.
 
     Parameters
     ----------
     how : Plan
     scoring : str, callable or Scorer
     alphas, task_alphas : sequences of float
-        A single `task_alphas` where there is one regularisation.
     search : bool, default=False
-        Whether an interrupt from the keyboard keeps the scores so far, if there are any.
+        Whether an interrupt from the keyboard keeps the scores so far, if there are any, and labels without a
+        prediction are not warned of here.
     exhaustive : bool, default=True
         Whether all points are evaluated, instead of a coarse-to-fine search of long grids whose folds are solved again.
-    quiet : bool, default=False
-        As in `dyadlearn.holdout.units.scored_labels`.
-    progress : bool, default=None
-        As in `dyadlearn._progress.Progress`.
+    max_memory, progress : as in `landscape`
 
     Returns
     -------
     Evaluated
+        Scores of shape (n_alphas, n_task_alphas), or (n_alphas,) for models that have one regularisation.
 
     Raises
     ------
     LeverageError
         If the model interpolates what is to be left out at every point.
     """
+    has_two = len(how.problem.pairing.alphas) > 1
+    task_alphas = task_alphas if has_two else [1.0]
+    if how.swept is None:
+        found = _score_points(how, scoring, alphas, task_alphas, search, exhaustive, progress)
+    else:
+        given = (how.units.instances, how.units.tasks, max_memory, progress)
+        scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
+        found = Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
+    return found if has_two else found._replace(scores=found.scores[:, 0])
+
+
+def _score_points(
+    how: Plan,
+    scoring: Any,
+    alphas: Sequence[float],
+    task_alphas: Sequence[float],
+    search: bool,
+    exhaustive: bool,
+    progress: bool | None,
+) -> Evaluated:
+    """Score regularisations one after the other, where labels are missing or weighted."""
     shape = len(alphas), len(task_alphas)
     is_coarse = not exhaustive and isinstance(how, SolveAgain) and max(shape) >= _LONG
-    score, was_interrupted = _PointScore(how, scoring, quiet, is_coarse), False
+    score, was_interrupted = _PointScore(how, scoring, search, is_coarse), False
     # Of each pass: on the diagonal, and in all folds.
     grids, counts = [np.full(shape, np.nan)], [0]
 
@@ -270,7 +287,12 @@ def score_points(
             counts[-1] += 1
             bar.advance()
 
-    n_expected = _n_expected(shape, score.diagonal is not None) if is_coarse else grids[0].size
+    n_expected = grids[0].size
+    if is_coarse:  # every fourth value, the neighbours of the best in two steps, and of the best in all folds
+        n_axes = sum(size > 1 for size in shape)
+        n_first = len(_every_fourth(shape[0])) * len(_every_fourth(shape[1]))
+        n_expected = min(n_first + len(_STEPS) * int(3**n_axes - 1), n_expected)
+        n_expected += 0 if score.diagonal is None else 1 + 2 * n_axes
     with Progress(n_expected, f"{'Search' if search else 'Landscape'} {how.setting.value}", progress) as bar:
         try:
             evaluate(coarse_to_fine(grids[0], alphas, task_alphas) if is_coarse else _all_points(alphas, task_alphas))
@@ -297,13 +319,6 @@ def score_points(
             stacklevel=4,
         )
     return Evaluated(grids[-1], counts[-1], is_coarse, was_interrupted)
-
-
-#: About how many bytes stacks of predictions take, unless told otherwise.
-MAX_MEMORY = 2**30
-
-#: What is left out together: the groups of instances and of tasks, and the folds.
-LeftOut = tuple[Any, Any, Any]
 
 
 def landscape(
@@ -378,14 +393,15 @@ def landscape(
     columns = check_alphas(task_alphas, "task_alphas")
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
     if problem.labels.full is not None and cv is None:  # all settings share their products
-        columns = columns if len(problem.pairing.alphas) > 1 else [1.0]
-        found = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
+        has_two = len(problem.pairing.alphas) > 1
+        given = (wanted, scoring, groups, task_groups, max_memory, progress)
+        found = _swept(problem, rows, columns if has_two else [1.0], *given)
+        scores = {setting.value: found[setting] if has_two else found[setting][:, 0] for setting in wanted}
     else:
-        found = {}
+        scores = {}
         for how in plans:
             each = score_plan(how, scoring, rows, columns, max_memory=max_memory, progress=progress)
-            found[how.setting] = each.scores
-    scores = {setting.value: _on_axes(problem, found[setting]) for setting in wanted}
+            scores[how.setting.value] = each.scores
     for letter, grid in scores.items():
         warn_of_undefined(grid, rows, columns if grid.ndim == 2 else None, letter, 2)
     return scores
@@ -410,47 +426,6 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
     return plan(problem, setting, groups, task_groups, cv)
-
-
-def score_plan(
-    how: Plan,
-    scoring: Any,
-    alphas: list[float],
-    task_alphas: list[float],
-    *,
-    max_memory: int = MAX_MEMORY,
-    progress: bool | None = None,
-    **search: bool,
-) -> Evaluated:
-    """Score every regularisation, or search for the best where folds are solved again; NaN is not warned of.
-
-    Parameters
-    ----------
-    how : Plan
-    scoring : str, callable or Scorer
-    alphas, task_alphas : lists of float
-    max_memory, progress : as in `landscape`
-    **search : bool
-        As in `dyadlearn.selection.landscape.score_points`.
-
-    Returns
-    -------
-    Evaluated
-        Scores of shape (n_alphas, n_task_alphas), or (n_alphas,) for models that have one regularisation.
-    """
-    columns = task_alphas if len(how.problem.pairing.alphas) > 1 else [1.0]
-    if how.swept is None:
-        found = score_points(how, scoring, alphas, columns, progress=progress, **search)
-    else:
-        given = (how.units.instances, how.units.tasks, max_memory, progress)
-        scores = _swept(how.swept, alphas, columns, [how.setting], scoring, *given)[how.setting]
-        found = Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
-    return found._replace(scores=_on_axes(how.problem, found.scores))
-
-
-def _on_axes(problem: Problem, scores: np.ndarray) -> np.ndarray:
-    """Return scores without the second axis for a model that has one regularisation."""
-    return scores if len(problem.pairing.alphas) > 1 or scores.ndim == 1 else scores[:, 0]
 
 
 def _swept(

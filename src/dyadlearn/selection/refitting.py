@@ -1,33 +1,45 @@
-"""What a search keeps of the predictions that it was chosen by, and what simple means reach beside them.
-
-Models that learn their kernels from labels: what is held out of them, they learn without.
+r"""What a search keeps of its held-out predictions, and models that are fitted again without each fold.
 
 A kernel that was learned with a label knows something of it. Predictions for labels that had no part in anything come
 from a model that has learned all of its kernels again, without the fold that it predicts. That takes no raw data: the
 wide table of a side tells the kernels of any of its rows.
+
+The best of many scores is optimistic, since luck takes part in the choice: with held-out scores :math:`s(\lambda)`,
+
+.. math:: \mathbb{E}\,\max_\lambda s(\lambda) \;\ge\; \max_\lambda \mathbb{E}\,s(\lambda) .
+
+`nested_score` chooses without the cells that are scored.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import Array, namespace, placed
+from dyadlearn._array import Array, cast, namespace, placed, take_rows
 from dyadlearn._codes import group_codes
 from dyadlearn._progress import Progress
 from dyadlearn._state import is_shaped
-from dyadlearn.exceptions import GridEdgeWarning, NoLabelWarning
-from dyadlearn.holdout import Problem, Units, plan
+from dyadlearn.exceptions import GridEdgeWarning, KernelError, NoLabelWarning
+from dyadlearn.holdout import Units, plan
+from dyadlearn.holdout.baselines import baselines
 from dyadlearn.holdout.folds import Fold, folds_of
+from dyadlearn.holdout.splitters import SettingKFold
+from dyadlearn.holdout.units import scored_labels
+from dyadlearn.labels import Labels
+from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import Groups, PairwiseRidge
+from dyadlearn.models._inputs import Training, fold_predictions, groups_in_order, without_fold
 from dyadlearn.models.fitted import HeldOut
-from dyadlearn.models.training import Training, fold_predictions, without_fold
-from dyadlearn.selection.evaluate import baseline_scores, prepared_score
+from dyadlearn.selection.evaluate import baseline_scores, best_in_words, prepared_score, scored_means
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -102,8 +114,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return super()._hold_out(setting, **how, nested=nested, exact=exact)
 
 
-@dataclass(frozen=True, eq=False)
-class LearnedAgain:
+class LearnedAgain(NamedTuple):
     """What models predict that were learned without a fold each.
 
     Attributes
@@ -111,9 +122,7 @@ class LearnedAgain:
     predictions : array of shape (m, q)
         NaN where no fold predicts.
     folds : list of Fold
-    problem : Problem
-        Of the last one.
-    alphas : list of float, or of arrays of shape (q,)
+    alphas : list of float
         The regularisation that was learned in each.
     task_alphas : list of float or None
         That of the tasks, where there is one.
@@ -121,7 +130,6 @@ class LearnedAgain:
 
     predictions: Array
     folds: list[Fold]
-    problem: Problem
     alphas: list[Any]
     task_alphas: list[float] | None = None
 
@@ -163,7 +171,7 @@ def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, 
     alphas, task_alphas = map(list, zip(*chosen, strict=True))
     flat = placed(predictions, [fold.test for fold in folds], labels.observed.size)
     found = namespace(flat).reshape(flat, labels.values.shape)
-    return LearnedAgain(found, folds, inner.fitted_.posed, alphas, None if task_alphas[0] is None else task_alphas)
+    return LearnedAgain(found, folds, alphas, None if task_alphas[0] is None else task_alphas)
 
 
 def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
@@ -191,3 +199,153 @@ def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
     for (category, filename, line), each in others.items():
         if not issubclass(category, (NoLabelWarning, GridEdgeWarning)):
             warnings.warn_explicit(each.message, category, filename, line)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NestedScore:
+    """What a search is worth on cells that it did not see.
+
+    Attributes
+    ----------
+    score : float
+        Of all held-out predictions together.
+    setting : str
+    fold_scores : array of shape (n_folds,)
+        Of each fold's predictions alone; NaN where the metric is undefined there.
+    alphas : array of shape (n_folds,)
+        What was chosen in each fold.
+    task_alphas : array of shape (n_folds,) or None
+        The same for the tasks, where the model has such a regularisation.
+    predictions : array or frame of shape (m, q)
+        Every cell as predicted by the fold that left it out, in the form the labels came in.
+    baselines : dict of str to float
+        What simple means reach in the same folds; see `dyadlearn.holdout.baselines`.
+    """
+
+    score: float
+    setting: str
+    fold_scores: np.ndarray
+    alphas: np.ndarray
+    task_alphas: np.ndarray | None
+    predictions: Any
+    baselines: dict[str, float]
+
+    def __repr__(self) -> str:
+        means = best_in_words(self.baselines)
+        return f"NestedScore({self.score:.4g} in setting {self.setting}, {len(self.fold_scores)} folds; means: {means})"
+
+
+def nested_score(
+    search: Any,
+    X: Any,
+    y: Any,
+    tasks: Any = None,
+    *,
+    groups: Any = None,
+    task_groups: Any = None,
+    n_splits: int = 5,
+    random_state: Any = None,
+) -> NestedScore:
+    """Score a search on cells that had no part in its choices.
+
+    Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. In each the
+    whole search runs on what remains, without the cells of a left-out instance or task, and the model that it
+    chooses predicts the left-out cells. All predictions are scored together. In setting A the folds are hidden in
+    the grid, which is incomplete then: an instance or task that loses all its labels to a fold stays in it, and is
+    predicted as the model predicts one without labels (from its features, or 0 for an independent task). An
+    independent task with an intercept has no prediction then, NaN, and these labels are not scored.
+
+    Each fold decomposes its own part of the kernels. A leave-group-out formula from the spectra of all rows
+    would have to be evaluated for every regularisation and every row within the fold, which costs more than
+    one decomposition per fold.
+
+    Parameters
+    ----------
+    search : TwoStepRidgeCV, or any other model that chooses its regularisation
+        What to judge; it is cloned, not fitted. Its `setting` and `scoring` are those of the score; where it has no
+        scoring, as `LearnedKernelRidge`, that is what suits the labels. The latter learns its kernels in each fold.
+    X, y, tasks
+        As in its `fit`.
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Instances and tasks that are left out together, by the folds and by the search within them.
+    n_splits : int, default=5
+        Number of folds of each side that is cut; setting D has their square of blocks.
+    random_state : int, RandomState or None, default=None
+        Deals the instances and tasks to the folds.
+
+    Returns
+    -------
+    NestedScore
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidgeCV
+    >>> from dyadlearn import nested_score
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
+    >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
+    >>> search = TwoStepRidgeCV(setting="D")
+    >>> found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)
+    >>> found.alphas.shape, found.score < search.fit(X, Y, tasks=T).best_score_
+    ((4,), True)
+    """
+    if not getattr(search, "searches", False):
+        raise TypeError(
+            "search must be an estimator that chooses its regularisation, such as TwoStepRidgeCV, found "
+            f"{type(search).__name__}."
+        )
+    if search.symmetry is not None:
+        raise ValueError("A network has no folds of one side: nested_score is for grids of instances and tasks.")
+    setting = as_setting(search.setting)
+    if setting.new_task and tasks is None:
+        raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
+    reader = clone(search)
+    data = reader._read(X, y, tasks, None)
+    whole, Y = data.labels, data.labels.values
+    groups, task_groups = groups_in_order(data.form, groups, task_groups)
+    groups = None if groups is None else group_codes(groups, whole.shape[:1], "groups")
+    task_groups = None if task_groups is None else group_codes(task_groups, whole.shape[1:], "task_groups")
+    for axis, (table, name) in enumerate(((data.instances, "X"), (data.tasks, "tasks"))):
+        if table is not None and data.are_kernels[axis] and table.values.shape[0] != table.values.shape[1]:
+            raise KernelError(
+                f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(table.values.shape)}."
+            )
+    folds = SettingKFold(setting, n_splits, random_state=random_state)
+    # A model that learns its kernels may have groups in other settings: it learns with them.
+    used = [
+        each if leaves or not search.learns_kernels else None
+        for each, leaves in ((groups, setting.new_instance), (task_groups, setting.new_task))
+    ]
+    units = folds.units(whole, groups=used[0], task_groups=used[1])
+    found = predict_folds(reader, data, (groups, task_groups), setting, units)
+    F = found.predictions
+    judge = scorer(usual_scoring(Y) if search.scoring is None else search.scoring)
+    labels = scored_labels(whole, F, setting)
+    prepared = prepared_score(whole, judge, setting, labels)
+    score, means = float(prepared(F)), baselines(whole, setting, units)
+    return NestedScore(
+        score=score,
+        setting=setting.value,
+        fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in found.folds]),
+        alphas=np.array(found.alphas),
+        task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
+        predictions=_in_form(data, cast(F, getattr(namespace(F), data.precision))),
+        baselines=scored_means(means, prepared),
+    )
+
+
+def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting) -> float:
+    """Return the score of a fold alone, NaN if it is undefined."""
+    others = np.ones(tuple(labels.values.shape), dtype=bool)
+    others.reshape(-1)[fold.test] = False
+    part = replace(labels, values=targets, weights=None).hide(others)
+    try:
+        return float(prepared_score(part, judge, setting)(F if part.grid is not None else take_rows(F, fold.test)))
+    except (ValueError, ArithmeticError):
+        return math.nan
+
+
+def _in_form(data: Training, values: Array) -> Any:
+    """Return predictions in the form that the labels came in; those of a list as a sparse matrix."""
+    return data.labels.to_sparse(values) if data.labels.grid is None else data.form.restore(values)

@@ -4,8 +4,6 @@
 its problem on the sides of every kernel, scores that for every regularisation, and keeps the best.
 
 Ridge regression on pairs that chooses its regularisation and the shares of its kernel.
-
-Independent tasks that choose their regularisation, one for all of them or each its own.
 """
 
 from __future__ import annotations
@@ -17,37 +15,79 @@ from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows
+from dyadlearn._array import namespace
 from dyadlearn._checks import check_alpha, check_alphas, check_flag
-from dyadlearn._state import all_or_nothing, is_shaped
-from dyadlearn._tables import Table, shown
-from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning, UndefinedScoreWarning
-from dyadlearn.holdout import Plan, Problem, Units, check_enough_left, leave_out, plan
+from dyadlearn._state import all_or_nothing
+from dyadlearn._tables import Table
+from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning
+from dyadlearn.holdout import Plan, Problem, plan
 from dyadlearn.holdout.folds import as_splitter
-from dyadlearn.holdout.units import scored_labels, warn_of_lone_labels, warn_of_tasks_without_labels
+from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
-from dyadlearn.metrics.scorers import each_column
+from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import Sides
-from dyadlearn.models._inputs import groups_in_order
+from dyadlearn.models._documenting import documented
+from dyadlearn.models._inputs import Training, groups_in_order
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.grid import PairKernelRidge, check_shares
-from dyadlearn.models.training import Training
-from dyadlearn.pairing import Independent, PairKernel
+from dyadlearn.pairing import PairKernel
 from dyadlearn.selection.evaluate import prepared_score
 from dyadlearn.selection.landscape import Evaluated, LeftOut, planned, score_plan
 from dyadlearn.selection.refitting import KeptHoldout
 from dyadlearn.settings import Setting, as_setting
-from dyadlearn.solve.conjugate_gradients import Solution
-from dyadlearn.solve.missing import Completion
 from dyadlearn.spectrum import Spectrum
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SearchParameters:
-    """Parameters of every search; the searches document them."""
+    r"""Parameters of every search.
+
+    Parameters
+    ----------
+    alphas : sequence of float or float, default=None
+        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
+    setting : {"A", "B", "C", "D"} or an alias, default="B"
+        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`; greater is better.
+    kernel_grid : list of dict, default=None
+        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
+        decomposition.
+    cv : int, SettingKFold or sequence of (training rows, test rows), default=None
+        Folds to leave out. None is exact leave-one-out where the labels are complete, and of single pairs where few
+        are observed; elsewhere it is five folds. A sequence, as scikit-learn's splitters make one, cuts the instances
+        in setting B.
+    exhaustive : bool, default=False
+        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
+        values on an axis is searched from coarse to fine then.
+    progress : bool, default=None
+        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The best value; of equals the largest.
+    kernel_params_ : dict or None
+        The best kernel parameters.
+    best_score_ : float
+        The score of `holdout_`.
+    landscape_ : array of shape (n_alphas,)
+        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
+        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
+    n_evaluated_ : int
+        Number of points of `landscape_` that were evaluated.
+    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
+        Held-out predictions at the best values.
+    holdout_method_ : str
+        How they were made: exactly, or by folds that were solved again.
+    holdout_setting_ : {"A", "B", "C", "D"}
+        What was left out for them.
+    baselines_ : dict of str to float
+        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
+        ``task_means`` and ``additive``.
+    """
 
     setting: str = "B"
     scoring: Any = "neg_mean_squared_error"
@@ -67,7 +107,6 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     alphas: Any
     task_alphas: Any = None
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
-    alpha_per_task: bool = False
 
     alpha_: Any
     task_alpha_: Any
@@ -109,8 +148,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _search(self, sides: Sides) -> Self:
         """Choose the regularisation on sides that are decomposed."""
-        choose = self._choose_each_task if self.alpha_per_task else self._choose
-        return choose(sides, (self._groups, self._task_groups, self.cv))
+        return self._choose(sides, (self._groups, self._task_groups, self.cv))
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that repeats the search, as it was, on other labels of the same instances and tasks."""
@@ -237,9 +275,9 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         top, refusal = -np.inf, None
         for place, problem in enumerate(problems):
             how = planned(problem, setting, left_out)
-            options = {"search": True, "exhaustive": self.exhaustive, "quiet": True}
+            options: dict[str, Any] = {"search": True, "exhaustive": self.exhaustive, "progress": self.progress}
             try:
-                each = score_plan(how, self.scoring, alphas, task_alphas or [1.0], progress=self.progress, **options)
+                each = score_plan(how, self.scoring, alphas, task_alphas or [1.0], **options)
             except LeverageError as error:
                 refusal = error
                 continue
@@ -265,19 +303,10 @@ class Search(SearchParameters, KeptHoldout, stored=False):
             )
         return stack, each.is_rough, best
 
-    def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
-        raise NotImplementedError
-
     def _fits(self) -> bool:
-        alpha, task_alpha = self.alpha_, getattr(self, "task_alpha_", None)
-        each_task = isinstance(alpha, np.ndarray)
-        for value in (1.0 if each_task else alpha, 1.0 if task_alpha is None else task_alpha):
+        for value in self._alphas.values():
             check_alpha(value, "What was chosen")
-        return (
-            super()._fits()
-            and self.landscape_.dtype.kind == "f"
-            and (not each_task or is_shaped(alpha, *self._labels.shape[1:]))
-        )
+        return super()._fits() and self.landscape_.dtype.kind == "f"
 
 
 def _tried(side: Side, grid: Any, name: str) -> list[Side]:
@@ -291,7 +320,19 @@ def _tried(side: Side, grid: Any, name: str) -> list[Side]:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskSearchParameters(SearchParameters):
-    """Parameters of every search for models that know tasks."""
+    """Parameters of every search for models that know tasks.
+
+    Parameters
+    ----------
+    kernel_grid, task_kernel_grid : list of dict, default=None
+        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
+        decomposition.
+
+    Attributes
+    ----------
+    kernel_params_, task_kernel_params_ : dict or None
+        The best kernel parameters.
+    """
 
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
 
@@ -301,6 +342,7 @@ class TaskSearchParameters(SearchParameters):
         return None if self._task_side is None else self._task_side.spec.params
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
     r"""Two-step ridge regression that chooses both regularisations itself.
@@ -313,63 +355,24 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
 
     Parameters
     ----------
-    alphas, task_alphas : sequence of float or float, default=None
+    alphas, task_alphas : sequences of float or float, default=None
         Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. A network has one regularisation,
         `alphas`.
-    setting : {"A", "B", "C", "D"} or an alias, default="B"
-        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, task_kernel, kernel_params, task_kernel_params, filter, task_filter, fit_intercept, repair
-        As in `TwoStepRidge`.
-    kernel_grid, task_kernel_grid : list of dict, default=None
-        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
-        decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out where the labels are complete, and of single pairs where few
         are observed or the missing ones form a block; elsewhere it is five folds.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        As in `TwoStepRidge`; while searching 1e-5 will do.
-    exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
-    progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
     symmetry : {"symmetric", "antisymmetric"}, default=None
         For a network, as in `TwoStepRidge`: edges and vertices are left out of both sides, one at a time.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
     alpha_, task_alpha_ : float
         The best values; of equals those with the largest product, and of these the largest `alpha_`. `task_alpha_` is
         None without tasks, and for a network, where `alpha_` is that of both sides.
-    kernel_params_, task_kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        The score of `holdout_`.
     landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
         Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
         search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
-    n_evaluated_ : int
-        Number of points of `landscape_` that were evaluated.
-    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
-        Held-out predictions at the best values.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    baselines_ : dict of str to float
-        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
-        ``task_means`` and ``additive``.
-    completed_, n_iter_, residual_
-        As in `TwoStepRidge`.
-    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
-        As in `TwoStepRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
 
     Examples
     --------
@@ -392,6 +395,7 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
         return grid_of(self.alphas, "alphas"), task_alphas
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
     r"""Kronecker ridge regression that chooses its regularisation itself, in any of the four settings.
@@ -401,58 +405,10 @@ class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
 
     Parameters
     ----------
-    alphas : sequence of float or float, default=None
-        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
-    setting : {"A", "B", "C", "D"} or an alias, default="B"
-        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, task_kernel, kernel_params, task_kernel_params, fit_intercept, repair
-        As in `KroneckerRidge`.
-    kernel_grid, task_kernel_grid : list of dict, default=None
-        Kernel parameters to search as well; each costs one decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
         and columns, and of single pairs where few are observed; elsewhere it is five folds.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        As in `KroneckerRidge`; while searching 1e-5 will do.
-    exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
-    progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
-
-    Attributes
-    ----------
-    alpha_ : float
-        The best value; of equals the largest.
-    kernel_params_, task_kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        The score of `holdout_`.
-    landscape_ : array of shape (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
-        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
-    n_evaluated_ : int
-        Number of points of `landscape_` that were evaluated.
-    holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
-        Held-out predictions at the best value.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    baselines_ : dict of str to float
-        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
-        ``task_means`` and ``additive``.
-    completed_, n_iter_, residual_
-        As in `KroneckerRidge`.
-    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
-        As in `KroneckerRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
 
     Examples
     --------
@@ -494,8 +450,6 @@ def grid_of(alphas: Any, name: str) -> list[float]:
 
 def best_kernel(search: Search) -> np.ndarray:
     """Return the landscape (n_alphas, …) of the kernel parameters, and of whatever else a search has chosen."""
-    if isinstance(search.alpha_, np.ndarray):  # each task has one of its own
-        return search.landscape_
     alphas, task_alphas = search._grids()
     if search.task_alpha_ is None:
         task_alphas = None
@@ -536,6 +490,7 @@ def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
 _QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
     r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel itself.
@@ -549,61 +504,22 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
 
     Parameters
     ----------
-    alphas : sequence of float or float, default=None
-        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
     shares : sequence of (product, per_task, per_instance), default=None
         The shares to try, see `PairKernelRidge`. None is ten of them, all in quarters in which the product of both
         kernels has one or more, where a whole stands for the average of the kernel between a pair and itself: each
-        kernel alone is brought to that scale.
-    setting : {"A", "B", "C", "D"} or an alias, default="B"
-        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    kernel, task_kernel, kernel_params, task_kernel_params, fit_intercept, repair
-        As in `PairKernelRidge`. Both sides are solved in the dual where any of the shares wants it.
-    kernel_grid, task_kernel_grid : list of dict, default=None
-        Kernel parameters to search as well; each costs one decomposition.
+        kernel alone is brought to that scale. Both sides are solved in the dual where any of the shares wants it.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
         and columns, and of single pairs where few are observed; elsewhere it is five folds.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    tol, max_iter : float and int, default=1e-8 and 1000
-        As in `PairKernelRidge`; while searching 1e-5 will do.
-    exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
-    progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
 
     Attributes
     ----------
-    alpha_ : float
-        The best value; of equals the largest.
     shares_ : (float, float, float) or None
         The best shares, of equals the first: product, per_task and per_instance. None without tasks.
-    kernel_params_, task_kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        The score of `holdout_`.
     landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
         Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
         search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
-    n_evaluated_ : int
-        Number of points of `landscape_` that were evaluated.
-    holdout_ : array or frame of shape (m, q)
-        Held-out predictions at the best values.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    completed_, n_iter_, residual_
-        As in `PairKernelRidge`.
-    dual_coef_, coef_, intercept_, instance_coef_, task_coef_
-        As in `PairKernelRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
 
     Examples
     --------
@@ -667,6 +583,7 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
         return [(a, b * columns, c * rows) for a, b, c in self._all_shares()]
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     r"""Independent-task ridge regression that chooses its regularisation itself.
@@ -676,60 +593,11 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
 
     Parameters
     ----------
-    alphas : sequence of float or float, default=None
-        Values of :math:`\lambda_d`; None is 10⁻⁷ … 10⁶.
     setting : {"A", "B"} or an alias, default="B"
         The predictions are the same in both; rank metrics are averaged differently.
-    scoring : str or callable, default="neg_mean_squared_error"
-        See `dyadlearn.metrics.scorer`; greater is better.
-    alpha_per_task : bool, default=False
-        Whether every task has a regularisation of its own, chosen by the score of its own column. A task without such
-        a score, having no label or only one value, takes the one that is best for all others together; a warning names
-        it.
-    kernel, kernel_params, filter, fit_intercept, repair
-        As in `IndependentTaskRidge`.
-    kernel_grid : list of dict, default=None
-        Kernel parameters to search as well; each costs one decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
-    exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
-    progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
-    device : str, default=None
-        Where arrays of numpy are computed, as in the model without search.
-
-    Attributes
-    ----------
-    alpha_ : float, or array of shape (q,) with ``alpha_per_task=True``
-        The best value, or that of each task; of equals the largest.
-    kernel_params_ : dict or None
-        The best kernel parameters.
-    best_score_ : float
-        The score of `holdout_`.
-        With ``alpha_per_task=True`` the mean over tasks of their best scores.
-    landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
-        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1. A search from
-        coarse to fine, as with `cv` and missing labels, leaves NaN where it evaluated nothing.
-    n_evaluated_ : int
-        Number of points of `landscape_` that were evaluated.
-    holdout_ : array or frame of shape (m, q)
-        Held-out predictions at the best values.
-    holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
-    holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
-    baselines_ : dict of str to float
-        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
-        ``task_means`` and ``additive``.
-    completed_
-        As in `IndependentTaskRidge`.
-    dual_coef_, coef_, intercept_
-        As in `IndependentTaskRidge`.
-    n_features_in_ : int
-        Number of features, or of training instances for a precomputed kernel.
 
     Examples
     --------
@@ -745,113 +613,3 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     _tasks_remedy = "use TwoStepRidgeCV or KroneckerRidgeCV."
 
     alphas: Any = None
-    alpha_per_task: bool = field(default=False, kw_only=True)
-
-    def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
-        # Where there are many, each is put in its place with its tasks: see `_by_task`.
-        return super()._pairing(side, task_side, float("nan") if np.ndim(alpha) else alpha)
-
-    def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
-        """Score every regularisation on every task, and solve at the best of each."""
-        groups, _, cv = left_out
-        if self.kernel_grid is not None:
-            raise ValueError("alpha_per_task=True searches alphas only: leave kernel_grid out.")
-        setting = as_setting(self.setting)
-        if setting.new_task:
-            raise ValueError(f"Independent tasks are chosen for in setting A or B, found {self.setting!r}.")
-        alphas, Y = grid_of(self.alphas, "alphas"), self._labels.values
-        self._side, self._task_side = sides[0][0]
-        problem = self._pose(self._side, None, {"alpha": alphas})
-        if cv is None:
-            units = Units.of_groups(problem.labels, Setting.B, groups)
-        else:
-            units = as_splitter(cv, Setting.B).units(problem.labels, groups=groups)
-        check_enough_left(problem.labels, Setting.B, units.instances, None, knows_tasks=False)
-        self.holdout_method_ = plan(problem, Setting.B, groups, None, cv).words
-        score = each_column(self.scoring, Y)
-
-        def scored_task(alpha: float) -> np.ndarray:
-            found = leave_out(problem.at(alpha), Setting.B, units)
-            labels = scored_labels(problem.labels, found, Setting.B, quiet=True)
-            return (score if labels is problem.Y else each_column(self.scoring, labels))(found)
-
-        def scored_tasks(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
-            return np.stack([scored_task(alpha) for alpha in values])
-
-        scores = where_defined(scored_tasks, alphas, [1.0])
-        undefined = np.isnan(scores).all(axis=0)
-        known = scores[:, ~undefined]
-        if not known.size:
-            raise ValueError(f"{scorer(self.scoring).name} is undefined for every task: no alpha is the best.")
-        warn_of_undefined(known.T, alphas, None, setting.value, 5)
-        best = np.zeros(Y.shape[1], dtype=np.intp)
-        best[~undefined] = [best_point(column, alphas)[0] for column in known.T]
-        if undefined.any():  # what says nothing of itself is treated as is best for all others together
-            best[undefined] = best_point(known.mean(axis=1), alphas)[0]
-            self._warn_of_tasks(undefined, alphas[int(best[undefined][0])])
-        self.landscape_, self.alpha_, self.task_alpha_ = scores, np.asarray(alphas)[best], None
-        self.n_evaluated_ = scores.size
-        self.best_score_ = float(scores[best, np.arange(Y.shape[1])][~undefined].mean())
-        if problem.labels.full is None:
-            completed = self._by_task(lambda part: part.complete().labels, problem)
-            self._completion = Completion(completed, "columns", Solution(completed, 0, 0.0, True))
-        warn_of_tasks_without_labels(problem, 5)
-        self._keep(problem)
-        self._coefficients = self._by_task(lambda part: part.pairing.coefficients(part.Y), self._closed_problem)
-        self._predictions, self._units = self._held_out(Setting.B, units), units
-        warn_of_lone_labels(problem.labels, self._predictions, Setting.B, 5)
-        self.holdout_setting_ = setting.value
-        return self
-
-    def _warn_of_tasks(self, undefined: np.ndarray, alpha: float) -> None:
-        """Name the tasks that have no score of their own, and what they got."""
-        places, ids = np.flatnonzero(undefined), self._form.column_ids
-        names = shown(places.tolist() if ids is None else ids.take(places).labels)
-        warnings.warn(
-            f"{scorer(self.scoring).name} is undefined for {len(places)} of {undefined.size} tasks "
-            f"({names}), which have too few labels or only one value: "
-            f"they take alpha {alpha:g}, the best for all others together, and count in no score.",
-            UndefinedScoreWarning,
-            stacklevel=6,
-        )
-
-    def _score(self, setting: Setting) -> Callable[[Any], Any]:
-        if not self._is_per_task():
-            return super()._score(setting)
-        score = each_column(self.scoring, self._labels.values)
-        return lambda F: np.nanmean(score(F))
-
-    def _is_per_task(self) -> bool:
-        return isinstance(getattr(self, "alpha_", None), np.ndarray)
-
-    def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
-        if not self._is_per_task():
-            return super()._task_parts(problem)
-        found: list[tuple[np.ndarray | None, Problem]] = []
-        for alpha in np.unique(self.alpha_):
-            tasks = np.flatnonzero(self.alpha_ == alpha)
-            labels = problem.labels.part(np.arange(problem.labels.shape[0]), tasks)
-            found.append((tasks, replace(problem.at(float(alpha)), labels=labels)))
-        return found
-
-    def _by_task(self, solve: Any, problem: Problem) -> Array:
-        """Apply `solve` to the tasks of each regularisation and put the columns back in order."""
-        members, parts = zip(*self._task_parts(problem), strict=True)
-        together = namespace(problem.Y).concat([solve(part).T for part in parts], axis=0)
-        return take_rows(together, as_array_of(np.argsort(np.concatenate(members)), together)).T
-
-    def _held_out(self, setting: Setting, units: Units) -> Array:
-        if not self._is_per_task():
-            return super()._held_out(setting, units)
-        if units.cells is not None or units.tasks is not None:
-            raise ValueError(
-                "With alpha_per_task=True instances are left out: cells and task_groups are not supported."
-            )
-        return self._by_task(lambda part: leave_out(part, setting, units), self.fitted_.problem)
-
-    @property
-    def dual_coef_(self) -> Array:
-        """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
-        if not self._is_per_task():
-            return super().dual_coef_
-        return self._in_form(self._by_task(lambda part: part.pairing.dual(part.Y), self._closed_problem))

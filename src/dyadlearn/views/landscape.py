@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dyadlearn._checks import check_alphas
+from dyadlearn._registry import listed
 from dyadlearn._text import joined
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.holdout import plan
@@ -38,7 +39,7 @@ class DrawnLandscape:
         The regularisations that there is more than one value of: ``"alpha"``, ``"task_alpha"`` or both.
     values : list of arrays of shape (n,) each
         Theirs.
-    scores, loss : arrays of shape (n,), (n_alphas, n_task_alphas), or (n_alphas, q) with one for each task
+    scores, loss : arrays of shape (n,), or (n_alphas, n_task_alphas)
         Scores, and how far they are below the best of all; NaN where there is none.
     """
 
@@ -69,11 +70,11 @@ class LandscapeView:
     Attributes
     ----------
     scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
-        Greater is better; NaN where there is none. With a regularisation for each task of shape (n_alphas, q).
+        Greater is better; NaN where there is none.
     alphas : array of shape (n_alphas,)
     task_alphas : array of shape (n_task_alphas,) or None
-    alpha : float, or array of shape (q,)
-        What was chosen, or that of each task.
+    alpha : float
+        What was chosen.
     task_alpha : float or None
     best_score : float
     setting : Setting or None
@@ -145,9 +146,8 @@ def landscape_of_search(model: Any) -> LandscapeView:
         search = model.fitted_.estimator
     if not getattr(search, "searches", False):
         raise TypeError(
-            "model must be a TwoStepRidgeCV, KroneckerRidgeCV or IndependentTaskRidgeCV, found "
-            f"{type(search).__name__}: for a model without search use LandscapeDisplay.from_landscape with what "
-            "dyadlearn.landscape gives."
+            f"model must be a {listed(searches=True)}, found {type(search).__name__}: for a model without search use "
+            "LandscapeDisplay.from_landscape with what dyadlearn.landscape gives."
         )
     check_is_fitted(search)
     if search.learns_kernels:
@@ -234,7 +234,7 @@ def landscapes_of_model(
     wanted, is_usual = list(settings), alphas is None and task_alphas is None
     own = fitted.searched_setting
     is_kept = is_usual and not together and hasattr(estimator, "landscape_") and own in wanted
-    if is_kept and own is not None and scorer(scoring_of(fitted)) == judge and not np.ndim(estimator.alpha_):
+    if is_kept and own is not None and scorer(scoring_of(fitted)) == judge:
         wanted.remove(own)
         found[own] = landscape_of_search(fitted)
     if is_usual:

@@ -139,7 +139,7 @@ def _side_spectrum(side: Smoother | Spectrum, kernel: str = "") -> SideSpectrum:
     spectrum = side.spectrum if isinstance(side, Smoother) else side
     values = np.sort(to_numpy(spectrum.penalised).astype(np.float64))[::-1]
     found = SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
-    if isinstance(side, Spectrum) or np.isnan(side.alpha):  # with a regularisation for each task there is no filter
+    if isinstance(side, Spectrum):
         return found
     return replace(found, shrinkage=side.filter.shrinkage(values, side.alpha), alpha=side.alpha)
 
@@ -629,10 +629,7 @@ def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
     alphas = fitted.pairing.alphas
     if "task_alpha" in alphas:
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
-    chosen = np.unique(getattr(fitted.estimator, "alpha_", alphas["alpha"]))
-    if chosen.size > 1:
-        return f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
-    return f"λ = {power(chosen[0])}"
+    return f"λ = {power(alphas['alpha'])}"
 
 
 def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
@@ -648,7 +645,7 @@ def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
 
 def _edges(model: Any) -> list[str]:
     """Return warnings of a search that ended on the edge of its grid; a model from a file may not know."""
-    if not hasattr(model, "landscape_") or np.ndim(model.alpha_):
+    if not hasattr(model, "landscape_"):
         return []
     return [
         f"The best {name}, {power(best)}, is on the edge of the grid that was searched ({power(low)} … {power(high)}): "

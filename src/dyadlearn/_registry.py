@@ -1,0 +1,86 @@
+"""The models, in one table that the package, the command line, messages, docs and tests read. It imports nothing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Registered(NamedTuple):
+    """A model of pairs.
+
+    Attributes
+    ----------
+    title : str
+        What it fits, as tables of the documentation say it.
+    model : str
+        Name of the class.
+    search : str or None
+        Name of the class that chooses the regularisation; the same for a model that learns it.
+    alphas : tuple of str
+        Regularisations that are parameters.
+    settings : str
+        Letters of the settings that it can be asked about.
+    module : str
+        Where a model is defined that `dyadlearn.models` and `dyadlearn.selection` do not import.
+    is_command : bool
+        Whether the command line offers it.
+    """
+
+    title: str
+    model: str
+    search: str | None
+    alphas: tuple[str, ...] = ("alpha",)
+    settings: str = "ABCD"
+    module: str = ""
+    is_command: bool = True
+
+
+#: By the names that the command line gives them.
+MODELS = {
+    "two-step": Registered(
+        "one regression over instances, then one over tasks", "TwoStepRidge", "TwoStepRidgeCV", ("alpha", "task_alpha")
+    ),
+    "kronecker": Registered("one kernel ridge regression over all pairs", "KroneckerRidge", "KroneckerRidgeCV"),
+    "independent": Registered(
+        "one kernel ridge regression per task", "IndependentTaskRidge", "IndependentTaskRidgeCV", settings="AB"
+    ),
+    "pair-kernel": Registered(
+        "the same, with a function of its own for each task and each instance beside the shared one",
+        "PairKernelRidge",
+        "PairKernelRidgeCV",
+        is_command=False,
+    ),
+    "online": Registered(
+        "two-step regression that learns batch by batch", "OnlineTwoStepRidge", None, ("alpha", "task_alpha")
+    ),
+    "learned": Registered(
+        "the same, with kernels made of several descriptions a side, all learned",
+        "LearnedKernelRidge",
+        "LearnedKernelRidge",
+        (),
+    ),
+}
+
+
+def names_where(*, has_alpha: str = "", setting: str = "") -> tuple[str, ...]:
+    """Return the models of the command line that have a regularisation, and can be asked about a setting."""
+    return tuple(
+        name
+        for name, each in MODELS.items()
+        if each.is_command and (not has_alpha or has_alpha in each.alphas) and setting in each.settings
+    )
+
+
+def listed(*, searches: bool) -> str:
+    """Return the classes of models with a search of their own, or those searches, in words.
+
+    Examples
+    --------
+    >>> from dyadlearn._registry import listed
+    >>> listed(searches=False)
+    'TwoStepRidge, KroneckerRidge, IndependentTaskRidge or PairKernelRidge'
+    """
+    found = [
+        each.search if searches else each.model for each in MODELS.values() if each.search not in (None, each.model)
+    ]
+    return f"{', '.join(map(str, found[:-1]))} or {found[-1]}"

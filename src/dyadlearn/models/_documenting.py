@@ -1,0 +1,69 @@
+"""Docstrings of estimators that are composed: what a base class documents, a class derived from it does not repeat."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T", bound=type)
+
+_SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
+# A name or several, their type, and what is said of them on lines that are indented.
+_ENTRY = re.compile(r"^(\S.*?)( : .*)?\n((?:(?: .*)?\n)*)", re.MULTILINE)
+
+
+def documented(cls: T) -> T:
+    """Complete the sections Parameters and Attributes of a class by those of its bases.
+
+    Parameters are those of the signature, in its order, each as the first class in the order of inheritance documents
+    it. Attributes are those that the class documents, and then those of its bases.
+
+    Examples
+    --------
+    >>> from dyadlearn import KroneckerRidgeCV
+    >>> from dyadlearn.models._documenting import parameter_docs
+    >>> print(parameter_docs(KroneckerRidgeCV)["scoring"])
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`; greater is better.
+    """
+    if cls.__doc__ is None:  # as with python -OO
+        return cls
+    head, *parts = _SECTION.split(inspect.cleandoc(cls.__doc__) + "\n")
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    composed = {
+        "Parameters": parameter_docs(cls).values(),
+        "Attributes": _entries(cls, "Attributes").values(),
+    }
+    sections = {name: "\n".join(dict.fromkeys(entries)) + "\n\n" for name, entries in composed.items()} | {
+        name: body for name, body in sections.items() if name not in composed
+    }
+    cls.__doc__ = f"{head.rstrip()}\n\n" + "".join(
+        f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items()
+    )
+    return cls
+
+
+def parameter_docs(cls: type) -> dict[str, str]:
+    """Return what is said of each parameter of a class; of several at once the same."""
+    known = _entries(cls, "Parameters", inspect.signature(cls).parameters)
+    return {name: known[name] for name in inspect.signature(cls).parameters if name in known}
+
+
+def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> dict[str, str]:
+    """Return the entries of a section by the names they are about, of the first class that documents each."""
+    found: dict[str, str] = {}
+    for base in cls.__mro__:
+        for names, kind, body in _own_entries(base, section):
+            new = [name for name in names if name not in found and (wanted is None or name in wanted)]
+            found.update(dict.fromkeys(new, f"{', '.join(new)}{kind}\n{body}".rstrip()))
+    return found
+
+
+def _own_entries(cls: type, section: str) -> Iterator[tuple[list[str], str, str]]:
+    """Yield the names, the type and the text of each entry of a section of a docstring."""
+    _, *parts = _SECTION.split(inspect.cleandoc(vars(cls).get("__doc__") or "") + "\n")
+    body = dict(zip(parts[::2], parts[1::2], strict=True)).get(section, "")
+    for names, kind, text in _ENTRY.findall(body):
+        yield names.split(", "), kind, text

@@ -1,0 +1,57 @@
+"""The table of models agrees with the classes, and with the pages that list them."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dyadlearn
+from dyadlearn._registry import MODELS
+from dyadlearn.models._documenting import parameter_docs
+
+ROOT = Path(__file__).resolve().parents[1]
+CLASSES = sorted({name for each in MODELS.values() for name in (each.model, each.search) if name is not None})
+
+
+def test_the_table_says_what_the_classes_are(each):
+    rng = np.random.default_rng(0)
+    X, T, Y = rng.normal(size=(6, 2)), rng.normal(size=(5, 2)), rng.normal(size=(6, 5))
+    for name in each(MODELS):
+        entry = MODELS[name]
+        model = getattr(dyadlearn, entry.model)
+        parameters = inspect.signature(model).parameters
+        assert entry.alphas == tuple(alpha for alpha in ("alpha", "task_alpha") if alpha in parameters)
+        assert model.searches is (entry.search == entry.model)
+        if entry.search is not None:
+            search = getattr(dyadlearn, entry.search)
+            assert search.searches
+            assert issubclass(search, model)
+            grids = tuple(
+                alpha.removesuffix("s") for alpha in inspect.signature(search).parameters if "alphas" in alpha
+            )
+            assert grids == entry.alphas
+        if entry.search not in (None, entry.model):
+            fitted = model().fit(X, Y, tasks=T).fitted_
+            assert "".join(setting.value for setting in fitted.settings) == entry.settings
+
+
+def test_pages_list_every_model():
+    api = (ROOT / "docs/api.md").read_text(encoding="utf-8").split()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [name for name in CLASSES if name not in api or name not in dyadlearn.__all__] == []
+    rows = [f"| `{each.model}` | {each.title} |" for name, each in MODELS.items() if name != "online"]
+    assert [row for row in rows if row not in readme] == []
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_parameter_is_documented_once(name):
+    kind = getattr(dyadlearn, name)
+    wanted = inspect.signature(kind).parameters
+    assert list(parameter_docs(kind)) == list(wanted)
+    section = kind.__doc__.partition("Parameters\n")[2].partition("Attributes\n")[0]
+    lines = [line for line in inspect.cleandoc(section).splitlines() if " : " in line and not line.startswith(" ")]
+    documented = [parameter for line in lines for parameter in line.partition(" : ")[0].split(", ")]
+    assert sorted(documented) == sorted(wanted)
