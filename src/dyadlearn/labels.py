@@ -33,7 +33,7 @@ from dyadlearn._checks import check_not_empty, check_real, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, is_shaped
-from dyadlearn._tables import Ids, Table, free_name, make_ids, read_table, text_ids, write_rows, write_table
+from dyadlearn._tables import Ids, Table, make_ids, read_table, text_ids, write_table
 
 __all__ = [
     "Labels",
@@ -47,7 +47,6 @@ __all__ = [
     "read_numbers",
     "symmetric_labels",
     "to_grid",
-    "to_long",
 ]
 
 
@@ -537,10 +536,6 @@ def to_grid(
         Its grid is an array where `pairs` is no frame. From pandas it is a frame with the instance ids in the index,
         from other libraries one with the instance ids in the first column, as text.
 
-    See Also
-    --------
-    to_long : the way back.
-
     Examples
     --------
     >>> from dyadlearn.labels import to_grid
@@ -665,60 +660,3 @@ def _numbered(column: Column, wanted: Sequence[Hashable] | None, name: str) -> t
         return codes, tuple(labels)
     ids = make_ids(list(wanted), None, name)
     return ids.positions(labels, name)[codes], ids.labels
-
-
-def to_long(grid: Any, *, instances: Sequence[Hashable] | None = None, tasks: Sequence[Hashable] | None = None) -> Any:
-    """List the observed cells of a grid, row by row.
-
-    Parameters
-    ----------
-    grid : array or frame of shape (m, q), or LongGrid
-        Labels; NaN where not observed.
-    instances, tasks : sequence of ids of length m and q, default=None
-        Ids of the rows and columns of an array; None stands for their positions. A frame has ids of its own.
-
-    Returns
-    -------
-    frame of shape (n, 3), or for an array ``pairs, values``
-        From a frame the columns are the instance, the task and the value; the first two have the names of the
-        frame's axes where these have names. `pairs` is an array of shape (n, 2), of positions or ids, and `values` one
-        of shape (n,).
-
-    See Also
-    --------
-    to_grid : the way back. Rows and columns without any label are lost on it unless their ids are given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.labels import to_long
-    >>> pairs, values = to_long(np.array([[1.0, np.nan], [np.nan, 0.0]]))
-    >>> pairs, values
-    (array([[0, 0],
-           [1, 1]]), array([1., 0.]))
-    """
-    if isinstance(grid, LongGrid):
-        grid, instances, tasks = grid.grid, grid.instances, grid.tasks
-    labels = read_labels(grid, "grid")
-    values = to_numpy(labels.values)
-    rows, columns = np.nonzero(~np.isnan(values))
-    if labels.kind is None:
-        sides = ((rows, instances, values.shape[0], "instances"), (columns, tasks, values.shape[1], "tasks"))
-        ids = [_ids_at(*side) for side in sides]
-        return np.stack(ids, axis=1), values[rows, columns]
-    data: dict[str, Any] = {}
-    for own, places, name in ((labels.row_ids, rows, "instance"), (labels.column_ids, columns, "task")):
-        known = own or Ids(tuple(range(places.max(initial=0) + 1)))
-        data[free_name(known.name or name, data)] = known.take(places).labels
-    data[free_name("value", data)] = values[rows, columns]
-    return write_rows(data, labels.kind)
-
-
-def _ids_at(positions: np.ndarray, ids: Sequence[Hashable] | None, length: int, name: str) -> np.ndarray:
-    """Return the ids at some positions of an axis, or the positions where it has no ids."""
-    if ids is None:
-        return positions
-    if len(ids) != length:
-        raise ValueError(f"{name} must give {length} ids, one for each of them in the grid, found {len(ids)}.")
-    # Not through np.array, which would make matrices of ids that are tuples.
-    return np.asarray(np.fromiter(ids, dtype=object, count=length)[positions])
