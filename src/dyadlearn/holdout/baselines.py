@@ -287,7 +287,7 @@ class _Fit:
         # The smaller side is solved for.
         self._is_turned = Y.shape[0] < Y.shape[1]
         Y, self._W = (Y.T, W.T) if self._is_turned else (Y, W)
-        self._parts = _connected(self._W)
+        self._parts = _connected(*np.nonzero(self._W), self._W.shape)
         rows, columns = self._W.sum(axis=1), self._W.sum(axis=0)
         self._weights = np.where(rows > 0, rows, 1.0)
         self._P = self._W / self._weights[:, None]
@@ -330,23 +330,12 @@ class _Fit:
         return values.T if self._is_turned else values
 
 
-def _connected(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of the connected part that each row (m,) and each column (q,) belongs to."""
-    m, q = W.shape
-    # Most grids are so full that two steps from one column lead everywhere: two products with a vector.
-    near = W @ (np.arange(q) == np.argmax(np.count_nonzero(W, axis=0))) > 0
-    reached = near @ W > 0
-    known, known_columns = W.any(axis=1), W.any(axis=0)
-    if np.array_equal(reached, known_columns):
-        # What has no label is a part of its own.
-        return np.where(known, 0, np.arange(1, m + 1)), np.where(known_columns, 0, np.arange(m + 1, m + q + 1))
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    rows, columns = np.nonzero(W)
-    edges = coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(m + q, m + q))
-    labels = connected_components(edges, directed=False)[1]
-    return labels[:m], labels[m:]
+def _connected(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of the connected part that each row (m,) and each column (q,) of some cells belongs to."""
+    m, size = shape[0], sum(shape)
+    edges = sparse.coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(size, size))
+    part = connected_components(edges, directed=False)[1]
+    return part[:m], part[m:]
 
 
 # Effects are compared with labels, which have fewer digits.
@@ -427,6 +416,4 @@ def _effects(
     solved = conjugate_gradients(
         product, right - turned @ (left / own), precondition=lambda rest: rest / others, tol=_TOL, max_iter=10 * q
     )
-    edges = sparse.coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(m + q, m + q))
-    part = connected_components(edges, directed=False)[1]
-    return (centre + (left - W @ solved.values) / own, solved.values), (part[:m], part[m:])
+    return (centre + (left - W @ solved.values) / own, solved.values), _connected(rows, columns, shape)
