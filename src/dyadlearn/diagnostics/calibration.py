@@ -128,7 +128,7 @@ def isotonic(scores: np.ndarray, positive: np.ndarray) -> Map:
 
     fitted = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=True)
     fitted.fit(np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=np.float64))
-    return partial(np.interp, xp=fitted.X_thresholds_, fp=fitted.y_thresholds_)
+    return partial(np.interp, xp=fitted.X_thresholds_, fp=fitted.y_thresholds_)  # type: ignore[return-value]
 
 
 #: How a map is fitted, by name.
@@ -524,10 +524,7 @@ def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
     found: list[np.ndarray | None] = []
     for given, read, ids in ((X, fitted.rows, fitted.instance_ids), (tasks, fitted.columns, fitted.task_ids)):
         table, rows = (None, None) if given is None else read(given)
-        if table is None or rows is None:
-            found.append(None)
-        else:
-            found.append(training_places(table.row_ids, ids, rows.size) if rows.places is None else rows.places)
+        found.append(None if table is None or rows is None else training_places(rows, table.row_ids, ids))
     return found
 
 

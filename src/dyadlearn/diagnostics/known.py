@@ -85,9 +85,9 @@ def read_known(
         wanted &= labels == labels
         if zeros_are_unobserved(labels, zeros):
             wanted &= labels != 0
-    shape = tuple(max(size, 0 if own is None else len(own)) for own, size in zip(ids, sizes, strict=True))
+    m, q = (max(size, 0 if own is None else len(own)) for own, size in zip(ids, sizes, strict=True))
     pairs = rows[wanted], columns[wanted]
-    found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), shape)
+    found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
     return sparse.csr_array(found.T) if axis else found
 
 

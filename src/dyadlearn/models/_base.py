@@ -21,7 +21,7 @@ from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
-from dyadlearn.holdout.intervals import FlatIntervals, Intervals, TaskIntervals
+from dyadlearn.holdout.intervals import intervals_of
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import (
@@ -403,18 +403,7 @@ class PairwiseRidge(PairModel, stored=False):
             found = self._kept_holdout(setting)
             return None if found is None else (found.predictions, found.units)
 
-        if self._problem().labels.grid is None:
-
-            def held_out(setting: Setting) -> Array:
-                found = kept(setting)
-                return plan(self._problem(), setting).held_out() if found is None else found[0]
-
-            return FlatIntervals(self._labels, held_out)
-        whole = Intervals(self._problem(), kept)
-        parts = [
-            (tasks, whole.of_tasks(tasks, part)) for tasks, part in self._task_parts(whole.problem) if tasks is not None
-        ]
-        return TaskIntervals(whole.problem, kept, parts) if parts else whole
+        return intervals_of(self._problem(), kept, self._task_parts(self._problem()))
 
     def _task_parts(self, problem: Problem) -> list[tuple[np.ndarray | None, Problem]]:
         """Return a problem for each regularisation, with the tasks that have it; None stands for all of them."""

@@ -208,9 +208,8 @@ class GridDisplay(Display):
         ----------
         Y : array or frame of shape (m, q)
             NaN where not observed.
-        order : {"given", "degree", "clustered"}, default="given"
-            Whether to draw instances and tasks as they come, those of the highest degree first, or similar ones beside
-            each other (by Ward's method).
+        order : {"given", "degree"}, default="given"
+            Whether to draw instances and tasks as they come, or those of the highest degree first.
         max_pixels : int, default=1000
             The largest number of pixels on a side.
         sides : (str, str), default=None
@@ -265,19 +264,15 @@ class GridDisplay(Display):
         """Draw blocks of labels with a scale, and return what stands in the legend."""
         colours, patch = matplotlib("colors"), matplotlib("patches").Patch
         grid, (rows, columns), (height, width) = self.view, pixels.values.shape, pixels.block
-        distinct, label, patches, missing = grid.distinct, "label", [], _MISSING
-        if distinct.size <= 2 and self.block_ is None:
-            chosen = [_NEGATIVE, _POSITIVE][: max(1, distinct.size)]
-            colour_map = colours.ListedColormap(chosen)
+        distinct, patches, missing = grid.distinct, [], _MISSING
+        colour_map = colours.LinearSegmentedColormap.from_list("share", [_NEGATIVE, _POSITIVE])
+        if distinct.size > 2:
+            colour_map, missing = matplotlib().get_cmap(cmap), _MISSING_AMONG_COLOURS
+        elif self.block_ is None:
             patches = [
                 patch(facecolor=colour, edgecolor=FAINT, label=f"label {value:.4g}")
-                for colour, value in zip(chosen, distinct, strict=False)
+                for colour, value in zip((_NEGATIVE, _POSITIVE), distinct, strict=False)
             ]
-        elif grid.is_binary:
-            colour_map = colours.LinearSegmentedColormap.from_list("share", [_NEGATIVE, _POSITIVE])
-            label = f"share of label {distinct[1]:.4g}"
-        else:
-            colour_map, missing = matplotlib().get_cmap(cmap), _MISSING_AMONG_COLOURS
         self.image_ = self.ax_.imshow(
             np.ma.masked_invalid(pixels.values),
             cmap=colour_map.with_extremes(bad=missing),
@@ -287,6 +282,7 @@ class GridDisplay(Display):
             extent=(-0.5, columns * width - 0.5, rows * height - 0.5, -0.5),
         )
         if not patches and distinct.size:
+            label = f"share of label {distinct[1]:.4g}" if grid.is_binary else "label"
             self.figure_.colorbar(self.image_, ax=self.ax_, label=label, extend="neither" if grid.is_binary else "both")
         if grid.n_missing:
             share = 100 * (1 - grid.n_observed / grid.values.size)

@@ -27,7 +27,6 @@ from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._inputs import groups_in_order
-from dyadlearn.models.training import Training
 from dyadlearn.selection.evaluate import best_in_words, prepared_score, scored_means
 from dyadlearn.selection.refitting import predict_folds
 from dyadlearn.settings import Setting, as_setting
@@ -162,7 +161,7 @@ def nested_score(
         fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in found.folds]),
         alphas=np.array(found.alphas),
         task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
-        predictions=_in_form(data, cast(F, getattr(namespace(F), data.precision))),
+        predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
         baselines=scored_means(means, prepared),
     )
 
@@ -181,8 +180,3 @@ def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fol
         return float(prepared_score(part, judge, setting)(F))
     except (ValueError, ArithmeticError):
         return math.nan
-
-
-def _in_form(data: Training, values: Array) -> Any:
-    """Return predictions in the form that the labels came in; those of a list as a sparse matrix."""
-    return data.labels.to_sparse(values) if data.labels.grid is None else data.form.restore(values)
