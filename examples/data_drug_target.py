@@ -36,7 +36,7 @@ print(evaluate(model, scoring="roc_auc"))
 # %%
 # Four questions, four answers: a missing pair is easy, a new receptor with a new drug is not.
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-GridDisplay.from_estimator(model, order="clustered", ax=axes[0])
+GridDisplay.from_estimator(model, order="degree", ax=axes[0])
 display = HoldoutDisplay.from_estimator(model, ax=axes[1])
 
 # %%

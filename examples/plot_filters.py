@@ -12,7 +12,6 @@ import numpy as np
 from dyadlearn import TwoStepRidge, landscape
 from dyadlearn.datasets import make_dyads
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
-from dyadlearn.plots import SpectrumDisplay
 
 filters = {
     "Tikhonov": Tikhonov(),
@@ -42,4 +41,9 @@ for name, chosen in filters.items():
 # What a filter lets through of both spectra; its sum is the effective dimension.
 model = TwoStepRidge(0.1, 0.1, kernel="rbf", task_kernel="rbf", task_filter=SpectralCutoff())
 model.fit(data.X, data.Y, tasks=data.tasks)
-display = SpectrumDisplay.from_estimator(model)
+figure, ax = plt.subplots()
+for name, side in zip(["instances", "tasks"], model.fitted_.pairing.smoothers, strict=True):
+    let_through = side.filter.shrinkage(side.spectrum.penalised, side.alpha)
+    ax.semilogx(side.spectrum.penalised, let_through, "o-", label=f"{name}: {let_through.sum():.1f} directions")
+ax.set(xlabel="Eigenvalue σ", ylabel="Filter f(σ)")
+ax.legend()

@@ -12,12 +12,12 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from dyadlearn import KroneckerRidge, PairRegressor, SettingKFold
 from dyadlearn.datasets import make_dyads
-from dyadlearn.labels import to_long
 
 data = make_dyads(30, 20, noise=0.3, missing=0.5, random_state=0)
 readers = pd.DataFrame(data.X, index=[f"reader {i}" for i in range(30)])
 books = pd.DataFrame(data.tasks, index=[f"book {j}" for j in range(20)])
-table = to_long(pd.DataFrame(data.Y, index=readers.index, columns=books.index))
+grid = pd.DataFrame(data.Y, index=readers.index, columns=books.index)
+table = grid.rename_axis("instance").reset_index().melt("instance", var_name="task").dropna()
 print(table.head())
 
 # %%

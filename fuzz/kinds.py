@@ -525,9 +525,7 @@ def long_tables(case: Drawing) -> None:
     folds = lib.call("SettingKFold", setting=str(case.pick(*"ABCD")), n_splits=2, random_state=case.seed % 71)
     splits = case.note("split", lambda: list(lib.do(folds, "split", pairs=pairs)))
     take = "instances tasks grid weights n_observed n_repeated"
-    grid = case.call("to_grid", "labels.to_grid", take, pairs=pairs, y=y)
-    if grid is not None:
-        case.note("to_long", lambda: list(lib.call("labels.to_long", grid=np.asarray(grid["grid"]))))
+    case.call("to_grid", "labels.to_grid", take, pairs=pairs, y=y)
     if splits:
         train, test = (pairs.iloc[part] for part in splits[0])
         case.call("audit", "audit", "counts setting leaks harder", train=train, test=test, setting="B")

@@ -8,7 +8,7 @@ import numpy as np
 from campaign import Case, RefusedError, WrongAnswerError, generator
 
 from dyadlearn import SettingKFold, audit
-from dyadlearn.labels import to_grid, to_long
+from dyadlearn.labels import to_grid
 
 __all__: list[str] = []
 
@@ -31,7 +31,7 @@ def _ids(case: Case, n: int) -> list[Any]:
 
 @generator
 def long_tables(case: Case) -> None:
-    """to_grid and to_long: repeated pairs, weights and missing values, against a dictionary."""
+    """to_grid: repeated pairs, weights and missing values, against a dictionary."""
     rng = case.rng
     instances, tasks = _ids(case, int(rng.integers(1, 6))), _ids(case, int(rng.integers(1, 6)))
     n = int(rng.integers(1, 30))
@@ -77,12 +77,6 @@ def long_tables(case: Case) -> None:
         raise WrongAnswerError("other cells are observed")
     if np.nanmax(np.abs(found.grid - expected), initial=0.0) > 1e-12:
         raise WrongAnswerError(f"grid {found.grid.tolist()}, expected {expected.tolist()}")
-    if not cells:
-        return
-    listed, values = to_long(found)
-    again = to_grid(list(map(tuple, listed)), values, instances=found.instances, tasks=found.tasks)
-    if not np.array_equal(again.grid, found.grid, equal_nan=True):
-        raise WrongAnswerError("there and back again is another grid")
 
 
 @generator

@@ -32,6 +32,16 @@ ALL_MODELS = MODELS + WITH_MEAN
 RIDGE = Tikhonov()
 
 
+# --- long tables ---------------------------------------------------------------------------------------------
+
+
+def to_long(grid: np.ndarray, instances: Any = None, tasks: Any = None) -> tuple[list[tuple[Any, Any]], np.ndarray]:
+    """Return the pairs of the observed cells of a grid, by position or by id, and their labels."""
+    rows, columns = np.nonzero(~np.isnan(grid))
+    instances, tasks = (range(n) if ids is None else ids for n, ids in zip(grid.shape, (instances, tasks), strict=True))
+    return [(instances[i], tasks[j]) for i, j in zip(rows, columns, strict=True)], grid[rows, columns]
+
+
 # --- one side ------------------------------------------------------------------------------------------------
 
 

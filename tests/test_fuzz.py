@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +63,7 @@ BREAKS = {
     "searches": ("searching", "between", changing(lambda found: (2.0, 3.0))),
     "metrics": ("scoring", "average_precision", changing(lambda found: (found[0] / 2, found[1]))),
     "folds": ("splitting", "SettingKFold.split", changing(lambda found: [(train, train) for train, _ in found])),
-    "long_tables": ("splitting", "to_long", changing(lambda found: (found[0], found[1] + 1))),
+    "long_tables": ("splitting", "to_grid", changing(lambda found: replace(found, grid=found.grid + 1))),
     "files": ("storing", "load", changing(lambda found: found.set_params(repair="shift"))),
     "broken_files": ("storing", "load", raising),
     "told_files": ("commanding", "app", raising),

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal as assert_polars_equal
 
 from dyadlearn._codes import distinct, factorize, missing
 from dyadlearn.exceptions import IdError, NotEnoughMemoryError
-from dyadlearn.labels import LongGrid, to_grid, to_long
+from dyadlearn.labels import LongGrid, to_grid
 from sweeps import every, lines, over
 
 NAN = float("nan")
@@ -210,73 +210,6 @@ def test_columns_without_names():
     assert found.grid.index.name is found.grid.columns.name is None
 
 
-# --- and back ----------------------------------------------------------------------------------
-
-GRID = np.array([[NAN, 1.5, 0.0], [2.0, NAN, NAN]])
-
-
-def test_an_array_lists_its_cells_by_position(library):
-    pairs, values = to_long(library.asarray(GRID))
-    assert_array_equal(pairs, [[0, 1], [0, 2], [1, 0]])
-    assert_array_equal(values, [1.5, 0.0, 2.0])
-
-
-def test_an_array_lists_its_cells_by_id():
-    pairs, values = to_long(GRID, instances=[("a", 1), ("a", 2)], tasks=[10, 20, 30])
-    assert pairs.tolist() == [[("a", 1), 20], [("a", 1), 30], [("a", 2), 10]]
-    assert_array_equal(values, [1.5, 0.0, 2.0])
-    pairs, _ = to_long(GRID, tasks="xyz")
-    assert pairs.tolist() == [[0, "y"], [0, "z"], [1, "x"]]
-
-
-def test_frames_list_their_cells():
-    frame = pd.DataFrame(GRID, pd.Index(["p1", "p2"], name="protein"), pd.Index(["d1", "d2", "d3"], name="drug"))
-    expected = {"protein": ["p1", "p1", "p2"], "drug": ["d2", "d3", "d1"], "value": [1.5, 0.0, 2.0]}
-    assert_frame_equal(to_long(frame), pd.DataFrame(expected))
-    table = pl.DataFrame({"protein": ["p1", "p2"], "d1": [NAN, 2.0], "d2": [1.5, None], "d3": [0.0, NAN]})
-    expected = {"protein": ["p1", "p1", "p2"], "task": ["d2", "d3", "d1"], "value": [1.5, 0.0, 2.0]}
-    assert_polars_equal(to_long(table), pl.DataFrame(expected))
-
-
-def test_names_do_not_collide():
-    frame = pd.DataFrame(GRID, pd.Index(["p1", "p2"], name="value"), pd.Index(["d1", "d2", "d3"], name="value"))
-    assert to_long(frame).columns.tolist() == ["value", "value_", "value__"]
-    assert to_long(pd.DataFrame(GRID)).columns.tolist() == ["instance", "task", "value"]
-
-
-def test_a_vector_is_one_task():
-    pairs, values = to_long([1.0, NAN, 3.0])
-    assert_array_equal(pairs, [[0, 0], [2, 0]])
-    assert_array_equal(values, [1.0, 3.0])
-
-
-@over(every(seed=range(3), kind=["array", "pandas", "polars"]))
-def test_there_and_back(seed, kind):
-    rng = np.random.default_rng(seed)
-    values = np.where(rng.random((7, 5)) < 0.5, NAN, rng.normal(size=(7, 5)))
-    values[3], values[:, 2] = NAN, NAN
-    instances, tasks = [f"p{i}" for i in range(7)], [f"d{j}" for j in range(5)]
-    grid: Any = values
-    if kind == "pandas":
-        grid = pd.DataFrame(values, pd.Index(instances, name="protein"), pd.Index(tasks, name="task"))
-    elif kind == "polars":
-        grid = pl.DataFrame({"protein": instances, **dict(zip(tasks, values.T, strict=True))})
-    if kind == "array":
-        back = to_grid(*to_long(grid, instances=instances, tasks=tasks), instances=instances, tasks=tasks)
-        assert_array_equal(back.grid, grid)
-    else:
-        back = to_grid(to_long(grid), instances=instances, tasks=tasks)
-        (assert_frame_equal if kind == "pandas" else assert_polars_equal)(back.grid, grid)
-    assert (back.n_rows, back.n_dropped, back.n_repeated) == (back.n_observed, 0, 0)
-    assert back.n_observed == np.count_nonzero(~np.isnan(values))
-    # A grid made of a table knows its ids, whatever it is.
-    if kind == "array":
-        for one, other in zip(to_long(back), to_long(grid, instances=instances, tasks=tasks), strict=True):
-            assert_array_equal(one, other)
-    else:
-        (assert_frame_equal if kind == "pandas" else assert_polars_equal)(to_long(back), to_long(grid))
-
-
 # --- bad tables --------------------------------------------------------------------------------
 
 
@@ -314,11 +247,6 @@ def test_a_grid_too_large_for_memory_is_not_begun():
     ids = np.arange(400_000)
     with pytest.raises(NotEnoughMemoryError, match=r"^A grid of 400000 × 400000 needs about"):
         to_grid(np.stack([ids, ids], axis=1), np.ones(len(ids)))
-
-
-def test_ids_as_many_as_the_grid_has():
-    with pytest.raises(ValueError, match=r"^instances must give 2 ids, one for each of them in the grid, found 3\.$"):
-        to_long(GRID, instances="abc")
 
 
 # --- numbering ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any, Self
@@ -33,7 +33,7 @@ from dyadlearn._checks import check_not_empty, check_real, reading_numbers
 from dyadlearn._codes import Column, distinct, lacks_id, pair_numbers, series_column, table_columns
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, is_shaped
-from dyadlearn._tables import Ids, Table, free_name, make_ids, read_table, text_ids, write_rows, write_table
+from dyadlearn._tables import Ids, Table, make_ids, read_table, text_ids, write_table
 
 __all__ = [
     "Labels",
@@ -47,7 +47,6 @@ __all__ = [
     "read_numbers",
     "symmetric_labels",
     "to_grid",
-    "to_long",
 ]
 
 
@@ -88,21 +87,15 @@ class Labels(Stored):
     weights: Array | None = None
 
     def _fits(self) -> bool:
-        if self.rows is None or self.columns is None:
-            shape, is_list = self.shape, self.columns is not None or self.rows is not None
-            cells_fit = not is_list
+        rows, columns, shape = self.rows, self.columns, self.shape
+        if rows is None or columns is None:
+            cells_fit = rows is columns
         else:
-            shape = self.rows.shape
-            cells_fit = len(shape) == 1 and self.columns.shape == shape and self._cells_fit()
-        return cells_fit and is_shaped(self.values, *shape) and is_shaped(self.weights, *shape) and self.size > 0
-
-    def _cells_fit(self) -> bool:
-        """Return whether the cells of a list are within the grid, and in order."""
-        assert self.rows is not None
-        assert self.columns is not None
-        sides = ((self.rows, self.shape[0]), (self.columns, self.shape[1]))
-        are_inside = all(at.dtype.kind in "iu" and ((at >= 0) & (at < length)).all() for at, length in sides)
-        return are_inside and bool(_in_order(self.rows, self.columns).all())
+            shape = rows.shape
+            sides = zip((rows, columns), self.shape, strict=True)
+            are_inside = all(at.dtype.kind in "iu" and ((at >= 0) & (at < length)).all() for at, length in sides)
+            cells_fit = len(shape) == 1 and columns.shape == shape and are_inside and _in_order(rows, columns).all()
+        return bool(cells_fit) and is_shaped(self.values, *shape) and is_shaped(self.weights, *shape) and self.size > 0
 
     @classmethod
     def of_grid(cls, Y: Array, weights: Array | None = None) -> Self:
@@ -193,9 +186,9 @@ class Labels(Stored):
 
     def at(self, side: np.ndarray, axis: int) -> np.ndarray:
         """Return a value of each instance (axis 0) or task (axis 1) for every entry of `values`."""
-        if self.rows is None or self.columns is None:
+        if self.grid is not None:
             return np.broadcast_to(side[:, None] if axis == 0 else side, self.shape)
-        return np.asarray(side[self.rows if axis == 0 else self.columns])
+        return np.asarray(side[self.places[axis]])
 
     # --- parts of them --------------------------------------------------------------------------------
 
@@ -208,27 +201,24 @@ class Labels(Stored):
 
     def take(self, kept: np.ndarray) -> Self:
         """Return some labels of a list, by a mask of shape (n,) or positions in ascending order."""
-        assert self.rows is not None
-        assert self.columns is not None
         at = np.flatnonzero(kept) if kept.dtype == bool else kept
+        rows, columns = self.places
         weights = None if self.weights is None else take_rows(self.weights, at)
-        return replace(
-            self, rows=self.rows[at], columns=self.columns[at], values=take_rows(self.values, at), weights=weights
-        )
+        return type(self)(rows[at], columns[at], take_rows(self.values, at), self.shape, weights)
 
     def part(self, rows: np.ndarray, columns: np.ndarray) -> Self:
         """Return the labels of some rows and columns, in ascending order, as labels of a grid of their own."""
         shape = (int(rows.size), int(columns.size))
-        if self.rows is None or self.columns is None:
+        if self.grid is not None:
             weights = None if self.weights is None else take_block(self.weights, rows, columns)
             return replace(self, values=take_block(self.values, rows, columns), shape=shape, weights=weights)
-        places = []
-        for kept, length in zip((rows, columns), self.shape, strict=True):
+        new = []
+        for kept, own, length in zip((rows, columns), self.places, self.shape, strict=True):
             place = np.full(length, -1)
             place[kept] = np.arange(kept.size)
-            places.append(place)
-        found = self.take((places[0][self.rows] >= 0) & (places[1][self.columns] >= 0))
-        return replace(found, rows=places[0][found.rows], columns=places[1][found.columns], shape=shape)
+            new.append(place[own])
+        stays = (new[0] >= 0) & (new[1] >= 0)
+        return replace(self.take(stays), rows=new[0][stays], columns=new[1][stays], shape=shape)
 
     @property
     def transposed(self) -> Self:
@@ -248,28 +238,29 @@ class Labels(Stored):
         weights = None if self.weights is None else take_rows(xp.reshape(self.weights, (-1,)), flat)
         return type(self)(*self.places, take_rows(xp.reshape(self.values, (-1,)), flat), self.shape, weights)
 
+    def spread(self, values: Array, absent: float = math.nan) -> Array:
+        """Return values of the shape of these as a grid (m, q), if it fits; `absent` where a list has none."""
+        if self.grid is not None:
+            return values
+        check_memory(2 * 8 * math.prod(self.shape), self.values, f"A grid of {self.shape[0]} × {self.shape[1]}")
+        grid = np.full(self.shape, absent)
+        grid[self.places] = to_numpy(values)
+        return as_array_of(grid, values)
+
     def dense(self) -> Self:
         """Return the labels as a grid, if it fits in memory."""
-        if self.grid is not None:
-            return self
-        check_memory(2 * 8 * math.prod(self.shape), self.values, f"A grid of {self.shape[0]} × {self.shape[1]}")
-        grids = []
-        for values, absent in ((self.values, np.nan), (self.weights, 0.0)):
-            grid = np.full(self.shape, absent)
-            if values is not None:
-                grid[self.places] = to_numpy(values)
-            grids.append(None if values is None else as_array_of(grid, values))
-        return type(self)(None, None, grids[0], self.shape, grids[1])
+        weights = None if self.weights is None else self.spread(self.weights, 0.0)
+        return self if self.grid is not None else type(self)(None, None, self.spread(self.values), self.shape, weights)
 
-    def spread(self, values: Array) -> Array:
-        """Return values of the shape of these as a grid (m, q), NaN where a list has no label."""
-        return values if self.grid is not None else replace(self, values=values, weights=None).dense().values
+    def restored(self, values: Array, form: Table) -> Any:
+        """Return values of the shape of these in the form that the labels came in; of a list as a sparse matrix."""
+        return form.restore(values) if self.grid is not None else self.to_sparse(values)
 
     def permuted(self, rows: np.ndarray, columns: np.ndarray) -> Self:
         """Return the labels with those of row ``rows[i]`` in row i, and those of column ``columns[j]`` in column j."""
-        if self.rows is None or self.columns is None:
+        if self.grid is not None:
             return self.part(rows, columns)
-        at = np.argsort(rows)[self.rows], np.argsort(columns)[self.columns]
+        at = np.argsort(rows)[self.places[0]], np.argsort(columns)[self.places[1]]
         return type(self).of_pairs(*at, self.values, self.shape, self.weights)
 
     def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
@@ -291,10 +282,9 @@ class Labels(Stored):
             weights = as_array_of(self.observed, self.values, self.values.dtype)
             weights = weights if self.weights is None else self.weights
             return namespace(weights).sum(weights, axis=axis)
-        at, length = (self.columns, self.shape[1]) if axis == 0 else (self.rows, self.shape[0])
-        assert at is not None
         weights = None if self.weights is None else to_numpy(self.weights)
-        return as_array_of(np.bincount(at, weights, minlength=length), self.values, self.values.dtype)
+        found = np.bincount(self.places[1 - axis], weights, minlength=self.shape[1 - axis])
+        return as_array_of(found, self.values, self.values.dtype)
 
 
 def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -419,10 +409,32 @@ def fisher_relabel(Y: Any) -> Array:
     return grid.restore(xp.where(observed, xp.where(positive, *classes), values))  # NaN stays
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class _Counted:
-    """The ids of a long table and what became of its rows; attributes as in `LongGrid`."""
+@dataclass(frozen=True, eq=False, repr=False)
+class LongPairs:
+    """The pairs of a long table, each once, and what became of its rows.
 
+    Attributes
+    ----------
+    rows, columns : integer arrays of shape (n,)
+        Positions of instance and task among the ids, in ascending order of rows and then of columns.
+    values, weights : arrays of shape (n,)
+        Labels, averaged where a pair is repeated, and the sum of the weights of its rows.
+    instances, tasks : tuple of shape (m,) and (q,)
+        The ids of instances and tasks.
+    n_rows : int
+        Rows of the table.
+    n_missing_ids, n_missing_values, n_weightless : int
+        Rows dropped for want of an id, of a value, or for a weight of zero; each is counted once, in this order.
+    n_repeated : int
+        Pairs that stand in more than one of the remaining rows.
+    n_contradicting : int
+        Repeated pairs whose values are not all the same.
+    """
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    weights: Any
     instances: tuple[Hashable, ...]
     tasks: tuple[Hashable, ...]
     n_rows: int
@@ -433,29 +445,14 @@ class _Counted:
     n_contradicting: int
 
     @property
+    def n_observed(self) -> int:
+        """Number of pairs that have a label."""
+        return len(self.values)
+
+    @property
     def n_dropped(self) -> int:
         """Number of rows that had no part in it."""
         return self.n_missing_ids + self.n_missing_values + self.n_weightless
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LongPairs(_Counted):
-    """The pairs of a long table, each once, and what became of its rows.
-
-    Attributes
-    ----------
-    rows, columns : integer arrays of shape (n,)
-        Positions of instance and task among the ids, in ascending order of rows and then of columns.
-    values, weights : arrays of shape (n,)
-        Labels, averaged where a pair is repeated, and the sum of the weights of its rows.
-    instances, tasks, n_rows, n_missing_ids, n_missing_values, n_weightless, n_repeated, n_contradicting
-        As in `LongGrid`.
-    """
-
-    rows: np.ndarray
-    columns: np.ndarray
-    values: np.ndarray
-    weights: np.ndarray
 
     def to_grid(self) -> LongGrid:
         """Return the grid of these pairs, as arrays."""
@@ -463,12 +460,11 @@ class LongPairs(_Counted):
         check_memory(3 * 8 * m * q, self.values, f"A grid of {m} × {q}")
         grid, weights = np.full((m, q), np.nan, dtype=self.values.dtype), np.zeros((m, q))
         grid[self.rows, self.columns], weights[self.rows, self.columns] = self.values, self.weights
-        counts = {field.name: getattr(self, field.name) for field in fields(_Counted)}
-        return LongGrid(grid=grid, weights=weights, n_observed=len(self.values), **counts)
+        return LongGrid(**{**vars(self), "weights": weights}, grid=grid)
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class LongGrid(_Counted):
+@dataclass(frozen=True, eq=False, repr=False)
+class LongGrid(LongPairs):
     """The grid that a long table makes, and what became of its rows.
 
     Attributes
@@ -477,23 +473,12 @@ class LongGrid(_Counted):
         The labels, averaged where a pair is repeated; NaN where no row tells one.
     weights : array or frame of shape (m, q)
         The sum of the weights of each pair's rows, without weights their number; 0 where there is none.
-    instances, tasks : tuple of shape (m,) and (q,)
-        The ids of rows and columns.
-    n_rows : int
-        Rows of the table.
-    n_missing_ids, n_missing_values, n_weightless : int
-        Rows dropped for want of an id, of a value, or for a weight of zero; each is counted once, in this order.
-    n_repeated : int
-        Pairs that stand in more than one of the remaining rows.
-    n_contradicting : int
-        Repeated pairs whose values are not all the same.
-    n_observed : int
-        Cells that have a label.
+    rows, columns, values, instances, tasks, n_rows, n_missing_ids, n_missing_values, n_weightless, n_repeated,
+    n_contradicting
+        As in `LongPairs`.
     """
 
     grid: Any
-    weights: Any
-    n_observed: int
 
     def __repr__(self) -> str:
         m, q = len(self.instances), len(self.tasks)
@@ -536,10 +521,6 @@ def to_grid(
     LongGrid
         Its grid is an array where `pairs` is no frame. From pandas it is a frame with the instance ids in the index,
         from other libraries one with the instance ids in the first column, as text.
-
-    See Also
-    --------
-    to_long : the way back.
 
     Examples
     --------
@@ -665,60 +646,3 @@ def _numbered(column: Column, wanted: Sequence[Hashable] | None, name: str) -> t
         return codes, tuple(labels)
     ids = make_ids(list(wanted), None, name)
     return ids.positions(labels, name)[codes], ids.labels
-
-
-def to_long(grid: Any, *, instances: Sequence[Hashable] | None = None, tasks: Sequence[Hashable] | None = None) -> Any:
-    """List the observed cells of a grid, row by row.
-
-    Parameters
-    ----------
-    grid : array or frame of shape (m, q), or LongGrid
-        Labels; NaN where not observed.
-    instances, tasks : sequence of ids of length m and q, default=None
-        Ids of the rows and columns of an array; None stands for their positions. A frame has ids of its own.
-
-    Returns
-    -------
-    frame of shape (n, 3), or for an array ``pairs, values``
-        From a frame the columns are the instance, the task and the value; the first two have the names of the
-        frame's axes where these have names. `pairs` is an array of shape (n, 2), of positions or ids, and `values` one
-        of shape (n,).
-
-    See Also
-    --------
-    to_grid : the way back. Rows and columns without any label are lost on it unless their ids are given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.labels import to_long
-    >>> pairs, values = to_long(np.array([[1.0, np.nan], [np.nan, 0.0]]))
-    >>> pairs, values
-    (array([[0, 0],
-           [1, 1]]), array([1., 0.]))
-    """
-    if isinstance(grid, LongGrid):
-        grid, instances, tasks = grid.grid, grid.instances, grid.tasks
-    labels = read_labels(grid, "grid")
-    values = to_numpy(labels.values)
-    rows, columns = np.nonzero(~np.isnan(values))
-    if labels.kind is None:
-        sides = ((rows, instances, values.shape[0], "instances"), (columns, tasks, values.shape[1], "tasks"))
-        ids = [_ids_at(*side) for side in sides]
-        return np.stack(ids, axis=1), values[rows, columns]
-    data: dict[str, Any] = {}
-    for own, places, name in ((labels.row_ids, rows, "instance"), (labels.column_ids, columns, "task")):
-        known = own or Ids(tuple(range(places.max(initial=0) + 1)))
-        data[free_name(known.name or name, data)] = known.take(places).labels
-    data[free_name("value", data)] = values[rows, columns]
-    return write_rows(data, labels.kind)
-
-
-def _ids_at(positions: np.ndarray, ids: Sequence[Hashable] | None, length: int, name: str) -> np.ndarray:
-    """Return the ids at some positions of an axis, or the positions where it has no ids."""
-    if ids is None:
-        return positions
-    if len(ids) != length:
-        raise ValueError(f"{name} must give {length} ids, one for each of them in the grid, found {len(ids)}.")
-    # Not through np.array, which would make matrices of ids that are tuples.
-    return np.asarray(np.fromiter(ids, dtype=object, count=length)[positions])

@@ -66,7 +66,7 @@ def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
     lines(
         "instance task setting words",
         (3, 2, "A", "instance 3 and task 2"),
-        ([0.1, 0.2, 0.3, 0.4], 2, "B", "a new instance and task 2"),
+        ([[0.1, 0.2, 0.3, 0.4]], 2, "B", "a new instance and task 2"),
         (3, np.ones((1, 3)), "C", "instance 3 and a new task"),
         (np.ones((1, 4)), [[1.0, 2.0, 3.0]], "D", "a new instance and a new task"),
     )
@@ -88,7 +88,7 @@ def test_ids_sides_and_columns():
     grid = pd.DataFrame(Y, index=rows[:6], columns=columns[:5])
     model = TwoStepRidge().fit(X[:6], grid, tasks=T[:5])
     found = explain(model, "b", T[5:], top=3, sides=("host", "parasite"))
-    plain = explain(model, "b", T.loc["U"], top=3)
+    plain = explain(model, "b", T.loc[["U"]], top=3)
     assert found.subject == "host 'b' and a new parasite 'U'"
     assert plain.subject == "instance 'b' and a new task 'U'"
     assert found.prediction == plain.prediction == pytest.approx(model.predict(X[:6], T[5:]).loc["b", "U"])
@@ -193,10 +193,10 @@ def test_hostile_input():
         ("two-step", 0, np.ones((1, 5)), ValueError, "tasks has 5 columns, expected 3 features"),
         ("two-step", x * np.nan, 0, ValueError, "NaN"),
         ("two-step", 0, t * np.inf, ValueError, "infinity"),
-        ("two-step", [], 0, ValueError, "0 feature"),
-        ("two-step", [[1, 2], [3]], 0, ValueError, "one row of numbers, found rows of several lengths"),
+        ("two-step", [], 0, ValueError, "1D array"),
+        ("two-step", x[0], 0, ValueError, "Expected 2D array, got 1D array instead"),
         ("two-step", 0, np.ones((0, 3)), ValueError, "tasks is empty"),
-        ("two-step", ["a", "b", "c", "d"], 0, ValueError, "X holds text where numbers belong"),
+        ("two-step", [["a", "b", "c", "d"]], 0, ValueError, "X holds text where numbers belong"),
         ("independent", 0, t, ValueError, "knows nothing of tasks"),
         ("lost", 0, 2, ValueError, "Nothing is predicted for the task 2"),
         ("online", 0, 0, ValueError, "OnlineTwoStepRidge keeps statistics only, not the labels"),
@@ -229,7 +229,7 @@ def test_rows_of_polars():
     X, Y, T = data(6, 5, n_new=1)
     model = TwoStepRidge().fit(X[:6], Y, tasks=T[:5])
     names = dict(zip("abc", T[5:].T, strict=True))
-    found = explain(model, pl.Series(X[6]), pl.DataFrame({"id": ["new"], **names}))
+    found = explain(model, X[6:], pl.DataFrame({"id": ["new"], **names}))
     assert_allclose(found.prediction, model.predict(X[6:], T[5:])[0, 0])
     assert found.subject == "a new instance and a new task 'new'"
 

@@ -133,7 +133,6 @@ def test_held_out_pairs_are_drawn(models):
         table = dyadlearn.evaluate(model, "AD", scoring="r2")
         assert len(display.view.curves) == 2
         assert_allclose(list(display.scores.values()), table["r2"])
-        plots.SpectrumDisplay.from_estimator(model)
         plt.close("all")
 
 

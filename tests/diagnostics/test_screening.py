@@ -12,9 +12,9 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, 
 from dyadlearn._tables import Table
 from dyadlearn.diagnostics.fitted import held_out
 from dyadlearn.diagnostics.known import contradictions, screened
-from dyadlearn.labels import to_long
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
+from problems import to_long
 from sweeps import covering, every, over
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.holdout import holdout
-from dyadlearn.holdout.refit import refit, transductive
+from dyadlearn.holdout.refit import refit
 from problems import COMPLETE
 from sweeps import covering, every, lines, over
+
+transductive = partial(refit, fixed_penalty=True)
 
 FILTERS = [IteratedTikhonov(3), SpectralCutoff(), Landweber(), Landweber(n_iter=7)]
 LEGAL = [("independent", "A"), ("independent", "B"), *(("two_step", setting) for setting in "ABCD")]

@@ -70,22 +70,6 @@ def test_the_degree_of_other_labels_is_the_number_of_observed_ones(ax):
     assert_array_equal(display.instance_order, [1, 2, 0])  # of equal ones the larger labels first
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.1])
-def test_clustered_rows_lie_beside_each_other(ax, missing):
-    rng = np.random.default_rng(0)
-    rows, columns = rng.integers(3, size=40), rng.integers(4, size=30)
-    Y = 50 + 3.0 * rng.normal(size=(3, 4))[np.ix_(rows, columns)] + 0.1 * rng.normal(size=(40, 30))
-    Y[rng.random(Y.shape) < missing] = NAN
-    display = GridDisplay.from_labels(Y, order="clustered", ax=ax)
-    assert np.count_nonzero(np.diff(rows[display.instance_order])) == 2
-    assert np.count_nonzero(np.diff(columns[display.task_order])) == 3
-    assert_array_equal(display.values, Y[np.ix_(display.instance_order, display.task_order)])
-
-
-def test_small_grids_can_be_clustered(ax):
-    assert_array_equal(GridDisplay.from_labels([[1.0, 2.0]], order="clustered", ax=ax).values, [[1.0, 2.0]])
-
-
 @pytest.mark.parametrize("shape", [(7, 5), (9, 4), (2, 11)])
 def test_blocks_are_means_of_what_is_observed(ax, shape):
     rng = np.random.default_rng(1)
@@ -142,11 +126,9 @@ def test_incomplete_models_and_other_libraries(real, ax):
 
 
 def test_bad_input_is_said_in_a_sentence(ax):
-    with pytest.raises(ValueError, match="order must be one of 'given', 'degree', 'clustered', found 'best'"):
+    with pytest.raises(ValueError, match="order must be one of 'given', 'degree', found 'best'"):
         GridDisplay.from_labels([[1.0]], order="best", ax=ax)
     with pytest.raises(ValueError, match="max_pixels must be at least 1, found 0"):
         GridDisplay.from_labels([[1.0]], max_pixels=0, ax=ax)
     with pytest.raises(ValueError, match="Y contains infinity"):
         GridDisplay.from_labels([[np.inf]], ax=ax)
-    with pytest.raises(ValueError, match="compares all pairs of tasks, at most 5,000 of them, found 5,001"):
-        GridDisplay.from_labels(np.ones((2, 5001)), order="clustered", ax=ax)

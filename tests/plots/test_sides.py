@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dyadlearn import KroneckerRidge, TwoStepRidge, TwoStepRidgeCV
-from dyadlearn.plots import GridDisplay, HoldoutDisplay, LandscapeDisplay, SpectrumDisplay
+from dyadlearn import TwoStepRidge, TwoStepRidgeCV
+from dyadlearn.plots import GridDisplay, HoldoutDisplay, LandscapeDisplay
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
@@ -45,10 +45,6 @@ def draw(what, **given):
         return HoldoutDisplay.from_estimator(make(TwoStepRidge(), binary=False), "C", **many)
     if what == "predictions":
         return HoldoutDisplay.from_predictions(np.eye(3), np.eye(3) + 0.5, setting="B", **many)
-    if what == "spectrum":
-        return SpectrumDisplay.from_estimator(plain, **many)
-    if what == "pairs":
-        return SpectrumDisplay.from_estimator(make(KroneckerRidge()), **many)
     if what == "search":
         return LandscapeDisplay.from_estimator(make(TwoStepRidgeCV([0.1, 1, 10, 100, 1000])), **many)
     return LandscapeDisplay.from_landscape([0.5, 0.6, 0.4], [1, 10, 100], setting="C", **many)
@@ -60,8 +56,6 @@ PICTURES = [
     "holdout",
     "points",
     "predictions",
-    "spectrum",
-    "pairs",
     "search",
     "scores",
 ]
@@ -84,8 +78,7 @@ def test_a_network_and_bad_names():
     X = rng.normal(size=(10, 3))
     model = TwoStepRidge(symmetry="symmetric").fit(X, (X @ X.T > 0).astype(float))
     assert "nodes" in text_of(GridDisplay.from_estimator(model, ax=Figure().subplots()))
-    for Display in (GridDisplay, SpectrumDisplay):
-        assert "genes" in text_of(Display.from_estimator(model, sides=("gene", "gene"), ax=Figure().subplots()))
+    assert "genes" in text_of(GridDisplay.from_estimator(model, sides=("gene", "gene"), ax=Figure().subplots()))
     with pytest.raises(ValueError, match="plain letters"):
         HoldoutDisplay.from_estimator(model, sides=("$x$", "b"))
     with pytest.raises(ValueError, match="different"):

@@ -12,9 +12,9 @@ Whether probabilities are what they say: of the cells at 0.3, three in ten shoul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,17 @@ from dyadlearn._checks import check_choice
 from dyadlearn._codes import id_columns
 from dyadlearn.diagnostics.fitted import Tabled, fitted_of, known_settings
 from dyadlearn.holdout import Units
+from dyadlearn.holdout.folds import folds_of
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.labels import distinct_labels
+from dyadlearn.labels import Labels, distinct_labels
 from dyadlearn.models._inputs import among
 from dyadlearn.models.fitted import Fitted, training_places
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting
+
+#: Returns the probability of each score, and never falls.
+Map = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -51,24 +55,6 @@ class Sigmoid:
         from scipy.special import expit
 
         return np.asarray(expit(self.slope * np.asarray(scores, dtype=np.float64) + self.intercept))
-
-
-@dataclass(frozen=True, eq=False)
-class Steps:
-    """A map of straight pieces between thresholds, and constant beyond both ends.
-
-    Attributes
-    ----------
-    thresholds, values : arrays of shape (n,)
-        Scores in ascending order, and their probabilities, which never fall.
-    """
-
-    thresholds: np.ndarray
-    values: np.ndarray
-
-    def __call__(self, scores: np.ndarray) -> np.ndarray:
-        """Return the probability of each score, NaN of NaN."""
-        return np.asarray(np.interp(np.asarray(scores, dtype=np.float64), self.thresholds, self.values))
 
 
 def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
@@ -116,7 +102,7 @@ def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
     return Sigmoid(slope / scale, intercept - slope * centre / scale)
 
 
-def isotonic(scores: np.ndarray, positive: np.ndarray) -> Steps:
+def isotonic(scores: np.ndarray, positive: np.ndarray) -> Map:
     """Fit the map that never falls and has the least squared error, whatever its form.
 
     Parameters
@@ -126,7 +112,8 @@ def isotonic(scores: np.ndarray, positive: np.ndarray) -> Steps:
 
     Returns
     -------
-    Steps
+    callable
+        A map of straight pieces between thresholds, and constant beyond both ends; NaN of NaN.
 
     Examples
     --------
@@ -140,11 +127,11 @@ def isotonic(scores: np.ndarray, positive: np.ndarray) -> Steps:
 
     fitted = IsotonicRegression(y_min=0.0, y_max=1.0, increasing=True)
     fitted.fit(np.asarray(scores, dtype=np.float64), np.asarray(positive, dtype=np.float64))
-    return Steps(fitted.X_thresholds_, fitted.y_thresholds_)
+    return partial(np.interp, xp=fitted.X_thresholds_, fp=fitted.y_thresholds_)  # type: ignore[return-value]
 
 
 #: How a map is fitted, by name.
-MAPS: Mapping[str, Callable[[np.ndarray, np.ndarray], Sigmoid | Steps]] = {"sigmoid": sigmoid, "isotonic": isotonic}
+MAPS: Mapping[str, Callable[[np.ndarray, np.ndarray], Map]] = {"sigmoid": sigmoid, "isotonic": isotonic}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -271,7 +258,7 @@ class SettingCalibration:
     Attributes
     ----------
     setting : str
-    mapping : Sigmoid or Steps
+    mapping : callable
         The map, fitted on all held-out scores: a function of an array of scores.
     scores : array of shape (m, q)
         Held-out predictions; in setting A, where a label is not observed, those of the model itself.
@@ -292,7 +279,7 @@ class SettingCalibration:
     """
 
     setting: str
-    mapping: Sigmoid | Steps
+    mapping: Map
     scores: np.ndarray
     probabilities: np.ndarray
     brier: float
@@ -536,10 +523,7 @@ def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
     found: list[np.ndarray | None] = []
     for given, read, ids in ((X, fitted.rows, fitted.instance_ids), (tasks, fitted.columns, fitted.task_ids)):
         table, rows = (None, None) if given is None else read(given)
-        if table is None or rows is None:
-            found.append(None)
-        else:
-            found.append(training_places(table.row_ids, ids, rows.size) if rows.places is None else rows.places)
+        found.append(None if table is None or rows is None else training_places(rows, table.row_ids, ids))
     return found
 
 
@@ -550,8 +534,8 @@ def _grid(values: Any) -> np.ndarray:
 
 
 def _labels(fitted: Fitted) -> np.ndarray:
-    """Return the labels (m, q); which of two nodes wins is no question of a node with itself, whose label is 0."""
-    labels = to_numpy(fitted.labels.dense().values)
+    """Return the values of the labels; that of a node with itself, which neither wins, is left out."""
+    labels = to_numpy(fitted.labels.values)
     return labels if fitted.symmetry >= 0 else np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
 
 
@@ -566,8 +550,8 @@ def _calibrated(
 
     fitted.check(setting)
     found = fitted.hold_out(setting, cv=cv, exact=True)
-    scores = to_numpy(fitted.labels.spread(found.predictions)).astype(np.float64)
-    scored_labels(fitted.labels, found.predictions, setting, stacklevel=3)  # which says what is not predicted
+    observed, scores = fitted.labels, np.array(to_numpy(found.predictions), dtype=np.float64)
+    scored_labels(observed, found.predictions, setting, stacklevel=3)  # which says what is not predicted
     labels = _labels(fitted)
     positive = labels == values[1]
     used = ~(np.isnan(labels) | np.isnan(scores))
@@ -582,31 +566,33 @@ def _calibrated(
     fit = MAPS[method]
     mapping = fit(scores[used], positive[used])
     probabilities = np.full(scores.shape, np.nan)
-    units = found.units
-    if units.cells is not None and fitted.labels.grid is None:  # a cell without a label is in a fold of its own
-        units = Units(cells=np.nan_to_num(fitted.labels.spread(units.cells.astype(np.float64)), nan=-1.0))
-    for inside, outside in _parts(units, setting, scores.shape, fitted.is_network):
-        here = used & inside
-        if here.any() and (learnt := used & outside).any():
+    for fold in folds_of(observed, setting, _cut(found.units, setting, observed, fitted.is_network)):
+        # The nodes of a network leave on both sides.
+        outside, inside = fold.masks
+        here, learnt = used & inside, used & outside & (outside.T if fitted.is_network else True)
+        if here.any() and learnt.any():
             probabilities[here] = fit(scores[learnt], positive[learnt])(scores[here])
     judged = used & ~np.isnan(probabilities)
     if not judged.any():
         raise ValueError(f"In setting {setting.value} all labels leave together, and none is left to judge a map by.")
     p, y = probabilities[judged], positive[judged]
-    rows, columns = np.nonzero(judged)
-    bins = reliability(p, y, rows, columns if fitted.is_network else columns + scores.shape[0])
+    m, q = observed.shape
+    rows = observed.at(np.arange(m), 0)[judged]
+    columns = observed.at(np.arange(q) + (0 if fitted.is_network else m), 1)[judged]
+    bins = reliability(p, y, rows, columns)
     low, high = values
 
     def minus_brier(F: Any) -> float:
-        share = np.clip((to_numpy(fitted.labels.spread(F))[judged] - low) / (high - low), 0.0, 1.0)
+        share = np.clip((to_numpy(F)[judged] - low) / (high - low), 0.0, 1.0)
         return -float(np.mean((share - y) ** 2))
 
     # Labels count the same, so means that are weighted as the loss is would be other base rates.
-    equal = replace(fitted.labels, weights=None)
+    equal = replace(observed, weights=None)
     means = baseline_scores(equal, setting, found.units, minus_brier, symmetry=fitted.symmetry)
+    scores, probabilities = observed.spread(scores), observed.spread(probabilities)
     if setting is Setting.A:
         # What is not observed was never seen: the model itself predicts it.
-        missing = np.isnan(to_numpy(fitted.labels.dense().values))
+        missing = np.isnan(to_numpy(observed.spread(observed.values)))
         scores[missing] = to_numpy(fitted.completed)[missing]
     return SettingCalibration(
         setting=setting.value,
@@ -623,34 +609,23 @@ def _calibrated(
     )
 
 
-def _parts(
-    units: Units, setting: Setting, shape: tuple[int, ...], network: bool
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield masks of cells to judge a map by, and of those to fit it on, which have nothing in common with them."""
+def _cut(units: Units, setting: Setting, labels: Labels, is_network: bool) -> Units:
+    """Return folds to judge a map by, of five parts; what left together stays together."""
     if setting is Setting.A:
-        cells = np.arange(shape[0] * shape[1]).reshape(shape) if units.cells is None else units.cells
-        if network and units.cells is None:
+        (cells,) = units.of_labels(labels, setting)
+        if is_network and units.cells is None:
             cells = np.minimum(cells, cells.T)  # both directions leave together
-        parts = _cut(cells)
-        for part in range(int(parts.max()) + 1):
-            yield parts == part, parts != part
-        return
+        return Units(cells=_dealt(cells))
     rows, columns = (
-        _cut(np.arange(size) if given is None else given)
-        for given, size in zip((units.instances, units.tasks), shape, strict=True)
+        _dealt(np.arange(size) if given is None else given)
+        for given, size in zip((units.instances, units.tasks), labels.shape, strict=True)
     )
-    if network:  # nodes leave on both sides
+    if is_network:  # nodes have one grouping
         rows = columns = columns if units.instances is None and units.tasks is not None else rows
-    firsts = range(int(rows.max()) + 1) if setting.new_instance else [-1]
-    seconds = range(int(columns.max()) + 1) if setting.new_task else [-1]
-    for first, second in product(firsts, seconds):
-        inside = ((rows == first) | (first < 0), (columns == second) | (second < 0))
-        left = [[first, second]] * 2 if network else [[first], [second]]
-        outside = [~np.isin(codes, parts) for codes, parts in zip((rows, columns), left, strict=True)]
-        yield np.logical_and.outer(*inside), np.logical_and.outer(*outside)
+    return Units(rows, columns)
 
 
-def _cut(units: np.ndarray) -> np.ndarray:
+def _dealt(units: np.ndarray) -> np.ndarray:
     """Return the number of the part of each thing; what leaves together stays together."""
     codes = np.unique(units, return_inverse=True)[1].reshape(units.shape)
     n_units = int(codes.max()) + 1

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dyadlearn._array import is_sparse, itemsize, namespace, to_numpy
+from dyadlearn._array import is_sparse, itemsize, to_numpy
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at, labels_of
-from dyadlearn.kernels.descriptions import read_descriptions
 from dyadlearn.models._inputs import Tasks
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.pairs import FittedPairs
@@ -320,7 +319,7 @@ def _asked(fitted: FittedRidge, labels: Table, given: Any, axis: int) -> tuple[A
             return place, _id_at(ids, place)
         label, given = given, fitted.describe([given], axis)
     read = (fitted.rows, fitted.columns)[axis]
-    table, rows = read(_one_row(given))
+    table, rows = read(given)
     assert table is not None
     assert rows is not None
     if rows.size != 1:
@@ -339,23 +338,6 @@ def _is_described(given: Any) -> bool:
     if isinstance(given, Mapping):
         return bool(given)  # descriptions by their names
     return isinstance(given, list | Tasks | Table) or is_sparse(given) or getattr(given, "shape", ()) != ()
-
-
-def _one_row(given: Any) -> Any:
-    """Return numbers as a matrix or frame of one row, where they came as a vector or series."""
-    if read_descriptions(given, "the row") is not None:
-        return given
-    if isinstance(given, list):
-        try:
-            given = np.asarray(given)
-        except ValueError:
-            raise ValueError("A new instance or task is one row of numbers, found rows of several lengths.") from None
-    if len(getattr(given, "shape", (1, 1))) != 1:
-        return given
-    if hasattr(given, "to_frame") and hasattr(given, "index"):  # a row of a frame of pandas
-        return given.to_frame().T
-    values = given.to_numpy() if hasattr(given, "to_numpy") else given
-    return namespace(values).reshape(values, (1, -1))
 
 
 def _place(given: Any, ids: Ids | None, count: int, name: str) -> int:

@@ -43,39 +43,6 @@ def observed_rows(labels: Labels, places: np.ndarray, axis: int) -> sparse.csr_a
     return sparse.csr_array((held.data, held.indices, starts), shape=(held.shape[0] + 1, held.shape[1]))[places]
 
 
-@dataclass(frozen=True, eq=False)
-class Sought:
-    """What one side of the pairs is called, and how many of it there are.
-
-    Attributes
-    ----------
-    ids : Ids or None
-        Without ids, positions are. There may be more than a grid has.
-    size : int
-        How many rows or columns of a grid it has, which are the first.
-    name : str
-        For messages.
-    """
-
-    ids: Ids | None
-    size: int
-    name: str
-
-    def places(self, wanted: Column) -> np.ndarray:
-        """Return where the values of a column stand; of ids, -1 where they do not."""
-        if self.ids is None:
-            return positions(wanted, None, self.size, f"the {self.name}", "known")
-        codes, labels = distinct(wanted, "known")
-        found = among(labels, self.ids.labels)
-        alike = near_miss(labels, self.ids.labels) if (found < 0).all() else None
-        if alike is not None:  # somebody of whom nothing is known is no mistake
-            raise IdError(
-                f"known tells of none of the {self.name}: {alike[0]!r} in it and {alike[1]!r} differ in type or blanks "
-                "only: read both alike."
-            )
-        return np.asarray(found[codes])
-
-
 def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
     """Return whether zeros among labels count as not observed: as told, else where all are zeros, ones or missing."""
     if zeros is not None:
@@ -110,79 +77,84 @@ def read_known(
     """
     if known is None:
         return None
-    sides = [Sought(*side) for side in zip(ids, sizes, names.both, strict=True)]
-    pairs = _pairs(known, *sides, zeros=zeros)
-    m, q = (max(side.size, 0 if side.ids is None else len(side.ids)) for side in sides)
-    found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
-    return sparse.csr_array(found.T) if axis else found
-
-
-def _pairs(known: Any, instances: Sought, tasks: Sought, *, zeros: bool | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the instances and the tasks of known pairs stand."""
-    if is_sparse(known):
-        _check_shape(known.shape, instances, tasks)
-        held = known.tocoo()
-        return _counted(held.row, held.col, np.asarray(held.data), zeros)
-    if not hasattr(known, "__len__") or isinstance(known, str):
+    if not is_sparse(known) and (not hasattr(known, "__len__") or isinstance(known, str)):
         raise TypeError(f"known must be a grid of labels or a long table of pairs, found {type(known).__name__}.")
-    if len(known) == 0:
-        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
-    n_columns = _columns_of_long(known, instances, tasks)
-    if n_columns is None:
-        return _of_grid(known, instances, tasks, zeros)
-    first, second, *values = table_columns(known, "known", n_columns)
-    labels = read_numbers(values[0], "known", len(first)) if values else None
-    absent = lacks_id(first) | lacks_id(second)
-    if absent.any():
-        raise IdError(f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in.")
-    return _counted(instances.places(first), tasks.places(second), labels, zeros)
-
-
-def _columns_of_long(known: Any, instances: Sought, tasks: Sought) -> int | None:
-    """Return how many columns a long table has; None for a grid."""
-    if isinstance(known, list | tuple):
-        n_columns, is_grid = len(known[0]) if hasattr(known[0], "__len__") else 0, False
-    else:
-        n_columns = int(known.shape[1]) if len(known.shape) == 2 else 0
-        is_array = isinstance(known, np.ndarray) or is_foreign(known)
-        # Of frames those with an index have their ids apart, and others in a column of their own.
-        widths = (tasks.size,) if is_array else (tasks.size, tasks.size + 1)
-        is_grid = n_columns in widths and known.shape[0] == instances.size
-    return None if is_grid or n_columns not in (2, 3) else n_columns
-
-
-def _of_grid(known: Any, instances: Sought, tasks: Sought, zeros: bool | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the cells of a grid stand that are known."""
-    table = read_labels(known, "known")
-    values, places = to_numpy(table.values), []
-    for ids, side, length in zip((table.row_ids, table.column_ids), (instances, tasks), values.shape, strict=True):
-        if ids is not None and side.ids is not None:
-            places.append(side.places(list(ids.labels)))
-        elif length == side.size:
-            places.append(np.arange(length))
-        else:
-            _check_shape(values.shape, instances, tasks)
-    own, across = np.nonzero(values == values)
-    return _counted(places[0][own], places[1][across], values[own, across], zeros)
-
-
-def _counted(
-    rows: np.ndarray, columns: np.ndarray, labels: np.ndarray | None, zeros: bool | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return those of some pairs that are sought and have a label that counts."""
+    rows, columns, labels = _pairs(known, list(zip(ids, sizes, names.both, strict=True)))
     wanted = (rows >= 0) & (columns >= 0)
     if labels is not None:
         wanted &= labels == labels
         if zeros_are_unobserved(labels, zeros):
             wanted &= labels != 0
-    return rows[wanted], columns[wanted]
+    m, q = (max(size, 0 if own is None else len(own)) for own, size in zip(ids, sizes, strict=True))
+    pairs = rows[wanted], columns[wanted]
+    found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
+    return sparse.csr_array(found.T) if axis else found
 
 
-def _check_shape(shape: tuple[int, ...], instances: Sought, tasks: Sought) -> None:
-    if tuple(shape) != (instances.size, tasks.size):
+# The ids of a side, how many rows or columns a grid has of it, and what it is called.
+_Side = tuple[Ids | None, int, str]
+
+
+def _pairs(known: Any, sides: list[_Side]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return where the instances and the tasks of pairs stand, -1 for those not sought, and their labels."""
+    if is_sparse(known):
+        _check_shape(known.shape, sides)
+        held = known.tocoo()
+        return held.row, held.col, np.asarray(held.data)
+    if len(known) == 0:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), None
+    n_columns = _columns_of_long(known, sides)
+    if n_columns is not None:
+        first, second, *values = table_columns(known, "known", n_columns)
+        absent = lacks_id(first) | lacks_id(second)
+        if absent.any():
+            raise IdError(f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in.")
+        labels = read_numbers(values[0], "known", len(first)) if values else None
+        return _places(first, *sides[0]), _places(second, *sides[1]), labels
+    table = read_labels(known, "known")
+    grid, places = to_numpy(table.values), []
+    for own, side, length in zip((table.row_ids, table.column_ids), sides, grid.shape, strict=True):
+        has_ids = own is not None and side[0] is not None
+        if not has_ids and length != side[1]:
+            _check_shape(grid.shape, sides)
+        places.append(_places(list(own.labels), *side) if own is not None and has_ids else np.arange(length))
+    own_rows, own_columns = np.nonzero(grid == grid)
+    return places[0][own_rows], places[1][own_columns], grid[own_rows, own_columns]
+
+
+def _places(wanted: Column, ids: Ids | None, size: int, name: str) -> np.ndarray:
+    """Return where the values of a column stand; of ids, -1 where they do not."""
+    if ids is None:
+        return positions(wanted, None, size, f"the {name}", "known")
+    codes, labels = distinct(wanted, "known")
+    found = among(labels, ids.labels)
+    alike = near_miss(labels, ids.labels) if (found < 0).all() else None
+    if alike is not None:  # somebody of whom nothing is known is no mistake
+        raise IdError(
+            f"known tells of none of the {name}: {alike[0]!r} in it and {alike[1]!r} differ in type or blanks only: "
+            "read both alike."
+        )
+    return np.asarray(found[codes])
+
+
+def _columns_of_long(known: Any, sides: list[_Side]) -> int | None:
+    """Return how many columns a long table has; None for a grid."""
+    if isinstance(known, list | tuple):
+        n_columns, is_grid = len(known[0]) if hasattr(known[0], "__len__") else 0, False
+    else:
+        n_columns, (m, q) = int(known.shape[1]) if len(known.shape) == 2 else 0, (size for _, size, _ in sides)
+        # Of frames those with an index have their ids apart, and others in a column of their own.
+        is_array = isinstance(known, np.ndarray) or is_foreign(known)
+        is_grid = n_columns in ((q,) if is_array else (q, q + 1)) and known.shape[0] == m
+    return None if is_grid or n_columns not in (2, 3) else n_columns
+
+
+def _check_shape(shape: tuple[int, ...], sides: list[_Side]) -> None:
+    (_, m, instances), (_, q, tasks) = sides
+    if tuple(shape) != (m, q):
         raise ValueError(
-            f"known has shape {tuple(shape)}, expected ({instances.size}, {tasks.size}), a row for each of the "
-            f"{instances.name} and a column for each of the {tasks.name}, or a long table of pairs."
+            f"known has shape {tuple(shape)}, expected ({m}, {q}), a row for each of the {instances} and a column for "
+            f"each of the {tasks}, or a long table of pairs."
         )
 
 

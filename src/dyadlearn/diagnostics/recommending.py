@@ -20,9 +20,9 @@ What is recommended: short lists of ids with their scores, for one, for several,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -134,28 +134,6 @@ _BLOCK, _PANEL = 2**25, 2**27
 _ROWS = 256
 
 
-@dataclass(frozen=True, eq=False)
-class _Panel:
-    """Columns whose part of the predictions is at hand.
-
-    Attributes
-    ----------
-    columns : list of slice
-        Those of each block.
-    row_bytes : int
-        What a row of a block takes.
-    begun : callable
-        Returns what some rows come to before they meet columns.
-    ended : callable
-        Returns the predictions of that for the columns of a block.
-    """
-
-    columns: list[slice]
-    row_bytes: int
-    begun: Callable[[slice], Array]
-    ended: Callable[[Array, slice], Array]
-
-
 def best_columns(
     made: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -178,31 +156,36 @@ def best_columns(
         NaN where there are fewer that may be named, at the end of a row.
     """
     found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for panel in _panels(made, rows, others):
-        for number, here in enumerate(row_blocks(rows.size, panel.row_bytes, _BLOCK)):
-            begun = panel.begun(here)
-            for there in panel.columns:
-                scores = panel.ended(begun, there)
-                if known is not None:  # less than anything, which costs less than to look for NaN
-                    held = known[here, there].tocoo()
-                    scores = with_value(scores, held.row * held.shape[1] + held.col, -float("inf"))
-                found[number] = merged(found.get(number), scores, there.start, k)
+    for here, there, scores in _blocks(made, rows, others):
+        if known is not None:  # less than anything, which costs less than to look for NaN
+            held = known[here, there].tocoo()
+            scores = with_value(scores, held.row * held.shape[1] + held.col, -float("inf"))
+        found[here.start] = merged(found.get(here.start), scores, there.start, k)
     places, scores = (np.concatenate(each) for each in zip(*found.values(), strict=True))
     scores[scores == -np.inf] = np.nan
     return places, scores
 
 
-def _panels(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[_Panel]:
-    """Return the columns in parts; all have rows of one size, and so the same blocks of rows."""
+def _blocks(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
+    """Yield predictions of some rows and columns after the other, with where both stand.
+
+    What the columns of many blocks come to is computed once. The blocks of rows are the same for all columns.
+    """
     size, n = itemsize(made.values), made.n_tasks if others is None else others.size
+    everything = slice(0, n)
     if rows.places is not None or (others is not None and others.places is not None):
         # Of training, and known by more than their kernel: there is a grid of them.
         grid = made.grid(rows if rows.places is None else None, others)
         places = np.arange(rows.size) if rows.places is None else rows.places
-        yield _Panel([slice(0, n)], n * size, lambda here: take_rows(grid, places[here]), lambda begun, there: begun)
+        for here in row_blocks(rows.size, n * size, _BLOCK):
+            yield here, everything, take_rows(grid, places[here])
         return
-    if others is None:
-        yield _of_training(made, rows)
+    if others is None:  # the columns of training are as many as the coefficients bear
+        left, (r, s) = rows.before(made.instances), made.values.shape
+        is_shared = size * r * n <= _PANEL and not left_first(rows.size, n, r, s)
+        right, width = made.to_training if is_shared else None, n + max(left.width, rows.values.shape[1]) // 4
+        for here in row_blocks(rows.size, width * size, _BLOCK):
+            yield here, everything, made.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
         return
     made = made.shared
     left, right, middle = rows.before(made.instances), others.before(made.tasks), made.values
@@ -214,29 +197,11 @@ def _panels(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[
     row_bytes = size * (step + max(left.width, *middle.shape) // 4)
     for panel in row_blocks(n, 1, max(step, most // step * step)):
         after = right.at(panel) if by_rows else matmul(right.at(panel), middle.T)
-
-        def begun(here: slice) -> Array:
-            return matmul(left.at(here), middle) if by_rows else left.at(here)
-
-        def ended(half: Array, there: slice, after: Array = after, first: int = panel.start) -> Array:
-            return matmul(half, after[there.start - first : there.stop - first, :].T)
-
-        starts = range(panel.start, panel.stop, step)
-        columns = [slice(start, min(start + step, panel.stop)) for start in starts]
-        yield _Panel(columns, row_bytes, begun, ended)
-
-
-def _of_training(made: Expansion, rows: NewRows) -> _Panel:
-    """Return the columns of training, which are as many as the coefficients bear."""
-    left, size, n = rows.before(made.instances), itemsize(made.values), made.n_tasks
-    r, s = made.values.shape
-    right = None
-    if size * r * n <= _PANEL and not left_first(rows.size, n, r, s):
-        right = made.to_training
-    begun = (lambda here: made.grid(rows.take(here), None)) if right is None else left.at
-    ended = (lambda half, _: half) if right is None else (lambda half, _: matmul(half, right))
-    width = n + max(left.width, rows.values.shape[1]) // 4
-    return _Panel([slice(0, n)], width * size, begun, ended)
+        for here in row_blocks(rows.size, row_bytes, _BLOCK):
+            half = matmul(left.at(here), middle) if by_rows else left.at(here)
+            for start in range(panel.start, panel.stop, step):
+                there = slice(start, min(start + step, panel.stop))
+                yield here, there, matmul(half, after[start - panel.start : there.stop - panel.start, :].T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -375,27 +340,6 @@ class TopPairs(Ranked):
     def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
         first, second = self.sides.headings(taken)
         return {first: list(self.instances), second: list(self.tasks)}
-
-
-def _lists(
-    axis: int,
-    subjects: tuple[Hashable, ...],
-    several: bool,
-    ids: Ids | None,
-    places: np.ndarray,
-    scores: np.ndarray,
-    labels: np.ndarray | None,
-    words: tuple[str, str, SideNames],
-) -> Recommendations | RecommendationLists:
-    """Return lists of tasks (axis 0) or instances (axis 1), each as long as it has predictions; or a single one."""
-    of = ("tasks", "instances")[axis]
-    lengths = np.count_nonzero(~np.isnan(scores), axis=1)
-    longest = int(lengths.max())
-    own = tuple(ids_at(ids, row[:length]) for row, length in zip(places, lengths, strict=True))
-    scores, labels = scores[:, :longest], None if labels is None else labels[:, :longest]
-    if several or labels is None:
-        return RecommendationLists(scores, labels, *words, of, subjects, own)
-    return Recommendations(scores[0], labels[0], *words, of, subjects[0], own[0])
 
 
 # Kept labels that are looked at in one go.
@@ -622,37 +566,110 @@ def _predictions(
     return np.where(np.isnan(Y), completed, F) if setting is Setting.A else F, method
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What something is recommended for.
+
+    Attributes
+    ----------
+    subjects : tuple
+        Ids of instances (axis 0) or of tasks (axis 1).
+    several : bool
+        Whether they came as a list.
+    axis : int
+    ids : Ids or None
+        Of what is recommended.
+    setting : Setting
+    names : SideNames
+    """
+
+    subjects: tuple[Any, ...]
+    several: bool
+    axis: int
+    ids: Ids | None
+    setting: Setting
+    names: SideNames
+
+    @property
+    def whom(self) -> str:
+        """What messages call the subjects."""
+        return f"these {self.names.both[self.axis]}" if self.several else repr(self.subjects[0])
+
+    def listed(
+        self, places: np.ndarray, scores: np.ndarray, labels: np.ndarray | None, method: str
+    ) -> Recommendations | RecommendationLists:
+        """Return a list for each subject, as long as it has predictions; or a single one."""
+        lengths = np.count_nonzero(~np.isnan(scores), axis=1)
+        longest = int(lengths.max())
+        own = tuple(ids_at(self.ids, row[:length]) for row, length in zip(places, lengths, strict=True))
+        scores, labels = scores[:, :longest], None if labels is None else labels[:, :longest]
+        words = (self.setting.value, method, self.names, ("tasks", "instances")[self.axis])
+        if self.several or labels is None:
+            return RecommendationLists(scores, labels, *words, self.subjects, own)
+        return Recommendations(scores[0], labels[0], *words, self.subjects[0], own[0])
+
+
+class _Own(NamedTuple):
+    """Subjects that are ranked for by the predictions of the model itself.
+
+    Attributes
+    ----------
+    asked : _Asked
+    made : Expansion
+        With the side that is asked about first.
+    rows : NewRows
+        Those that are asked about.
+    others : NewRows or None
+        What is recommended; None stands for what the model was trained on.
+    told : sparse array of shape (a, n) or None
+        What is observed or known of them.
+    has_labels : bool
+        Whether the lists have a column of labels, which those of new rows have not.
+    """
+
+    asked: _Asked
+    made: Expansion
+    rows: NewRows
+    others: NewRows | None
+    told: Any
+    has_labels: bool = True
+
+    def best(self, k: int) -> Recommendations | RecommendationLists:
+        """Return what is best and neither observed nor known."""
+        asked, told = self.asked, self.told
+        places, scores = best_columns(self.made, self.rows, self.others, k, told)
+        if np.isnan(scores).all():
+            if told is None or not told.nnz:
+                raise ValueError(f"Nothing is predicted for any of the {asked.names.tasks}, {_NO_CONSTANT}")
+            raise ValueError(f"Everything is known of {asked.whom}, so there is nothing to recommend.")
+        return asked.listed(places, scores, np.full_like(scores, np.nan) if self.has_labels else None, _FROM_ALL)
+
+
 def _for_known(
-    model: Any, asked: Any, axis: int, known: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
+    model: Any, given: Any, axis: int, known: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
 ) -> Recommendations | RecommendationLists:
+    """Recommend for rows of a grid of labels, by predictions that never saw what is recommended."""
     fitted, labels, chosen = asked_of(model, setting, k)
-    network = fitted.is_network
-    names = side_names(sides, network=network)
-    subjects, several = _subjects(asked, names.both[axis])
-    ids = (labels.row_ids, labels.column_ids)
-    size = labels.values.shape[axis]
-    named = (f"the {names.both[axis]}", ("instance", "task")[axis])
-    places = positions(subjects, ids[axis], size, *named)
-    told = read_known(known, ids, labels.values.shape, names, axis, zeros)
+    names = side_names(sides, network=fitted.is_network)
+    subjects, several = _subjects(given, names.both[axis])
+    ids, shape = (labels.row_ids, labels.column_ids), labels.values.shape
+    places = positions(subjects, ids[axis], shape[axis], f"the {names.both[axis]}", ("instance", "task")[axis])
+    asked = _Asked(ids_at(ids[axis], places), several, axis, ids[1 - axis], chosen, names)
+    told = read_known(known, ids, shape, names, axis, zeros)
     Y = labels.values if axis == 0 else labels.values.T
     zeros = zeros_are_unobserved(Y, zeros)
     own, wanted = Y[places], _unobserved(Y[places], zeros)
     F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=zeros and bool((own == 0).any()))
     if told is not None:
         wanted &= ~told[places].toarray()
-    if network and not _has_selves(Y, zeros):
+    if fitted.is_network and not _has_selves(Y, zeros):
         wanted[np.arange(len(places)), places] = False
-    ranked = np.where(wanted, (F if axis == 0 else F.T)[places], np.nan)
-    found, values = best_in_rows(ranked, k)
+    found, values = best_in_rows(np.where(wanted, (F if axis == 0 else F.T)[places], np.nan), k)
     if np.isnan(values).all():
-        whom = f"these {names.both[axis]}" if several else repr(asked)
         if wanted.any():
-            raise ValueError(f"Nothing is predicted for {whom}, {_NO_CONSTANT}")
-        raise ValueError(f"Every label of {whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
-    own_labels = np.where(np.isnan(values), np.nan, np.take_along_axis(own, found, axis=1))
-    whose = ids_at(ids[axis], places)
-    words = (chosen.value, method, names)
-    return _lists(axis, whose, several, ids[1 - axis], found, values, own_labels, words)
+            raise ValueError(f"Nothing is predicted for {asked.whom}, {_NO_CONSTANT}")
+        raise ValueError(f"Every label of {asked.whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
+    return asked.listed(found, values, np.where(np.isnan(values), np.nan, np.take_along_axis(own, found, 1)), method)
 
 
 def _subjects(asked: Any, called: str) -> tuple[list[Any], bool]:
@@ -671,59 +688,7 @@ def _hint(zeros: bool) -> str:
 # What is known, to models without a grid of labels --------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """Instances or tasks that are ranked for by the predictions of the model itself.
-
-    Attributes
-    ----------
-    made : Expansion
-        With the side that is asked about first.
-    rows : NewRows
-        Those that are asked about.
-    others : NewRows or None
-        What is recommended; None stands for what the model was trained on.
-    told : sparse array of shape (a, n) or None
-        What is observed or known of them.
-    subjects : tuple of length a
-        Their ids.
-    several : bool
-        Whether they came as a list.
-    ids : Ids or None
-        Of what is recommended.
-    axis : int
-    setting : Setting
-    names : SideNames
-    has_labels : bool, default=True
-        Whether the lists have a column of labels, which those of new rows have not.
-    """
-
-    made: Expansion
-    rows: NewRows
-    others: NewRows | None
-    told: Any
-    subjects: tuple[Any, ...]
-    several: bool
-    ids: Ids | None
-    axis: int
-    setting: Setting
-    names: SideNames
-    has_labels: bool = True
-
-    def best(self, k: int) -> Recommendations | RecommendationLists:
-        """Return what is best and neither observed nor known."""
-        places, scores = best_columns(self.made, self.rows, self.others, k, self.told)
-        if np.isnan(scores).all():
-            if self.told is None or not self.told.nnz:
-                raise ValueError(f"Nothing is predicted for any of the {self.names.tasks}, {_NO_CONSTANT}")
-            whom = f"these {self.names.both[self.axis]}" if self.several else repr(self.subjects[0])
-            raise ValueError(f"Everything is known of {whom}, so there is nothing to recommend.")
-        labels = np.full_like(scores, np.nan) if self.has_labels else None
-        words = (self.setting.value, _FROM_ALL, self.names)
-        return _lists(self.axis, self.subjects, self.several, self.ids, places, scores, labels, words)
-
-
-def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool | None, sides: Any) -> _Asked | None:
+def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool | None, sides: Any) -> _Own | None:
     """Return what is asked of a model without a grid of labels, or of what is in its tables alone; else None."""
     if getattr(model, "grows", False):
         return None if axis else _kept(model, asked, known, sides)
@@ -749,10 +714,10 @@ def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool 
     told = read_known(known, (ids[0], every) if axis else (every, ids[1]), labels.shape, names, axis)
     told = observed if told is None else observed + told[among(subjects, every.labels)]
     setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
-    return _Asked(made, rows, None, told, tuple(subjects), several, ids[1 - axis], axis, setting, names)
+    return _Own(_Asked(tuple(subjects), several, axis, ids[1 - axis], setting, names), made, rows, None, told)
 
 
-def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
+def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Own:
     """Return what is asked of instances that a growing model has kept with their labels."""
     fitted: Any = predicting(model)
     names, learnt = side_names(sides), fitted.knowledge
@@ -777,13 +742,14 @@ def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Asked:
     seen = sparse.vstack(observed, format="csr")
     told = seen if told is None else seen + told[among(subjects, every.labels)]
     rows, others = fitted.kept_rows(stacked(pieces)), fitted.columns(None)[1]
-    return _Asked(fitted.expansion, rows, others, told, tuple(subjects), several, learnt.task_ids, 0, Setting.A, names)
+    asked = _Asked(tuple(subjects), several, 0, learnt.task_ids, Setting.A, names)
+    return _Own(asked, fitted.expansion, rows, others, told)
 
 
 # What is new --------------------------------------------------------------------------------------
 
 
-def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zeros: bool | None, sides: Any) -> _Asked:
+def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zeros: bool | None, sides: Any) -> _Own:
     grows = bool(getattr(model, "grows", False))
     fitted = predicting(model) if grows else fitted_of(model)  # a growing model needs no labels here
     names = side_names(sides, network=isinstance(fitted, Fitted) and fitted.is_network)
@@ -802,5 +768,5 @@ def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zer
     told = read_known(known, ids, sizes, names, axis, zeros)
     if axis:
         made, others = made.transposed, None
-    subjects = ids_at(ids[axis], np.arange(rows.size))
-    return _Asked(made, rows, others, told, subjects, True, ids[1 - axis], axis, setting, names, has_labels=False)
+    asked = _Asked(ids_at(ids[axis], np.arange(rows.size)), True, axis, ids[1 - axis], setting, names)
+    return _Own(asked, made, rows, others, told, has_labels=False)

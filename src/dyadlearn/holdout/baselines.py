@@ -237,13 +237,12 @@ def _without_each_cell(grid: _Grid) -> _Means:
         fitted, slack = _complete_fit(grid)
         determined: np.ndarray = slack > 0
     else:
-        fit = _Fit(grid.Y, grid.W)
-        fitted, (alone, twins) = fit.fitted, fit.slack(is_network=bool(grid.symmetry))
+        fitted, connects, alone, twins = _fit(grid.Y, grid.W, is_network=bool(grid.symmetry))
         slack = alone - grid.symmetry * twins
-        determined = fit.connects & (slack > 0)
+        determined = connects & (slack > 0)
         # Whether a cell alone connects its ends is a matter of the graph, and not of the weights.
         if grid.is_weighted:
-            alone, twins = _Fit(grid.Y, np.sign(weight)).slack(is_network=bool(grid.symmetry))
+            _, _, alone, twins = _fit(grid.Y, np.sign(weight), is_network=bool(grid.symmetry))
         # Around a circle through all instances and tasks, 1 − h would be one part of all of them.
         determined &= alone - np.abs(twins) > 0.25 / sum(grid.Y.shape)
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
@@ -263,8 +262,8 @@ def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     return fitted, slack
 
 
-class _Fit:
-    r"""Effects of rows and columns by weighted least squares on the cells that have a weight.
+def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    r"""Fit effects of rows and columns by weighted least squares on the cells that have a weight.
 
     With the weights :math:`\mathbf{W}`, diagonal matrices :math:`\mathbf{D}` and :math:`\mathbf{D}'` of their sums over
     rows and columns, :math:`\mathbf{s}` and :math:`\mathbf{s}'` those of the weighted labels, and :math:`\mathbf{P} =
@@ -281,72 +280,53 @@ class _Fit:
     ----------
     Y, W : arrays of shape (m, q)
         Labels and weights; what has no weight does not count.
+    is_network : bool
+
+    Returns
+    -------
+    fitted : array of shape (m, q)
+        The sum of both effects.
+    connects : boolean array of shape (m, q)
+        Whether a chain of cells leads from the row to the column.
+    alone : array of shape (m, q)
+        1 − h of each cell.
+    twins : array of shape (m, q) or ()
+        In a network h between a cell and its other direction, else 0.
     """
-
-    def __init__(self, Y: np.ndarray, W: np.ndarray) -> None:
-        # The smaller side is solved for.
-        self._is_turned = Y.shape[0] < Y.shape[1]
-        Y, self._W = (Y.T, W.T) if self._is_turned else (Y, W)
-        self._parts = _connected(self._W)
-        rows, columns = self._W.sum(axis=1), self._W.sum(axis=0)
-        self._weights = np.where(rows > 0, rows, 1.0)
-        self._P = self._W / self._weights[:, None]
-        centre = float((Y * self._W).sum() / self._W.sum())
-        residual = np.where(self._W > 0, Y - centre, 0.0) * self._W
-        system = np.diag(columns) - self._W.T @ self._P
-        own = np.where(columns > 0, columns, 1.0)
-        part = self._parts[1]
-        each = np.bincount(part, own)[part]
-        system += np.where(part[:, None] == part, np.outer(own, own / each), 0.0)
-        self._solve = positive_solver(system)
-        effects = self._solve(residual.sum(axis=0) - self._P.T @ residual.sum(axis=1))
-        self._rows = centre + (residual.sum(axis=1) - self._W @ effects) / self._weights
-        self._columns = effects
-
-    @property
-    def fitted(self) -> np.ndarray:
-        """The sum of both effects, shape (m, q)."""
-        return self._turned(self._rows[:, None] + self._columns)
-
-    @property
-    def connects(self) -> np.ndarray:
-        """Whether a chain of cells leads from the row to the column, shape (m, q)."""
-        return self._turned(self._parts[0][:, None] == self._parts[1])
-
-    def slack(self, is_network: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Return 1 − h of each cell (m, q), and in a network h between it and its other direction, else 0."""
-        G = self._solve(np.eye(len(self._columns)))
-        between = self._P @ G
-        own = (between * self._P).sum(axis=1) + 1.0 / self._weights
-        alone = self._turned(1.0 - self._W * (own[:, None] - 2.0 * between + np.diag(G)))
-        if not is_network:
-            return alone, np.zeros(())
+    if Y.shape[0] < Y.shape[1]:  # the smaller side is solved for
+        fitted, connects, alone, twins = (each.T for each in _fit(Y.T, W.T, is_network=is_network))
+        return fitted, connects, alone, twins
+    at, across = np.nonzero(W)
+    row_part, part = _connected(at, across, (W.shape[0], W.shape[1]))
+    rows, columns = W.sum(axis=1), W.sum(axis=0)
+    weights = np.where(rows > 0, rows, 1.0)[:, None]
+    P = W / weights
+    centre = float((Y * W).sum() / W.sum())
+    residual = np.where(W > 0, Y - centre, 0.0) * W
+    own = np.where(columns > 0, columns, 1.0)
+    each = np.bincount(part, own)[part]
+    system = np.diag(columns) - W.T @ P
+    system += np.where(part[:, None] == part, np.outer(own, own / each), 0.0)
+    solve = positive_solver(system)
+    effects = solve(residual.sum(axis=0) - P.T @ residual.sum(axis=1))
+    fitted = centre + (residual.sum(axis=1) - W @ effects)[:, None] / weights + effects
+    G = solve(np.eye(len(effects)))
+    between = P @ G
+    alone = 1.0 - W * ((between * P).sum(axis=1)[:, None] + 1.0 / weights - 2.0 * between + np.diag(G))
+    twins = np.zeros(())
+    if is_network:
         middle = np.diag(between)
-        twins = self._W * (between @ self._P.T - middle[:, None] - middle + G)
+        twins = W * (between @ P.T - middle[:, None] - middle + G)
         np.fill_diagonal(twins, 0.0)
-        return alone, twins
-
-    def _turned(self, values: np.ndarray) -> np.ndarray:
-        return values.T if self._is_turned else values
+    return fitted, row_part[:, None] == part, alone, twins
 
 
-def _connected(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of the connected part that each row (m,) and each column (q,) belongs to."""
-    m, q = W.shape
-    # Most grids are so full that two steps from one column lead everywhere: two products with a vector.
-    near = W @ (np.arange(q) == np.argmax(np.count_nonzero(W, axis=0))) > 0
-    reached = near @ W > 0
-    known, known_columns = W.any(axis=1), W.any(axis=0)
-    if np.array_equal(reached, known_columns):
-        # What has no label is a part of its own.
-        return np.where(known, 0, np.arange(1, m + 1)), np.where(known_columns, 0, np.arange(m + 1, m + q + 1))
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    rows, columns = np.nonzero(W)
-    edges = coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(m + q, m + q))
-    labels = connected_components(edges, directed=False)[1]
-    return labels[:m], labels[m:]
+def _connected(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of the connected part that each row (m,) and each column (q,) of some cells belongs to."""
+    m, size = shape[0], sum(shape)
+    edges = sparse.coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(size, size))
+    part = connected_components(edges, directed=False)[1]
+    return part[:m], part[m:]
 
 
 # Effects are compared with labels, which have fewer digits.
@@ -427,6 +407,4 @@ def _effects(
     solved = conjugate_gradients(
         product, right - turned @ (left / own), precondition=lambda rest: rest / others, tol=_TOL, max_iter=10 * q
     )
-    edges = sparse.coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(m + q, m + q))
-    part = connected_components(edges, directed=False)[1]
-    return (centre + (left - W @ solved.values) / own, solved.values), (part[:m], part[m:])
+    return (centre + (left - W @ solved.values) / own, solved.values), _connected(rows, columns, shape)

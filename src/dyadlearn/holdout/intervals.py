@@ -158,7 +158,7 @@ class Intervals:
 
     def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
         """Return bounds for new rows from how far off those of training were with each task, or vertex."""
-        scores = self._of_rows(self._held_out(Setting.B))
+        scores = self._of_rows(self.held_out(Setting.B))
         if self.problem.pairing.symmetry:  # no vertex is its own neighbour of old
             xp = namespace(scores)
             itself = xp.eye(scores.shape[0], dtype=xp.bool, device=scores.device)
@@ -184,7 +184,7 @@ class Intervals:
             Around held-out predictions where labels are observed.
         """
         Y, xp = self.problem.Y, namespace(self.problem.Y)
-        held_out = self._held_out(Setting.A)
+        held_out = self.held_out(Setting.A)
         widths = self._cell_widths
         reach = self._reach(held_out, widths, coverage) * widths
         centre = xp.where(xp.isnan(Y), completed, held_out)
@@ -195,7 +195,7 @@ class Intervals:
         own, across = self._distances
         widths = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
         (found, _), (task_found, _) = self._local(rows), self._local(columns, 1)
-        reach = self._reach(self._held_out(Setting.D), widths, coverage)
+        reach = self._reach(self.held_out(Setting.D), widths, coverage)
         reach = reach * (1.0 + (found[:, None] + task_found[None, :]) / 2) ** 0.5
         return predicted - reach, predicted + reach
 
@@ -208,8 +208,8 @@ class Intervals:
             scores = xp.where(upper, scores, xp.full_like(scores, float("nan")))
         return float(upper_scores(xp.reshape(scores, (1, -1)), coverage)[0])
 
-    def _held_out(self, setting: Setting) -> Array:
-        """Return held-out predictions of a setting, shape (m, q)."""
+    def held_out(self, setting: Setting) -> Array:
+        """Return held-out predictions of a setting, of the shape of the labels' values."""
         found = self.kept(setting)
         return plan(self.problem, setting).held_out() if found is None else found[0]
 
@@ -328,3 +328,16 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
 def upper_scores(scores: Array, coverage: float) -> Array:
     """Return which score so many of each row (n, p) do not exceed, shape (n,); NaN do not count."""
     return _bound(copied(scores)[None, :, :], coverage, 1)[0, :]
+
+
+def intervals_of(problem: Problem, kept: Kept, *, by_formula: bool = True) -> Intervals | FlatIntervals:
+    """Return the intervals of a problem: of one width in each setting for a list of labels, else local ones.
+
+    Parameters
+    ----------
+    problem : Problem
+    kept, by_formula : callable and bool
+        As in `Intervals`.
+    """
+    found = Intervals(problem, kept, by_formula=by_formula)
+    return FlatIntervals(problem.labels, found.held_out) if problem.labels.grid is None else found

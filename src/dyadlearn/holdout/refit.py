@@ -28,6 +28,7 @@ def refit(
     task_groups: Any = None,
     cells: Any = None,
     where: Any = None,
+    fixed_penalty: bool = False,
 ) -> np.ndarray:
     r"""Predict every cell by a model that is fitted again without it.
 
@@ -56,8 +57,14 @@ def refit(
               + \lambda_d\mathbf{G}\otimes\mathbf{I})^{-1}.
 
     Filters other than `Tikhonov` are applied to the spectrum of the remaining kernel, which is not what
-    the hold-out formulas give; see `transductive`. In setting A the two are the same for such filters.
-    Where nothing remains to be fitted, the prediction is 0.
+    the hold-out formulas give. These keep the penalty of the complete kernel, as `fixed_penalty` does: the filter stays
+    as it was built, and what is hidden is imputed so that the fit reproduces it. For hidden rows :math:`I` of one side,
+    and likewise for hidden cells with :math:`\mathbf{H} = \mathbf{H}_g\otimes\mathbf{H}_k`,
+
+    .. math:: (\mathbf{I} - \mathbf{H}_{II})\,\mathbf{f}_I = \mathbf{H}_{Io}\,\mathbf{y}_o .
+
+    With `Tikhonov`, and in setting A with all filters, both are the same. Where nothing remains to be fitted, the
+    prediction is 0.
 
     Parameters
     ----------
@@ -71,50 +78,8 @@ def refit(
         Fold of each cell, for setting A.
     where : boolean array of shape (m, q), default=None
         The cells that are wanted; the others are not computed and come back as NaN.
-
-    Returns
-    -------
-    array of shape (m, q)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.filters import Tikhonov
-    >>> from dyadlearn.holdout.units import Problem
-    >>> from dyadlearn.holdout.refit import refit
-    >>> from dyadlearn.pairing import Independent
-    >>> from dyadlearn.spectrum import Spectrum
-    >>> K = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]]))
-    >>> refit(Problem.of(Independent(K.smoother(Tikhonov(), 1.0)), np.array([[3.0], [6.0]])), "B")
-    array([[2.],
-           [1.]])
-    """
-    return _hold_out(problem, setting, groups, task_groups, cells, where, fixed_penalty=False)
-
-
-def transductive(
-    problem: Problem,
-    setting: str | Setting,
-    *,
-    groups: Any = None,
-    task_groups: Any = None,
-    cells: Any = None,
-    where: Any = None,
-) -> np.ndarray:
-    r"""Predict every cell with the penalty of the complete kernel and without its label.
-
-    The filter stays as it was built, from all of the kernel, and what is hidden is imputed so that the
-    fit reproduces it. For hidden rows :math:`I` of one side, and likewise for hidden cells with
-    :math:`\mathbf{H} = \mathbf{H}_g\otimes\mathbf{H}_k`,
-
-    .. math:: (\mathbf{I} - \mathbf{H}_{II})\,\mathbf{f}_I = \mathbf{H}_{Io}\,\mathbf{y}_o .
-
-    With `Tikhonov` this equals `refit`; with other filters it is what the hold-out formulas give. Kronecker
-    ridge has no other filters.
-
-    Parameters
-    ----------
-    problem, setting, groups, task_groups, cells, where : as in `refit`
+    fixed_penalty : bool, default=False
+        Whether the penalty stays that of the complete kernel.
 
     Returns
     -------
@@ -125,15 +90,39 @@ def transductive(
     >>> import numpy as np
     >>> from dyadlearn.filters import IteratedTikhonov
     >>> from dyadlearn.holdout.units import Problem
-    >>> from dyadlearn.holdout.refit import refit, transductive
+    >>> from dyadlearn.holdout.refit import refit
     >>> from dyadlearn.pairing import Independent
     >>> from dyadlearn.spectrum import Spectrum
     >>> K = Spectrum.from_gram(np.array([[2.0, 1.0], [1.0, 2.0]]))
     >>> problem = Problem.of(Independent(K.smoother(IteratedTikhonov(2), 1.0)), np.array([[3.0], [6.0]]))
-    >>> transductive(problem, "B").round(3).tolist(), refit(problem, "B").round(3).tolist()
-    ([[3.6], [1.8]], [[2.667], [1.333]])
+    >>> refit(problem, "B").round(3).tolist(), refit(problem, "B", fixed_penalty=True).round(3).tolist()
+    ([[2.667], [1.333]], [[3.6], [1.8]])
     """
-    return _hold_out(problem, setting, groups, task_groups, cells, where, fixed_penalty=True)
+    setting, pairing, labels = as_setting(setting), problem.pairing, problem.labels
+    pairing.check_request(setting, groups, task_groups, cells)
+    Y = to_numpy(problem.Y).astype(np.float64)
+    given = [None if each is None else read_table(each, "groups").values for each in (groups, task_groups, cells)]
+    units = Units.of_groups(labels, setting, *given)
+    if pairing.symmetry and setting is Setting.A:  # an edge leaves in both directions
+        codes = units.of_labels(labels, setting)[0]
+        units = Units(cells=np.minimum(codes, codes.T))
+    wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
+    if wanted.shape != Y.shape:
+        raise ValueError(f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}.")
+    sides, result = pairing.dense_sides(fixed_penalty), np.full(Y.shape, np.nan)
+    refit_cells = pairing.refit_cells(sides, Y) if setting is Setting.A else None
+    for fold in folds_of(labels, setting, units):
+        if not wanted.flat[fold.test].any():
+            continue
+        if refit_cells is not None:
+            result[fold.left] = refit_cells(fold.left)
+        else:
+            kept, asked = (
+                [np.isin(np.arange(size), rows) for size, rows in zip(Y.shape, axes, strict=True)]
+                for axes in (fold.staying, fold.leaving)
+            )
+            result.flat[fold.test] = pairing.refit_block(sides, Y, kept, asked).reshape(-1)
+    return np.where(wanted, result, np.nan)
 
 
 def verify_holdout(
@@ -148,8 +137,9 @@ def verify_holdout(
 ) -> float:
     """Compare a model's hold-out predictions with those of models that are really fitted again.
 
-    Filters that do not refit are compared with `transductive`, which is what they promise. The kernels are those of
-    the fit, repaired if they had to be: how far a repair within each fold would lead, this does not see.
+    Filters that do not refit are compared with fits under the penalty of the complete kernel, as they promise. The
+    kernels are those of the fit, repaired if they had to be: how far a repair within each fold would lead, this does
+    not see.
 
     Parameters
     ----------
@@ -195,46 +185,8 @@ def verify_holdout(
     where = np.zeros(shortcut.shape, dtype=bool)
     drawn = check_random_state(random_state).choice(where.size, min(n_cells, where.size), replace=False)
     where.flat[drawn] = True
-    twin = refit if problem.pairing.refits else transductive
-    return float(np.max(np.abs(twin(problem, setting, where=where, **labels) - shortcut)[where]))
-
-
-def _hold_out(
-    problem: Problem,
-    setting: str | Setting,
-    groups: Any,
-    task_groups: Any,
-    cells: Any,
-    where: Any,
-    *,
-    fixed_penalty: bool,
-) -> np.ndarray:
-    """Hide, fit and predict, one set of hidden labels after the other."""
-    setting, pairing, labels = as_setting(setting), problem.pairing, problem.labels
-    pairing.check_request(setting, groups, task_groups, cells)
-    Y = to_numpy(problem.Y).astype(np.float64)
-    given = [None if each is None else read_table(each, "groups").values for each in (groups, task_groups, cells)]
-    units = Units.of_groups(labels, setting, *given)
-    if pairing.symmetry and setting is Setting.A:  # an edge leaves in both directions
-        codes = units.of_labels(labels, setting)[0]
-        units = Units(cells=np.minimum(codes, codes.T))
-    wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
-    if wanted.shape != Y.shape:
-        raise ValueError(f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}.")
-    sides, result = pairing.dense_sides(fixed_penalty), np.full(Y.shape, np.nan)
-    refit_cells = pairing.refit_cells(sides, Y) if setting is Setting.A else None
-    for fold in folds_of(labels, setting, units):
-        if not wanted.flat[fold.test].any():
-            continue
-        if refit_cells is not None:
-            result[fold.left] = refit_cells(fold.left)
-        else:
-            kept, asked = (
-                [np.isin(np.arange(size), rows) for size, rows in zip(Y.shape, axes, strict=True)]
-                for axes in (fold.staying, fold.leaving)
-            )
-            result.flat[fold.test] = pairing.refit_block(sides, Y, kept, asked).reshape(-1)
-    return np.where(wanted, result, np.nan)
+    again = refit(problem, setting, where=where, fixed_penalty=not problem.pairing.refits, **labels)
+    return float(np.max(np.abs(again - shortcut)[where]))
 
 
 def _as_numpy(values: Any, name: str) -> Array:

@@ -184,16 +184,13 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 raise ValueError(
                     "The nodes of a network have one grouping: give it as groups, and leave task_groups out."
                 )
-            units = _grid_units(groups, n_instances, "groups")
-            instance_units, task_units = units[rows], units[columns]
-            cells = np.minimum(rows, columns) * n_tasks + np.maximum(rows, columns)
-            cells = np.unique(cells, return_inverse=True)[1]
-        else:
-            check_groups(Setting(self.setting), groups, task_groups)
-            instance_units = _grid_units(groups, n_instances, "groups")[rows]
-            task_units = _grid_units(task_groups, n_tasks, "task_groups")[columns]
-            cells = rows * n_tasks + columns
-        for train, test in self._masks(cells, instance_units, task_units):
+            task_groups = groups
+        if groups is not None:
+            groups = _grid_units(groups, n_instances, "groups")[rows]
+        if task_groups is not None:
+            task_groups = _grid_units(task_groups, n_tasks, "task_groups")[columns]
+        pairs = np.stack([rows, columns], axis=1)
+        for train, test in self._masks(*self._read(pairs, groups, task_groups)):
             yield train.reshape(n_instances, n_tasks), test.reshape(n_instances, n_tasks)
 
     def units(self, labels: Labels, *, groups: Any = None, task_groups: Any = None) -> Units:
@@ -356,26 +353,9 @@ class GivenFolds:
             ) from None
         self.n_splits = len(self.splits)
 
-    def split_grid(
-        self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield masks as `SettingKFold.split_grid` does."""
-        self._check(n_instances, groups, task_groups)
-        for _, test in self.splits:
-            tests = np.zeros((n_instances, n_tasks), dtype=bool)
-            tests[test] = True
-            yield ~tests, tests
-
     def units(self, labels: Labels, *, groups: Any = None, task_groups: Any = None) -> Units:
         """Return the folds as `SettingKFold.units` does."""
-        self._check(labels.shape[0], groups, task_groups)
-        fold = np.zeros(labels.shape[0], dtype=np.intp)
-        for number, (_, test) in enumerate(self.splits):
-            fold[test] = number
-        return Units(fold)
-
-    def _check(self, n_instances: int, groups: Any, task_groups: Any) -> None:
-        """Refuse groups beside the folds, and folds that do not test every instance once."""
+        n_instances = labels.shape[0]
         if groups is not None or task_groups is not None:
             raise ValueError("cv gives the folds of the instances: leave groups out.")
         everything = np.arange(n_instances)
@@ -384,6 +364,10 @@ class GivenFolds:
             raise ValueError(
                 f"cv must test each of the {n_instances} instances in one fold, and train on it in all others."
             )
+        fold = np.zeros(n_instances, dtype=np.intp)
+        for number, (_, test) in enumerate(self.splits):
+            fold[test] = number
+        return Units(fold)
 
 
 def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) -> None:

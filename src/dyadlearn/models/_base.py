@@ -20,7 +20,7 @@ from dyadlearn._checks import check_alpha, check_choice, check_count, check_flag
 from dyadlearn._state import all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
-from dyadlearn.holdout.intervals import FlatIntervals, Intervals
+from dyadlearn.holdout.intervals import intervals_of
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.labels import Labels
 from dyadlearn.models._inputs import Training, cells_of, checked_filter, groups_in_order, read_rows, read_training
@@ -378,14 +378,7 @@ class PairwiseRidge(PairModel, stored=False):
             found = self._kept_holdout(setting)
             return None if found is None else (found.predictions, found.units)
 
-        if self._problem().labels.grid is None:
-
-            def held_out(setting: Setting) -> Array:
-                found = kept(setting)
-                return plan(self._problem(), setting).held_out() if found is None else found[0]
-
-            return FlatIntervals(self._labels, held_out)
-        return Intervals(self._problem(), kept, by_formula=not self.describes_by_labels)
+        return intervals_of(self._problem(), kept, by_formula=not self.describes_by_labels)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is kept of a model, less what intervals have found so far: they find it again."""

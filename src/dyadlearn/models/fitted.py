@@ -332,18 +332,22 @@ class _Asked(NamedTuple):
     rows: Any
 
 
-def training_places(ids: Ids | None, training: Ids | None, n_rows: int) -> np.ndarray:
+def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndarray:
     """Return where each of n rows stands in training, -1 for new ones; rows without ids are new.
 
     Parameters
     ----------
+    rows : NewRows, or array of shape (n, d)
+        As they are read; those that are decomposed may know their places.
     ids, training : Ids or None
-        Of the rows, and of those of training.
-    n_rows : int
+        Those of the rows and of training.
     """
+    places: np.ndarray | None = getattr(rows, "places", None)
+    if places is not None:
+        return places
     known = own_ids(ids)
     if known is None or training is None:
-        return np.full(n_rows, -1)
+        return np.full(_size(rows), -1)
     return among(known.labels, training.labels)
 
 
@@ -485,19 +489,13 @@ def predicted_intervals(
     task_table, task_rows = fitted.columns(tasks)
     ids = (instances.row_ids, None if task_table is None else task_table.row_ids)
     places = [
-        None if asked is None else _places(asked, own, known)
+        None if asked is None else training_places(asked, own, known)
         for asked, own, known in zip((rows, task_rows), ids, (fitted.instance_ids, fitted.task_ids), strict=True)
     ]
     given = ((rows, task_rows), ids, (places[0], places[1]))
     ends, model = interval_grids(fitted, intervals, *given, coverage, setting), fitted.estimator
     lower, upper = (predicted.restore(model._home(model._in_form(end) if tasks is None else end)) for end in ends)
     return lower, upper
-
-
-def _places(asked: Any, own: Ids | None, known: Ids | None) -> np.ndarray:
-    """Return where rows stand in training, -1 for new ones."""
-    places = getattr(asked, "places", None)
-    return training_places(own, known, _size(asked)) if places is None else places
 
 
 def _size(rows: Any) -> int:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dyadlearn.plots.displays import GridDisplay, HoldoutDisplay, LandscapeDisplay, SpectrumDisplay
+from dyadlearn.plots.displays import GridDisplay, HoldoutDisplay, LandscapeDisplay
 
-__all__ = ["GridDisplay", "HoldoutDisplay", "LandscapeDisplay", "SpectrumDisplay"]
+__all__ = ["GridDisplay", "HoldoutDisplay", "LandscapeDisplay"]

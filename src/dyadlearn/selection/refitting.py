@@ -330,7 +330,7 @@ def nested_score(
         fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in found.folds]),
         alphas=np.array(found.alphas),
         task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
-        predictions=_in_form(data, cast(F, getattr(namespace(F), data.precision))),
+        predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
         baselines=scored_means(means, prepared),
     )
 
@@ -344,8 +344,3 @@ def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fol
         return float(prepared_score(part, judge, setting)(F if part.grid is not None else take_rows(F, fold.test)))
     except (ValueError, ArithmeticError):
         return math.nan
-
-
-def _in_form(data: Training, values: Array) -> Any:
-    """Return predictions in the form that the labels came in; those of a list as a sparse matrix."""
-    return data.labels.to_sparse(values) if data.labels.grid is None else data.form.restore(values)

@@ -18,7 +18,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import leaves_list, linkage
 from sklearn.metrics import precision_recall_curve, roc_curve
 
 from dyadlearn._array import to_numpy
@@ -33,9 +32,6 @@ from dyadlearn.metrics.ranks import AveragePrecision, RocAuc
 from dyadlearn.selection.evaluate import scoring_of
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
-
-# Clustering compares all pairs of rows: beyond this it takes too long for a picture.
-_MAX_CLUSTERED = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,15 +185,13 @@ class GridView:
         return Pixels(_block_means(values, height, width), (height, width), ends)
 
     def ordered(self, order: str) -> GridView:
-        """Return the grid as it comes, by degree, or with similar rows and columns beside each other."""
-        check_choice(order, "order", ("given", "degree", "clustered"))
-        if order == "given":
+        """Return the grid as it is given, or by degree: the highest first, equal ones by their mean label."""
+        if check_choice(order, "order", ("given", "degree")) == "given":
             return self
-        if order == "degree":
-            rows, columns = self._by_degree(0), self._by_degree(1)
-        else:
-            sides = zip((self.values, self.values.T), self.names.both, strict=True)
-            rows, columns = (_by_cluster(values, name) for values, name in sides)
+        rows, columns = (
+            np.lexsort((-np.ma.masked_invalid(self.values).mean(axis=1 - axis).filled(0.0), -degrees))
+            for axis, degrees in enumerate(self.degrees())
+        )
         return replace(
             self,
             values=self.values[np.ix_(rows, columns)],
@@ -206,11 +200,6 @@ class GridView:
             instance_ids=self.instance_ids and self.instance_ids.take(rows),
             task_ids=self.task_ids and self.task_ids.take(columns),
         )
-
-    def _by_degree(self, axis: int) -> np.ndarray:
-        """Return the order of a side by degree, highest first; equal ones by their mean label."""
-        mean = np.ma.masked_invalid(self.values).mean(axis=1 - axis).filled(0.0)
-        return np.lexsort((-mean, -self.degrees()[axis]))
 
 
 def grid_of_labels(labels: Table, order: str = "given", *, network: bool = False, sides: Any = None) -> GridView:
@@ -230,20 +219,6 @@ def grid_of_model(model: Any, order: str = "given", remedy: str = REMEDY, *, sid
     """
     fitted = fitted_of(model, remedy)
     return grid_of_labels(labels_of(fitted), order, network=fitted.is_network, sides=sides)
-
-
-def _by_cluster(values: np.ndarray, side: str) -> np.ndarray:
-    """Return the order of rows as the leaves of a tree of clusters; a missing label is the mean of its column."""
-    n_rows = len(values)
-    if n_rows > _MAX_CLUSTERED:
-        raise ValueError(
-            f'order="clustered" compares all pairs of {side}, at most {_MAX_CLUSTERED:,} of them, found {n_rows:,}: '
-            'use order="degree".'
-        )
-    if n_rows < 3:
-        return np.arange(n_rows)
-    means = np.ma.masked_invalid(values).mean(axis=0).filled(0.0)
-    return np.asarray(leaves_list(linkage(np.where(np.isnan(values), means, values), method="ward")))
 
 
 def _block_means(values: np.ndarray, height: int, width: int) -> np.ndarray:

@@ -19,20 +19,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dyadlearn._array import to_numpy
-from dyadlearn._checks import check_alpha, check_matrix
 from dyadlearn._progress import Progress
-from dyadlearn._tables import Table, read_table
+from dyadlearn._tables import Table
 from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
-from dyadlearn.diagnostics.fitted import REMEDY, closed_form_of, known_settings, labels_of
+from dyadlearn.diagnostics.fitted import closed_form_of, known_settings, labels_of
 from dyadlearn.diagnostics.known import Screening, screened
 from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
-from dyadlearn.exceptions import KernelError, LeverageError, NoLabelWarning, UndefinedScoreWarning
-from dyadlearn.filters import SpectralFilter
+from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models._inputs import checked_filter, groups_in_order
+from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.selection.bootstrap import Interval
@@ -69,7 +67,7 @@ class SideSpectrum:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.views import SideSpectrum
+    >>> from dyadlearn.views.summary import SideSpectrum
     >>> SideSpectrum(np.array([3.0, 1.0]), np.array([0.75, 0.5]), n_rows=2).effective_dimension
     1.25
     """
@@ -95,14 +93,12 @@ class SideSpectrum:
         return float("nan") if self.shrinkage is None else float(self.shrinkage.sum()) + self.has_constant
 
 
-def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum]:
+def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
     """Return the spectra of a fitted model under its own regularisation.
 
     Parameters
     ----------
     model : fitted estimator
-    remedy : str
-        As in `closed_form_of`.
 
     Returns
     -------
@@ -110,7 +106,7 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
         ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
         Kronecker ridge regression does, ``"pairs"`` as well.
     """
-    fitted = closed_form_of(model, remedy)
+    fitted = closed_form_of(model)
     pairing = fitted.pairing
     kernels = [_kernel(side.spec) for side in fitted.sides]
     sides: Sequence[Smoother | Spectrum] = pairing.smoothers or pairing.spectra
@@ -124,15 +120,6 @@ def spectra_of_model(model: Any, remedy: str = REMEDY) -> dict[str, SideSpectrum
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
     kernel = "product" if pairing.is_product else "between pairs"
     return found | {"pairs": SideSpectrum(values[order], kept[order], n_pairs, pairing.alphas["alpha"], kernel)}
-
-
-def spectrum_of_kernel(K: Any, alpha: float, filter: SpectralFilter | None = None) -> SideSpectrum:
-    """Return the spectrum of a kernel, an array or frame of shape (n, n), which is repaired as the models do it."""
-    alpha, chosen = check_alpha(alpha, "alpha"), checked_filter(filter, "filter")
-    kernel = check_matrix(read_table(K, "K").values, "K")
-    if kernel.shape[0] != kernel.shape[1]:
-        raise KernelError(f"K must be a square matrix, found shape {tuple(kernel.shape)}.")
-    return _side_spectrum(Spectrum.from_gram(kernel, name="K").smoother(chosen, alpha))
 
 
 def _side_spectrum(side: Smoother | Spectrum, kernel: str = "") -> SideSpectrum:
@@ -484,7 +471,7 @@ def summary_of(
         sides=spectra,
         weights=weights_of_model(fitted.estimator),
         scoring=judge.name,
-        own=_own(fitted),
+        own=fitted.searched_setting,
         results=results,
         others=[each for each in every if each.judge != judge],
         intervals=intervals,
@@ -505,14 +492,9 @@ def _in_grid(result: SettingScore, fitted: FittedRidge) -> SettingScore:
     return replace(result, predictions=spread(result.predictions), labels=spread(result.labels))
 
 
-def _own(fitted: FittedRidge) -> Setting | None:
-    """Return the setting that the regularisation was chosen for, if the model has chosen it itself."""
-    return fitted.searched_setting
-
-
 def _shown(fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]) -> list[Setting]:
     """Return the settings to show: those that are asked for, or by default those that do not take long."""
-    every, own = known_settings(fitted, Setting if wanted is None else wanted), _own(fitted)
+    every, own = known_settings(fitted, Setting if wanted is None else wanted), fitted.searched_setting
     if not every:
         raise ValueError("settings names none that this model can be shown in: give some of A, B, C and D.")
     if wanted is not None:
@@ -578,7 +560,7 @@ def _likeliest(
     """Return pairs that nobody has looked at, and where the first few predictions come from, if that is little work."""
     if not grid.n_missing and not np.isin(grid.distinct, (0, 1)).all():
         return None, []  # every pair has a label
-    if _own(fitted) is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
+    if fitted.searched_setting is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
         said.append(
             "The likeliest pairs that are not observed are not listed: they would be solved for again. "
             "dyadlearn.top_pairs names them."
@@ -617,7 +599,7 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
     else:
         facts.append(("Values", f"{low} to {high}"))
     facts.append(("Regularisation", _regularisation(fitted, names)))
-    own = _own(fitted)
+    own = fitted.searched_setting
     if own is not None:
         facts.append(("Chosen for", f"setting {_apart(names).in_words(own)}"))
     facts.append(("Judged by", scoring))
@@ -682,7 +664,7 @@ def _remarks(
     as_searched : bool
         Whether no groups or folds are given, so that the setting of a search is held out as it was chosen.
     """
-    found, problem, own = [], fitted.posed, _own(fitted)
+    found, problem, own = [], fitted.posed, fitted.searched_setting
     if fitted.estimator.learns_kernels:
         found.append("Kernels and regularisation were learned again without each fold that is scored.")
     elif own in [each.setting for each in results]:

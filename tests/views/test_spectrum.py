@@ -1,0 +1,96 @@
+"""Spectra, filters and effective dimensions against dense matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.testing import assert_allclose
+
+from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRidge, TwoStepRidge
+from dyadlearn.filters import SpectralCutoff
+from dyadlearn.kernels import gram
+from dyadlearn.pairing import Kronecker
+from dyadlearn.views.summary import spectra_of_model
+
+PAPER = {"fit_intercept": False}
+
+
+def hat(K, alpha):
+    return K @ np.linalg.inv(K + alpha * np.eye(len(K)))
+
+
+def centred(K):
+    return K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+
+
+def test_both_sides_of_a_model(real):
+    X, Y, T = real
+    K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
+    sides = spectra_of_model(TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T))
+    assert list(sides) == ["instances", "tasks"]
+    for side, kernel, alpha in zip(sides.values(), (K, G), (0.5, 0.02), strict=True):
+        assert_allclose(side.values, np.linalg.eigvalsh(kernel)[::-1], rtol=1e-8)
+        assert_allclose(side.shrinkage, side.values / (side.values + alpha))
+        assert_allclose(side.effective_dimension, np.trace(hat(kernel, alpha)))
+
+
+def test_a_constant_is_a_direction_that_is_kept_whole(real):
+    X, Y, T = real
+    K, G = centred(gram(X, kernel="rbf")), centred(gram(T, kernel="rbf"))
+    sides = spectra_of_model(TwoStepRidge(0.5, 0.02, kernel="rbf", task_kernel="rbf").fit(X, Y, tasks=T))
+    for side, kernel, alpha in zip(sides.values(), (K, G), (0.5, 0.02), strict=True):
+        assert side.has_constant
+        assert_allclose(side.values, np.linalg.eigvalsh(kernel)[:0:-1], rtol=1e-8)
+        assert_allclose(side.effective_dimension, 1 + np.trace(hat(kernel, alpha)))
+
+
+def test_eigenvalues_of_zero_are_counted(real):
+    X, Y, T = real
+    sides = spectra_of_model(TwoStepRidge(2.0, 0.5, **PAPER).fit(X, Y, tasks=T))  # linear kernels of rank 5 and 4
+    assert (sides["instances"].rank, sides["tasks"].rank) == (5, 4)
+    assert sides["instances"].n_rows == 24
+    given = TwoStepRidge(2.0, 0.5, kernel="precomputed", **PAPER).fit(X @ X.T, Y, tasks=T)
+    full = spectra_of_model(given)["instances"]
+    assert_allclose(full.values[:5], sides["instances"].values)
+    assert_allclose(full.effective_dimension, sides["instances"].effective_dimension)
+
+
+def test_kronecker_filters_the_products(real, monkeypatch):
+    X, Y, T = real
+    K, G = gram(X, kernel="rbf"), gram(T, kernel="rbf")
+    model = KroneckerRidge(0.3, kernel="rbf", task_kernel="rbf", **PAPER).fit(X, Y, tasks=T)
+    sides = spectra_of_model(model)
+    pairs = sides["pairs"]
+    assert_allclose(pairs.effective_dimension, np.trace(hat(np.kron(G, K), 0.3)))
+    assert pairs.n_rows == 24 * 16
+    assert (np.diff(pairs.values) <= 0).all()
+    assert np.isnan(sides["tasks"].effective_dimension)
+    assert [name for name, side in sides.items() if side.shrinkage is not None] == ["pairs"]
+    assert pairs.kernel == "product"
+    monkeypatch.setattr(Kronecker, "is_product", False)  # any other kernel between pairs
+    assert spectra_of_model(model)["pairs"].kernel == "between pairs"
+
+
+def test_models_with_one_side(real):
+    X, Y, _ = real
+    one = spectra_of_model(IndependentTaskRidge(2.0).fit(X, Y))
+    assert list(one) == ["instances"]
+    assert_allclose(one["instances"].effective_dimension, 1 + np.trace(hat(centred(X @ X.T), 2.0)))
+    symmetric = (Y @ Y.T) / 10
+    assert list(spectra_of_model(TwoStepRidge(symmetry="symmetric").fit(X, symmetric))) == ["nodes"]
+    each = IndependentTaskRidgeCV([0.1, 1, 10], alpha_per_task=True).fit(X, Y)
+    assert spectra_of_model(each)["instances"].shrinkage is None
+
+
+def test_other_filters(real):
+    X, Y, T = real
+    cut = float(np.sort(np.linalg.svd(X, compute_uv=False) ** 2)[2])
+    model = TwoStepRidge(0.99 * cut, filter=SpectralCutoff(), **PAPER).fit(X, Y, tasks=T)
+    assert spectra_of_model(model)["instances"].effective_dimension == 3
+
+
+def test_incomplete_labels(real):
+    X, Y, _ = real
+    holes = Y.copy()
+    holes[0, 0] = np.nan
+    values = spectra_of_model(TwoStepRidge(**PAPER).fit(X, holes))["instances"].values
+    assert_allclose(values, np.linalg.eigvalsh(X @ X.T)[::-1][:5])
