@@ -33,7 +33,7 @@ from dyadlearn._tables import read_table
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
-from dyadlearn.growing.statistics import Statistics, gather, merge
+from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models import OnlineTwoStepRidge, TwoStepRidge
@@ -103,8 +103,12 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
         online.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         if not online.statistics_.is_complete:
             raise ValueError(f"Y contains NaN, labels that are not observed: {_HOLES}.")
-        known = _collected(online, rows, labels, per_task=online.statistics_.per_task)
-        online.continue_from(known)
+        like = online.statistics_
+        total = _summed(
+            _block_statistics, merge, rows, labels, getattr(online, "feature_map_", None), like.has_constant
+        )
+        # The features of the tasks do not travel with every block.
+        online.continue_from(replace(total, tasks=like.tasks, task_sums=like.task_sums))
     return online
 
 
@@ -157,8 +161,7 @@ def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = 
     y : dask array of shape (l, q) or (l,)
         Instances that were learnt, and their labels.
     setting : {"B", "A", "C", "D"} or an alias, default="B"
-        What is left out for a cell. For C and D the model must tell its tasks apart (``keep_tasks=True``); otherwise
-        the given rows are taken for all there are, and are read once more.
+        What is left out for a cell.
 
     Returns
     -------
@@ -324,13 +327,10 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
         raise ValueError("This model has learnt labels with holes: use its own holdout and landscape.")
     if labels.shape[1] != known.n_tasks:
         raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
-    if wanted.new_task and not known.per_task:
-        known = _collected(model, rows, labels, per_task=True)
-    ridge = OnlineRidge.start(known, model.alpha, model.task_alpha)
     # Decomposed here and once, for all workers.
-    for side in (ridge.inverse, ridge.task_inverse):
+    for side in (known.groups[0], known.task_sums):
         _ = None if side is None else side.eigen
-    return wanted, rows, labels, ridge
+    return wanted, rows, labels, OnlineRidge(known, model.alpha, model.task_alpha)
 
 
 # Graphs ------------------------------------------------------------------------------------------
@@ -367,15 +367,6 @@ def _computed(values: list[Any]) -> list[Any]:
         return list(dask.compute(*values))
 
 
-def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, *, per_task: bool) -> Statistics:
-    """Return the statistics of all rows, for the tasks that the model knows."""
-    like = model.statistics_
-    # The features of the tasks go to the workers but do not come back with every block.
-    sent = None if per_task else like.task_rows, like.has_constant
-    total: Statistics = _summed(_block_statistics, merge, rows, labels, getattr(model, "feature_map_", None), *sent)
-    return replace(total, tasks=like.tasks, task_sums=like.task_sums)
-
-
 # What a worker does ------------------------------------------------------------------------------
 
 
@@ -391,14 +382,14 @@ def _on_block(function: Callable[..., Any], start: int, block: Array, labels: Ar
         raise kind(f"In the block that begins with row {start}: {error}") from error
 
 
-def _block_statistics(Phi: Array, Y: Array, right: Array | None, constant: bool) -> Statistics:
-    return gather(Phi, Y, right, constant=constant)
+def _block_statistics(Phi: Array, Y: Array, constant: bool) -> Statistics:
+    return collect(Phi, Y, constant=constant)
 
 
 def _block_errors(
     Phi: Array, Y: Array, ridge: OnlineRidge, alphas: list[float], task_alphas: list[float], setting: Setting
 ) -> Array:
-    columns = task_alphas if ridge.task_inverse is not None else task_alphas[:1]
+    columns = task_alphas if ridge.statistics.tasks is not None else task_alphas[:1]
     errors = where_defined(lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns)
     return Y.shape[0] * errors  # blocks of other sizes weigh otherwise
 

@@ -21,7 +21,7 @@ from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namesp
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.growing.statistics import Statistics, check_told_apart, collect, has_holes, merge
+from dyadlearn.growing.statistics import Statistics, collect, has_holes, merge
 from dyadlearn.growing.two_step import OnlineRidge
 
 #: The most rows in a batch: whatever changes copies the batches it is in.
@@ -370,7 +370,7 @@ class Knowledge(Stored):
     def without_rows(self, lesson: Lesson) -> Knowledge:
         """Return what is known without instances that it knew."""
         places = self._places_to_forget(lesson)
-        model = self.model.without_rows(lesson.Phi, lesson.labels)
+        model = self.model.with_rows(lesson.Phi, lesson.labels, -1)
         return replace(self, model=model, kept=self.kept.without(places))
 
     def _places_to_forget(self, lesson: Lesson) -> list[tuple[int, int]]:
@@ -434,7 +434,7 @@ class Knowledge(Stored):
             after = model.with_rows(lesson.Phi, gone, -1, instances=False)
             after = after.with_rows(lesson.Phi, come, instances=False)
         else:
-            after = model.without_rows(mapped(rows), old).with_rows(lesson.Phi, new)
+            after = model.with_rows(mapped(rows), old, -1).with_rows(lesson.Phi, new)
         merged = replace(lesson, labels=new)
         learnt = replace(self, kept=self.kept.without(places)).keeping(merged)
         return replace(learnt, model=after), model.digits_lost(after)
@@ -455,12 +455,7 @@ class Knowledge(Stored):
             If the instances of all parts are not those that were learnt.
         """
         known = self.model.statistics
-
-        def seen_of(Phi: Array, labels: Array) -> Statistics:
-            check_told_apart(known, labels)
-            return collect(Phi, labels, Psi, per_task=known.per_task, constant=known.has_constant)
-
-        seen = reduce(merge, (seen_of(*part) for part in parts))
+        seen = reduce(merge, (collect(*part, Psi, constant=known.has_constant) for part in parts))
         if not seen.everyone.has_rows_of(known.everyone):
             raise ValueError(
                 f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} that were learnt: "
@@ -477,12 +472,13 @@ class Knowledge(Stored):
         if self.task_ids is not None and ids is not None:
             ids = Ids((*self.task_ids.labels, *ids.labels), self.task_ids.name)
         kept = self.kept if labels is None else self.kept.with_tasks(labels)
-        return replace(self, model=self.model.with_tasks(found), task_ids=ids, kept=kept, is_vector=False)
+        model = self.model.of(self.model.statistics.with_tasks(found))
+        return replace(self, model=model, task_ids=ids, kept=kept, is_vector=False)
 
-    def without_tasks(self, positions: np.ndarray, found: Statistics | None = None) -> Knowledge:
-        """Return what is known without some tasks, whose statistics are needed where they are not told apart."""
+    def without_tasks(self, positions: np.ndarray) -> Knowledge:
+        """Return what is known without some tasks."""
         ids = self.task_ids
         if ids is not None:
             ids = ids.take(np.delete(np.arange(len(ids)), positions))
-        model = self.model.without_tasks(positions, found)
+        model = self.model.of(self.model.statistics.without_tasks(positions))
         return replace(self, model=model, task_ids=ids, kept=self.kept.without_tasks(positions))

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, double, is_sparse, take_rows
+from dyadlearn._array import Array, cast, copied, dense, double, is_sparse
 from dyadlearn._checks import (
     check_alphas,
     check_choice,
@@ -30,7 +30,6 @@ from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.holdout import check_knows_tasks, lone_labels, online_holdout, online_squared_errors
-from dyadlearn.growing.inverse import SOLVERS
 from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson, stacked
 from dyadlearn.growing.statistics import Statistics, check_room, collect, equal_features, has_holes
 from dyadlearn.growing.two_step import OnlineRidge
@@ -89,7 +88,7 @@ class OnlineTwoStepRidge(PairModel):
 
     Instances and tasks come and go in any order; at every moment the model equals `TwoStepRidge` with linear kernels
     fitted on what it has learnt and not forgotten, if labels are complete. It keeps the statistics in the middle of
-    the formula, whose size does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of
+    the formula, whose size does not depend on the number of instances: d² + d·q + r² + q·r numbers for d features of
     the instances and r of the q tasks, without features of the tasks d² + d·q.
 
     With an intercept, which is the default, the features of both sides are those about their means, and constants
@@ -128,17 +127,11 @@ class OnlineTwoStepRidge(PairModel):
         What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
         `Landmarks` or any of scikit-learn's. One that is fitted is used as it is; of any other a clone is fitted on
         the first batch. An array is a linear map: rows are multiplied by it. None takes the features as they come.
-    solver : {"auto", "woodbury", "cholesky"}, default="auto"
-        How coefficients follow new data: by changing an inverse (Woodbury's identity, for fewer new rows than
-        features), by factorising the accumulated Gram matrix, or by the cheaper of the two. The answers are the same.
     keep_instances : bool, default=False
         Whether to keep all instances, so that new tasks need not bring them again. Takes memory for each.
-    keep_tasks : bool, default=False
-        Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` (d·q numbers) of all tasks, so that they can be forgotten
-        without their labels and left out in settings C and D, and so that later labels may have holes.
     keep_labels : bool, default=False
         Whether to keep all instances and their labels, so that the labels of known ids can be replaced. Takes memory
-        for every instance and every observed label; the tasks are kept apart too.
+        for every instance and every observed label.
 
     Attributes
     ----------
@@ -191,9 +184,7 @@ class OnlineTwoStepRidge(PairModel):
     fit_intercept: bool = field(default=True, kw_only=True)
     feature_map: Any = field(default=None, kw_only=True)
     task_feature_map: Any = field(default=None, kw_only=True)
-    solver: str = field(default="auto", kw_only=True)
     keep_instances: bool = field(default=False, kw_only=True)
-    keep_tasks: bool = field(default=False, kw_only=True)
     keep_labels: bool = field(default=False, kw_only=True)
 
     @property
@@ -210,7 +201,7 @@ class OnlineTwoStepRidge(PairModel):
 
     @property
     def _knows_tasks(self) -> bool:
-        return self._learnt.model.task_inverse is not None
+        return self._learnt.model.statistics.tasks is not None
 
     @property
     def statistics_(self) -> Statistics:
@@ -258,8 +249,7 @@ class OnlineTwoStepRidge(PairModel):
         ----------
         statistics : Statistics
         """
-        ridge = OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver)
-        self._learnt = replace(self._learnt, model=ridge)
+        self._learnt = replace(self._learnt, model=OnlineRidge(statistics, self.alpha, self.task_alpha))
         return self
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
@@ -443,11 +433,10 @@ class OnlineTwoStepRidge(PairModel):
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
             Phi = self._mapped(rows)
             _check_labels(grid.values)
-            per_task = bool(self.keep_tasks or self.keep_labels)
-            check_room(Phi, grid.values, None if per_task or has_holes(grid.values) else Psi)
-            statistics = collect(Phi, grid.values, Psi, per_task=per_task, constant=bool(self.fit_intercept))
+            check_room(Phi, grid.values)
+            statistics = collect(Phi, grid.values, Psi, constant=bool(self.fit_intercept))
             nothing = Knowledge(
-                OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
+                OnlineRidge(statistics, self.alpha, self.task_alpha),
                 result_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
                 grid.is_vector,
                 task_ids,
@@ -498,7 +487,7 @@ class OnlineTwoStepRidge(PairModel):
         if places.size:
             self._check_replaceable(learnt, lesson, places, known)
             learnt, lost = learnt.replacing(lesson.take(places), self._mapped)
-            _warn_of_lost(lost, 3)
+            _warn_of_lost(lost)
             lesson = lesson.take(np.delete(np.arange(len(lesson)), places))
         self._learnt = learnt.with_rows(lesson) if len(lesson) else learnt
         return self
@@ -542,15 +531,17 @@ class OnlineTwoStepRidge(PairModel):
         lesson, _ = self._known_rows(X, y)
         if learnt.model.statistics.is_complete:
             _complete(lesson.labels)
-        self._forgotten(learnt, learnt.without_rows(lesson))
+        after = learnt.without_rows(lesson)
+        _warn_of_lost(learnt.model.digits_lost(after.model))
+        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
+        self._learnt = after
         return self
 
     def partial_fit_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
         """Learn new tasks, labelled for all known instances.
 
-        A label may be NaN, not observed, where the model tells its tasks apart; the instance must come all the same. An
-        instance that does not come would count as zeros. So the Gram matrix of the instances that come is compared with
-        that of all that were learnt, and other instances are refused.
+        A label may be NaN, not observed; the instance must come all the same. So the Gram matrix of the instances that
+        come is compared with that of all that were learnt, and other instances are refused.
 
         Parameters
         ----------
@@ -595,51 +586,30 @@ class OnlineTwoStepRidge(PairModel):
         self._learnt = after
         return self
 
-    def forget_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
+    def forget_tasks(self, tasks: Any) -> Self:
         """Unlearn tasks: afterwards the model is as if they had never come.
-
-        A model that tells its tasks apart (without features of the tasks, or with ``keep_tasks=True``) needs nothing
-        but their names. Any other needs their labels for all instances.
 
         Parameters
         ----------
         tasks : id, position, or sequence of them
             Ids where the known tasks have ids, else positions.
-        y, X, chunks : as in `partial_fit_tasks`
-            The labels of these tasks, and the instances.
 
         Returns
         -------
         self
         """
         learnt = self._current()
-        known = learnt.model.statistics
+        n_tasks = learnt.model.statistics.n_tasks
         wanted = [tasks] if isinstance(tasks, str | int | np.integer) else list(tasks)
-        where = positions(wanted, learnt.task_ids, known.n_tasks, "the known tasks")
+        where = positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
         if len(set(where.tolist())) < len(where):
             raise ValueError("tasks names a task more than once.")
-        if len(where) >= known.n_tasks:
+        if len(where) >= n_tasks:
             raise ValueError("A model needs at least one task: these are all it has. Fit it anew instead.")
-        if known.per_task:
-            self._forgotten(learnt, learnt.without_tasks(where))
-            return self
-        if y is None and chunks is None:
-            raise ValueError(
-                "The labels of the tasks are needed to forget them: give them as y, with the instances as X, or let "
-                "the model keep its tasks apart (keep_tasks=True)."
-            )
-        ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
-        parts = self._task_parts(_pieces(X, y, chunks, learnt)[1], len(where), ids)
-        complete = ((Phi, _complete(labels)) for Phi, labels in parts)
-        seen = learnt.seen_of_tasks(complete, take_rows(known.tasks, where))
-        self._forgotten(learnt, learnt.without_tasks(where, seen))
-        return self
-
-    def _forgotten(self, before: Knowledge, after: Knowledge) -> None:
-        """Take over what is left, and warn where much of it is rounding."""
-        _warn_of_lost(before.model.digits_lost(after.model))
-        _warn_of_unpredicted(before.model.unpredicted, after.model.unpredicted, 4)
+        after = learnt.without_tasks(where)
+        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
         self._learnt = after
+        return self
 
     def _current(self) -> Knowledge:
         """Return what is known, under the regularisation that is set now."""
@@ -710,10 +680,9 @@ class OnlineTwoStepRidge(PairModel):
             Some of the instances that were learnt, such as the last batch, and their labels; NaN where they had none,
             which is predicted too.
         setting : {"B", "A", "C", "D"} or an alias, default="B"
-            What is left out for a cell: its instance (B), the pair alone (A), its task (C) or both (D). For C and D the
-            model must tell its tasks apart (``keep_tasks=True``); otherwise the given rows are taken for all there are.
-            A pair that is left out of complete labels is completed by both steps, as in `TwoStepRidge`; once there
-            were holes, its label leaves its task and nothing else.
+            What is left out for a cell: its instance (B), the pair alone (A), its task (C) or both (D). A pair that is
+            left out of complete labels is completed by both steps, as in `TwoStepRidge`; once there were holes, its
+            label leaves its task and nothing else.
 
         Returns
         -------
@@ -793,22 +762,13 @@ class OnlineTwoStepRidge(PairModel):
         )
 
     def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
-        """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
-
-        Where tasks are left out and the statistics do not tell them apart, the rows are left out of the model of these
-        rows alone.
-        """
+        """Return features (l, d) and labels of rows that were learnt, and what they are left out of."""
         check_is_fitted(self)
         model = self._learnt.model
-        known = model.statistics
-        check_knows_tasks(known, setting)
+        check_knows_tasks(model.statistics, setting)
         lesson, grid = self._known_rows(X, y)
-        if known.is_complete:
+        if model.statistics.is_complete:
             _complete(grid.values)
-        if setting.new_task and not known.per_task:
-            alone = known.of_rows(lesson.Phi, grid.values, per_task=True).described(known.tasks)
-            task_alpha = 1.0 if model.task_inverse is None else model.task_inverse.alpha
-            model = OnlineRidge.start(alone, model.inverse.alpha, task_alpha)
         return model, lesson.Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
@@ -831,7 +791,6 @@ class OnlineTwoStepRidge(PairModel):
         self._check_alphas()
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.keep_labels, "keep_labels")
-        check_choice(self.solver, "solver", SOLVERS)
 
 
 def _pieces(X: Any, y: Any, chunks: Chunks | None, learnt: Knowledge) -> tuple[tuple[Any, Any], Chunks]:
@@ -869,7 +828,7 @@ def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str
         warn_of_lone(lone_labels(model, labels), Labels.of_grid(dense(labels)), setting, what, 3)
 
 
-def _warn_of_lost(lost: float, stacklevel: int = 4) -> None:
+def _warn_of_lost(lost: float) -> None:
     """Say where much of what is left is rounding of what was forgotten."""
     if lost > _LOST:
         warnings.warn(
@@ -877,14 +836,14 @@ def _warn_of_lost(lost: float, stacklevel: int = 4) -> None:
             f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
             "learnt.",
             PrecisionWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,
         )
 
 
-def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray, stacklevel: int = 3) -> None:
+def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray) -> None:
     """Say which tasks (q,) have no label to take their constant from, if there are more of them than before."""
     if np.count_nonzero(after) > np.count_nonzero(before):
-        warn_of_unlabelled(after, stacklevel)
+        warn_of_unlabelled(after, 3)
 
 
 @dataclass(frozen=True, eq=False)
