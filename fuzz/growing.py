@@ -41,7 +41,6 @@ def online(case: Case) -> None:
         alpha,
         task_alpha,
         fit_intercept=constant,
-        keep_instances=case.chance(0.5),
     )
     make = scipy.sparse.csr_array if case.chance(0.2) else np.asarray
     rows = list(range(int(rng.integers(1, m + 1))))

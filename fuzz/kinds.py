@@ -551,7 +551,6 @@ def online(case: Drawing) -> None:
         "alpha": draw_alpha(case),
         "task_alpha": draw_alpha(case),
         "fit_intercept": case.chance(0.6),
-        "keep_instances": case.chance(0.3),
         "keep_tasks": True,
         "keep_labels": case.chance(0.3),
     }

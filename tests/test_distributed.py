@@ -409,7 +409,6 @@ def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
     refused(data, "needs linear kernels", model=TwoStepRidge(task_kernel="rbf"))
     refused(data, "the filters of Tikhonov", model=TwoStepRidge(filter=SpectralCutoff()))
     refused(data, "needs linear kernels", model=TwoStepRidge(symmetry="symmetric"))
-    refused(data, "keep_instances would gather rows", model=OnlineTwoStepRidge(keep_instances=True))
     refused(data, "keep_labels would gather rows", model=OnlineTwoStepRidge(keep_labels=True))
     refused(data, "Expected an OnlineTwoStepRidge, found IndependentTaskRidge", TypeError, model=IndependentTaskRidge())
     refused(data, "Expected an OnlineTwoStepRidge, found TwoStepRidgeCV", TypeError, model=TwoStepRidgeCV())

@@ -92,7 +92,7 @@ def test_a_fitted_model_goes_on(batches, tasks):
 MODELS = {
     "plain": OnlineTwoStepRidge,
     "without constants": lambda: OnlineTwoStepRidge(fit_intercept=False),
-    "keeping": lambda: OnlineTwoStepRidge(keep_instances=True),
+    "keeping": lambda: OnlineTwoStepRidge(keep_labels=True),
     "projected": lambda: OnlineTwoStepRidge(feature_map=np.linspace(-1.0, 1.0, 10).reshape(5, 2)),
 }
 FORMS = {

@@ -278,12 +278,11 @@ def _as_online(model: Any) -> OnlineTwoStepRidge:
         return OnlineTwoStepRidge(*alphas, fit_intercept=model.fit_intercept)
     if not isinstance(model, OnlineTwoStepRidge):
         raise TypeError(_OTHER_MODEL.format(type(model).__name__))
-    for name in ("keep_instances", "keep_labels"):
-        if getattr(model, name):
-            raise ValueError(
-                f"{name} would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "
-                "needs rows."
-            )
+    if model.keep_labels:
+        raise ValueError(
+            "keep_labels would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "
+            "needs rows."
+        )
     return model
 
 

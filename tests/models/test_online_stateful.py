@@ -29,7 +29,6 @@ class OnlineMachine(RuleBasedStateMachine):
         seed=seeds,
         n_features=st.integers(1, 12),
         n_task_features=st.integers(0, 6),
-        keep_instances=st.booleans(),
         keep_labels=st.booleans(),
         fit_intercept=st.booleans(),
         holes=st.booleans(),
@@ -128,7 +127,7 @@ class OnlineMachine(RuleBasedStateMachine):
         self.chunked(self.model.partial_fit_tasks, tasks, Y, rng, n_chunks, is_sparse)
         self.T, self.Y = np.vstack([self.T, T]), np.hstack([self.Y, Y])
 
-    @precondition(lambda self: len(self.X) and (self.model.keep_instances or self.is_named))
+    @precondition(lambda self: len(self.X) and self.is_named)
     @rule(seed=seeds, count=st.integers(1, 3))
     def new_tasks_for_kept_instances(self, seed, count):
         rng = self.random(seed)

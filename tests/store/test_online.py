@@ -57,11 +57,11 @@ STATES = {
     "eigen": lambda: learnt().set_alpha(3.0),
     "unregularised": lambda: _asked(learnt().set_alpha(0.0, 0.0)),
     "tuned": lambda: learnt().tune(X[:15], Y[:15]),
-    "instances kept": lambda: learnt(keep_instances=True).partial_fit(X[40:45], Y[40:45]),
+    "labels kept": lambda: learnt(keep_labels=True).partial_fit(X[40:45], Y[40:45]),
     "without tasks": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40]),
     "vector": lambda: OnlineTwoStepRidge(0.5).fit(X[:40], Y[:40, 0]),
     "float32": lambda: OnlineTwoStepRidge().fit(X[:40].astype("f4"), Y[:40].astype("f4"), tasks=T.astype("f4")),
-    "sparse": lambda: OnlineTwoStepRidge(keep_instances=True).fit(
+    "sparse": lambda: OnlineTwoStepRidge(keep_labels=True).fit(
         sparse.csr_array(np.maximum(X[:40], 0)), sparse.csr_array(np.maximum(Y[:40], 0)), tasks=T
     ),
     "frames": with_frames,

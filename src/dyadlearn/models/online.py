@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, double, is_sparse
+from dyadlearn._array import Array, cast, copied, dense, double, is_sparse, namespace, take_rows
 from dyadlearn._checks import (
     check_alphas,
     check_choice,
@@ -30,7 +30,7 @@ from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.holdout import check_knows_tasks, lone_labels, online_holdout, online_squared_errors
-from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson, stacked
+from dyadlearn.growing.knowledge import KNOWN, Batch, Knowledge
 from dyadlearn.growing.statistics import Statistics, check_room, collect, equal_features, has_holes
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
@@ -127,11 +127,9 @@ class OnlineTwoStepRidge(PairModel):
         What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
         `Landmarks` or any of scikit-learn's. One that is fitted is used as it is; of any other a clone is fitted on
         the first batch. An array is a linear map: rows are multiplied by it. None takes the features as they come.
-    keep_instances : bool, default=False
-        Whether to keep all instances, so that new tasks need not bring them again. Takes memory for each.
     keep_labels : bool, default=False
-        Whether to keep all instances and their labels, so that the labels of known ids can be replaced. Takes memory
-        for every instance and every observed label.
+        Whether to keep all instances and their labels, so that the labels of known ids can be replaced and new tasks
+        need not bring the instances again. Takes memory for every instance and every observed label.
 
     Attributes
     ----------
@@ -184,7 +182,6 @@ class OnlineTwoStepRidge(PairModel):
     fit_intercept: bool = field(default=True, kw_only=True)
     feature_map: Any = field(default=None, kw_only=True)
     task_feature_map: Any = field(default=None, kw_only=True)
-    keep_instances: bool = field(default=False, kw_only=True)
     keep_labels: bool = field(default=False, kw_only=True)
 
     @property
@@ -329,8 +326,8 @@ class OnlineTwoStepRidge(PairModel):
         table, Psi = self._known_tasks(tasks, ids)
         return double(copied(Psi)), table.row_ids
 
-    def _known_rows(self, X: Any, y: Any) -> tuple[Lesson, Table]:
-        """Return instances with their features and ids, and the labels they have for the known tasks."""
+    def _known_rows(self, X: Any, y: Any) -> tuple[Batch, Array, Table]:
+        """Return instances, their features Φ, and the labels they have for the known tasks."""
         rows, grid, ids = self._read_rows(X, y, self._learnt.task_ids, reset=False)
         if grid.values.shape[1] != self.n_tasks_:
             raise ValueError(
@@ -338,44 +335,37 @@ class OnlineTwoStepRidge(PairModel):
                 "and new tasks to partial_fit_tasks."
             )
         self._check_library(X=rows, Y=grid.values)
-        return Lesson(rows, self._mapped(rows), grid.values, ids), grid
+        return Batch(int(rows.shape[0]), ids, rows, grid.values), self._mapped(rows), grid
 
     def _task_parts(
         self, pieces: Iterable[tuple[Any, Any]], n_tasks: int, ids: Ids | None
     ) -> Iterator[tuple[Array, Array]]:
-        """Yield features of instances and their labels for some tasks, which have these ids, part by part."""
+        """Yield features of instances and their labels for some tasks, which have these ids, piece by piece."""
         for X, y in pieces:
-            grid, features = self._task_labels(X, y, ids)
-            if grid.values.shape[1] != n_tasks:
-                raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s).")
-            start = 0
-            for Phi in features:
-                end = start + int(Phi.shape[0])
-                yield Phi, grid.values[start:end, :]
-                start = end
+            if X is None:
+                raise ValueError("X is missing: give the instances that y labels, or let the model keep_labels=True.")
+            rows, grid, _ = self._read_rows(X, y, ids, reset=False)
+            _check_width(grid, n_tasks)
+            yield self._mapped(rows), grid.values
 
-    def _task_labels(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, Iterable[Array]]:
-        """Return labels of some tasks, and the features of the instances, of those that are kept batch by batch."""
-        learnt = self._learnt
-        if X is not None:
-            rows, grid, row_ids = self._read_rows(X, y, ids, reset=False)
-            if not learnt.keeps_labels:
-                return grid, [self._mapped(rows)]
-            if row_ids is None or learnt.kept.ids is None:
+    def _labels_of_kept(self, X: Any, y: Any, n_tasks: int, ids: Ids | None) -> Array:
+        """Return labels of some tasks for the instances that are kept, in their order."""
+        kept = self._learnt.kept
+        if X is None:
+            grid = self._read_labels(y, ids)
+            grid = replace(grid, row_ids=_own_ids(grid.row_ids, y))
+        else:
+            _, grid, row_ids = self._read_rows(X, y, ids, reset=False)
+            if row_ids is None or kept.ids is None:
                 raise ValueError(
                     "This model keeps all instances with their labels: give the labels of new tasks for all of them at "
                     "once and leave X out, in the order that they were learnt, or with their ids."
                 )
             grid = replace(grid, row_ids=row_ids)
-        else:
-            grid = self._read_labels(y, ids)
-            grid = replace(grid, row_ids=_own_ids(grid.row_ids, y))
-        if not learnt.keeps_instances:
-            raise ValueError("X is missing: give the instances that y labels, or let the model keep_instances=True.")
         if grid.values.shape[0] != self.n_seen_:
             raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
-        grid = grid.rows_as(learnt.kept.ids, "the rows of Y", "the known instances")
-        return grid, map(self._mapped, learnt.kept.instances)
+        _check_width(grid, n_tasks)
+        return grid.rows_as(kept.ids, "the rows of Y", "the known instances").values
 
     # Feature maps --------------------------------------------------------------------------------
 
@@ -435,18 +425,18 @@ class OnlineTwoStepRidge(PairModel):
             _check_labels(grid.values)
             check_room(Phi, grid.values)
             statistics = collect(Phi, grid.values, Psi, constant=bool(self.fit_intercept))
+            dtype = result_dtype((rows, X), (task_rows, tasks), (grid.values, y))
             nothing = Knowledge(
                 OnlineRidge(statistics, self.alpha, self.task_alpha),
-                result_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
+                f"float{namespace(Phi).finfo(dtype).bits}",
                 grid.is_vector,
                 task_ids,
                 task_names,
                 0 if task_rows is None else int(task_rows.shape[1]),
-                keeps_instances=bool(self.keep_instances or self.keep_labels),
                 keeps_labels=bool(self.keep_labels),
             )
             _warn_of_unpredicted(np.zeros(0), nothing.model.unpredicted)
-            self._learnt = nothing.keeping(Lesson(rows, Phi, grid.values, ids))
+            self._learnt = nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values))
         return self
 
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
@@ -481,23 +471,24 @@ class OnlineTwoStepRidge(PairModel):
             Psi, _ = self._task_features(tasks, learnt.task_ids)
             if not equal_features(Psi, learnt.model.statistics.tasks):
                 raise ValueError("tasks are not those the model knows: give new tasks to partial_fit_tasks.")
-        lesson, _ = self._known_rows(X, y)
-        _check_labels(lesson.labels)
-        places = learnt.known_among(lesson.ids)
+        batch, Phi, _ = self._known_rows(X, y)
+        _check_labels(batch.labels)
+        places = learnt.known_among(batch.ids)
         if places.size:
-            self._check_replaceable(learnt, lesson, places, known)
-            learnt, lost = learnt.replacing(lesson.take(places), self._mapped)
+            self._check_replaceable(learnt, batch, places, known)
+            learnt, lost = learnt.replacing(batch.take(places), self._mapped)
             _warn_of_lost(lost)
-            lesson = lesson.take(np.delete(np.arange(len(lesson)), places))
-        self._learnt = learnt.with_rows(lesson) if len(lesson) else learnt
+            others = np.delete(np.arange(batch.n_rows), places)
+            batch, Phi = batch.take(others), take_rows(Phi, others)
+        self._learnt = learnt.with_rows(batch, Phi) if batch.n_rows else learnt
         return self
 
-    def _check_replaceable(self, learnt: Knowledge, lesson: Lesson, places: np.ndarray, known: str) -> None:
-        """Refuse instances that are known already, unless they are to be replaced and can be."""
-        ids = () if lesson.ids is None else lesson.ids.take(places.tolist()).labels
+    def _check_replaceable(self, learnt: Knowledge, batch: Batch, places: np.ndarray, known: str) -> None:
+        """Raise if instances are known already, unless they are to be replaced and can be."""
+        ids = () if batch.ids is None else batch.ids.take(places.tolist()).labels
         if known == "error":
             raise IdError(
-                f"{len(ids)} of {len(lesson)} instances are known already, and would count twice: {shown(ids)}. Leave "
+                f"{len(ids)} of {batch.n_rows} instances are known already, and would count twice: {shown(ids)}. Leave "
                 'them out, forget them first, or replace their labels by known="replace".'
             )
         if not learnt.keeps_labels:
@@ -514,7 +505,7 @@ class OnlineTwoStepRidge(PairModel):
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
             Instances as they were learnt, and their labels for all known tasks, NaN where they had none. An instance
-            that was learnt with an id is known by it, and has to be given with it unless instances are kept. Where
+            that was learnt with an id is known by it, and has to be given with it unless labels are kept. Where
             they are, those that the model does not know are refused, and of several equal ones the first that was
             learnt leaves.
 
@@ -528,10 +519,10 @@ class OnlineTwoStepRidge(PairModel):
             If the instances were so much larger than those that are left that their rounding shows.
         """
         learnt = self._current()
-        lesson, _ = self._known_rows(X, y)
+        batch, Phi, _ = self._known_rows(X, y)
         if learnt.model.statistics.is_complete:
-            _complete(lesson.labels)
-        after = learnt.without_rows(lesson)
+            _check_complete(batch.labels)
+        after = learnt.without_rows(batch, Phi)
         _warn_of_lost(learnt.model.digits_lost(after.model))
         _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
         self._learnt = after
@@ -551,7 +542,7 @@ class OnlineTwoStepRidge(PairModel):
             Their labels for all instances.
         X : array, sparse matrix or frame of shape (m, p), default=None
             The instances, as they were learnt. None stands for all of them, in the order they were learnt, if the model
-            keeps them.
+            keeps their labels.
         chunks : iterable of (X, y), default=None
             Instances and labels in pieces, in place of `y` and `X`: each learnt instance is in one of the pieces. One
             piece is in memory at a time. A model with ``keep_labels=True`` does not take pieces.
@@ -572,15 +563,25 @@ class OnlineTwoStepRidge(PairModel):
         6
         """
         learnt = self._current()
-        first, pieces = _pieces(X, y, chunks, learnt)
+        if chunks is not None and (X is not None or y is not None):
+            raise ValueError("There are chunks beside X or y: give either of them.")
+        if chunks is not None and learnt.keeps_labels:
+            raise ValueError(
+                "A model with keep_labels=True takes the labels of tasks in one piece: give y, not chunks."
+            )
+        pieces = iter([(X, y)] if chunks is None else chunks)
+        first = next(pieces, None)
+        if first is None:
+            raise ValueError("chunks is empty: give at least one pair of instances and labels.")
         columns = self._read_labels(first[1], None)
         Psi, ids = self._task_features(tasks, columns.column_ids)
         n_tasks = int(columns.values.shape[1] if Psi is None else Psi.shape[0])
-        parts: Iterable[tuple[Array, Array]] = self._task_parts(pieces, n_tasks, ids)
-        ids, labels = learnt.new_ids(ids), None
+        labels, parts = None, self._task_parts(chain([first], pieces), n_tasks, ids)
         if learnt.keeps_labels:
-            parts = list(parts)
-            labels = stacked([part for _, part in parts])
+            labels = self._labels_of_kept(X, y, n_tasks, ids)
+            known = (self._mapped(batch.rows) for batch in learnt.kept.batches)
+            parts = zip(known, learnt.kept.split(labels), strict=True)
+        ids = learnt.new_ids(ids)
         after = learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels)
         _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
         self._learnt = after
@@ -666,7 +667,7 @@ class OnlineTwoStepRidge(PairModel):
         return self._as_learnt(self._learnt.model.effects[place])
 
     def _as_learnt(self, values: Array) -> Array:
-        return cast(values, self._learnt.dtype)
+        return cast(values, getattr(namespace(values), self._learnt.precision))
 
     # Held-out predictions of what was learnt and is shown again -------------------------------------
 
@@ -693,7 +694,7 @@ class OnlineTwoStepRidge(PairModel):
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
         _warn_of_lone(model, grid.values, wanted, "their predictions are NaN")
-        return grid.restore(cast(held_out, self._learnt.dtype))
+        return grid.restore(self._as_learnt(held_out))
 
     def landscape(
         self,
@@ -766,10 +767,10 @@ class OnlineTwoStepRidge(PairModel):
         check_is_fitted(self)
         model = self._learnt.model
         check_knows_tasks(model.statistics, setting)
-        lesson, grid = self._known_rows(X, y)
+        _, Phi, grid = self._known_rows(X, y)
         if model.statistics.is_complete:
-            _complete(grid.values)
-        return model, lesson.Phi, grid
+            _check_complete(grid.values)
+        return model, Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
 
@@ -793,18 +794,10 @@ class OnlineTwoStepRidge(PairModel):
         check_flag(self.keep_labels, "keep_labels")
 
 
-def _pieces(X: Any, y: Any, chunks: Chunks | None, learnt: Knowledge) -> tuple[tuple[Any, Any], Chunks]:
-    """Return the first piece of instances and labels, and all pieces."""
-    if chunks is None:
-        return (X, y), [(X, y)]
-    if X is not None or y is not None:
-        raise ValueError("There are chunks beside X or y: give either of them.")
-    if learnt.keeps_labels:
-        raise ValueError("A model with keep_labels=True takes the labels of tasks in one piece: give y, not chunks.")
-    pieces = iter(chunks)
-    for first in pieces:
-        return first, chain([first], pieces)
-    raise ValueError("chunks is empty: give at least one pair of instances and labels.")
+def _check_width(grid: Table, n_tasks: int) -> None:
+    """Raise if labels are not those of so many tasks."""
+    if grid.values.shape[1] != n_tasks:
+        raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s).")
 
 
 def _check_labels(labels: Array) -> None:
@@ -813,13 +806,12 @@ def _check_labels(labels: Array) -> None:
         check_labels(labels)
 
 
-def _complete(labels: Array) -> Array:
-    """Return labels of instances that were learnt with every label; raise if one is missing."""
+def _check_complete(labels: Array) -> None:
+    """Raise if a label of instances that were learnt with every label is missing."""
     if has_holes(labels):
         raise ValueError(
             "Y contains NaN, but every label of these instances was learnt: give the labels that they were learnt with."
         )
-    return labels
 
 
 def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str) -> None:
