@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, double, is_sparse, namespace, take_rows
+from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace, take_rows
 from dyadlearn._checks import (
     check_alphas,
     check_choice,
@@ -73,6 +73,8 @@ def _fitted(transformer: Any, name: str, *data: Any) -> Any:
 
 #: Instances with their labels, piece by piece.
 Chunks = Iterable[tuple[Any, Any]]
+#: Values of a regularisation.
+Alphas = Iterable[float] | float | None
 
 #: How much of what is left may be rounding of what was forgotten, before that is said.
 _LOST = 1e-8
@@ -634,7 +636,7 @@ class OnlineTwoStepRidge(PairModel):
         """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,); see `intercept_`."""
         check_is_fitted(self)
         interactions = self._learnt.model.effects[0]
-        return self._as_learnt(interactions if self._knows_tasks else self._in_form(interactions))
+        return self._home(interactions if self._knows_tasks else self._in_form(interactions))
 
     @property
     def intercept_(self) -> Any:
@@ -648,7 +650,7 @@ class OnlineTwoStepRidge(PairModel):
         constants = self._learnt.model.effects[3]
         if constants is None:
             return 0.0
-        return float(constants[0]) if self._knows_tasks or self._is_vector else self._as_learnt(constants)
+        return float(constants[0]) if self._knows_tasks or self._is_vector else self._home(constants)
 
     @property
     def instance_coef_(self) -> Array:
@@ -664,10 +666,7 @@ class OnlineTwoStepRidge(PairModel):
         check_is_fitted(self)
         if not self.statistics_.has_constant or not self._knows_tasks:
             raise AttributeError(f"{name} exists only with fit_intercept=True and features of the tasks.")
-        return self._as_learnt(self._learnt.model.effects[place])
-
-    def _as_learnt(self, values: Array) -> Array:
-        return cast(values, getattr(namespace(values), self._learnt.precision))
+        return self._home(self._learnt.model.effects[place])
 
     # Held-out predictions of what was learnt and is shown again -------------------------------------
 
@@ -694,16 +693,10 @@ class OnlineTwoStepRidge(PairModel):
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
         _warn_of_lone(model, grid.values, wanted, "their predictions are NaN")
-        return grid.restore(self._as_learnt(held_out))
+        return grid.restore(self._home(held_out))
 
     def landscape(
-        self,
-        X: Any,
-        y: Any,
-        alphas: Iterable[float] | float | None = None,
-        task_alphas: Iterable[float] | float | None = None,
-        *,
-        setting: str | Setting = "B",
+        self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
     ) -> np.ndarray:
         """Return the negative mean squared error of hold-out predictions for every regularisation.
 
@@ -734,13 +727,7 @@ class OnlineTwoStepRidge(PairModel):
         return scores
 
     def tune(
-        self,
-        X: Any,
-        y: Any,
-        alphas: Iterable[float] | float | None = None,
-        task_alphas: Iterable[float] | float | None = None,
-        *,
-        setting: str | Setting = "B",
+        self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
     ) -> Self:
         """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
 
