@@ -47,6 +47,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -162,12 +163,7 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
 
 
 def online_squared_errors(
-    model: OnlineRidge,
-    Phi: Array,
-    Y: Array,
-    alphas: Sequence[float],
-    task_alphas: Sequence[float],
-    setting: Setting,
+    model: OnlineRidge, Phi: Array, Y: Array, alphas: Sequence[float], task_alphas: Sequence[float], setting: Setting
 ) -> np.ndarray:
     """Return the mean squared error of hold-out predictions over all regularisations.
 
@@ -196,9 +192,7 @@ def online_squared_errors(
 def lone_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
     """Return which labels (l, q) of learnt rows are not predicted without them: lone ones, with a constant each."""
     known = model.statistics
-    if known.is_complete or known.tasks is not None or not known.has_constant:
-        return np.zeros(tuple(Y.shape), dtype=bool)
-    return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1))
+    return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1) & known.has_own_constants)
 
 
 class _LeftOut:
@@ -209,6 +203,7 @@ class _LeftOut:
         if known.n_rows == 0:
             raise ValueError(NOTHING_LEARNT)
         self.Phi, self.Y, self.setting = double(Phi), Y, setting
+        self.task_sums: Any = known.task_sums
         if not known.is_complete:
             self._check_labels(~np.isnan(to_numpy(dense(Y))))
         # What is taken from labels, for the digits of what cancels: the mean over the tasks of their means.
@@ -303,11 +298,12 @@ class _LeftOut:
             self._of_group(number, rows, take_rows(labels.T, own).T, projected[number], alpha)
             for number, own in enumerate(known.members)
         ]
-        fitted, left_out = (
-            in_places([(own, part[which].T) for own, part in zip(known.members, found, strict=True)]).T
-            for which in (0, 1)
-        )
-        return fitted, left_out, found[0][2]
+        fitted, left_out, smoothers = zip(*found, strict=True)
+        return self._in_columns(fitted), self._in_columns(left_out), smoothers[0]
+
+    def _in_columns(self, parts: Sequence[Array]) -> Array:
+        """Return what the groups predict (b, c) put together, each task in its place."""
+        return in_places([(own, part.T) for own, part in zip(self.statistics.members, parts, strict=True)]).T
 
     def _of_group(
         self, number: int, rows: slice, labels: Array, projected: Array, alpha: float
@@ -343,20 +339,18 @@ class _LeftOut:
     @cached_property
     def projected_tasks(self) -> Array:
         """Features of all tasks in the eigenbasis, with a last column of ones for a constant, (q, r')."""
-        known, rows = self.statistics, self.statistics.task_rows
-        assert known.task_sums is not None
-        vectors = known.task_sums.eigen.vectors
-        if not known.has_constant:
+        rows: Any = self.statistics.task_rows
+        vectors = self.task_sums.eigen.vectors
+        if not self.statistics.has_constant:
             return rows @ vectors
         return namespace(rows).concat([rows[:, :-1] @ vectors, rows[:, -1:]], axis=1)
 
     @cached_property
     def tasks(self) -> Spectrum:
         """The side of the tasks: what each weighs beside those that have labels."""
-        known = self.statistics
-        assert known.task_sums is not None
-        values, count = known.task_sums.eigen.values, int(known.labelled.size)
-        return side_of_rows(self.projected_tasks[:, : values.shape[0]], values, count, known.has_constant)
+        known, values = self.statistics, self.task_sums.eigen.values
+        rows = self.projected_tasks[:, : values.shape[0]]
+        return side_of_rows(rows, values, int(known.labelled.size), known.has_constant)
 
     @cached_property
     def is_labelled(self) -> Array:

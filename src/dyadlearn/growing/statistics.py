@@ -416,6 +416,11 @@ class Statistics(Stored):
         return self.mean is not None
 
     @property
+    def has_own_constants(self) -> bool:
+        """Whether each task takes a constant from its own labels alone, of which some may be missing."""
+        return self.has_constant and self.tasks is None and not self.is_complete
+
+    @property
     def width(self) -> int:
         """Number of columns of coefficients: r features of the tasks and the constant, or q tasks without any."""
         return int(self.n_tasks if self.tasks is None else self.tasks.shape[1] + self.has_constant)

@@ -177,11 +177,7 @@ class OnlineRidge(Stored):
     @property
     def unpredicted(self) -> np.ndarray:
         """Which tasks (q,) nothing is predicted for: those that would take their own constant from a label."""
-        known = self.statistics
-        if known.is_complete or known.tasks is not None or not known.has_constant:
-            return np.zeros(known.n_tasks, dtype=bool)
-        without: np.ndarray = known.counts == 0
-        return without
+        return np.asarray((self.statistics.counts == 0) & self.statistics.has_own_constants)
 
     def digits_lost(self, after: OnlineRidge) -> float:
         """Return how much of this model, once it has forgotten, is rounding."""
