@@ -142,8 +142,8 @@ FAULTS = (
     ),
     Fault(
         "growing",
-        "model = self.model.with_rows(lesson.Phi, lesson.labels, -1)",
-        "model = self.model.with_rows(lesson.Phi, 1.001 * lesson.labels, -1)",
+        "model = self.model.with_rows(Phi, batch.labels, -1)",
+        "model = self.model.with_rows(Phi, 1.001 * batch.labels, -1)",
         ("online",),
     ),
     Fault(
