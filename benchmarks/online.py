@@ -29,17 +29,16 @@ TARGET_CLUSTER = 0.8
 class Stream:
     """Rows to learn, and a model that has learnt them."""
 
-    def __init__(self, n_features: int, n_tasks: int, n_rows: int, batch: int, solver: str = "auto") -> None:
+    def __init__(self, n_features: int, n_tasks: int, n_rows: int, batch: int) -> None:
         rng = np.random.default_rng(0)
         self.X, self.Y = rng.standard_normal((n_rows, n_features)), rng.standard_normal((n_rows, n_tasks))
         self.tasks = rng.standard_normal((n_tasks, n_features))
         self.new_X, self.new_Y = rng.standard_normal((batch, n_features)), rng.standard_normal((batch, n_tasks))
-        self.solver = solver
         self.model = self.fitted()
 
     def fitted(self) -> OnlineTwoStepRidge:
         """Fit all rows and read the coefficients."""
-        model = OnlineTwoStepRidge(solver=self.solver).fit(self.X, self.Y, tasks=self.tasks)
+        model = OnlineTwoStepRidge().fit(self.X, self.Y, tasks=self.tasks)
         assert model.coef_.shape == (self.X.shape[1], self.tasks.shape[1])
         return model
 
@@ -69,13 +68,6 @@ def measure_slope(stream: Stream, updates: int) -> tuple[float, float]:
     usual = times <= np.quantile(times, 0.9)
     line = linregress(np.arange(updates)[usual] / updates, times[usual] / np.median(times))
     return float(line.slope), float(line.stderr)
-
-
-def measure_small_batches(n_features: int, repeats: int) -> float:
-    """Return how many times faster ten rows are learnt by changing the inverse than by a new factorisation."""
-    streams = [Stream(n_features, n_features, 2 * n_features, 10, solver) for solver in ("auto", "cholesky")]
-    by_woodbury, by_cholesky = in_turns(*(stream.update for stream in streams), repeats=repeats)
-    return by_cholesky / by_woodbury
 
 
 def measure_cluster(n_features: int, n_tasks: int, n_rows: int, repeats: int) -> float:
@@ -121,7 +113,6 @@ def main() -> int:
         stream = Stream(arguments.features, arguments.tasks, arguments.rows, arguments.batch)
         speedup, share = measure_update(stream, arguments.repeats)
         slope, error = measure_slope(stream, arguments.updates)
-        small = measure_small_batches(arguments.features, arguments.repeats)
         sizes = arguments.features, arguments.tasks, arguments.cluster_rows
         has_dask = find_spec("distributed") is not None
         cluster = measure_cluster(*sizes, arguments.repeats) if has_dask else float("nan")
@@ -134,7 +125,6 @@ def main() -> int:
     print(
         row(f"growth of an update over {arguments.updates} of them, of its median", slope, f"± {error:.2f}, target 0")
     )
-    print(row("10 rows: faster by Woodbury than by Cholesky", small, ""))
     name = f"fitting {arguments.cluster_rows} rows: speed of {THREADS} dask workers beside {THREADS} threads"
     print(row(name, cluster, f"target >= {TARGET_CLUSTER:g}"))
     print(versions())

@@ -128,7 +128,7 @@ def stream(
     tasks = None if approach == "independent" else data.tasks[known]
     # The paper's model has no constants of its own, but one among the features of the documents. To leave labels out
     # the model must tell them apart.
-    model = OnlineTwoStepRidge(fit_intercept=False, keep_tasks=approach == "zero_shot")
+    model = OnlineTwoStepRidge(fit_intercept=False)
     learnt, bounds = np.empty(0, dtype=int), sorted({0, *range(data.first, len(order), data.first), *data.sizes})
     for start, stop in pairwise(bounds):
         rows = order[start:stop]

@@ -34,22 +34,19 @@ def online(case: Case) -> None:
     if case.chance(0.2):
         X = np.round(X)
     alpha, task_alpha = (float(10.0 ** rng.uniform(-6, 6)) for _ in range(2))
-    keep, constant = case.chance(0.5), case.chance(0.5)
+    constant = case.chance(0.5)
     if constant:
         X, T, Y = (part + float(case.pick(0.0, 1.0, 100.0)) for part in (X, T, Y))
     model = OnlineTwoStepRidge(
         alpha,
         task_alpha,
         fit_intercept=constant,
-        solver=str(case.pick("auto", "woodbury", "cholesky")),
-        keep_instances=case.chance(0.5),
-        keep_tasks=keep,
     )
     make = scipy.sparse.csr_array if case.chance(0.2) else np.asarray
     rows = list(range(int(rng.integers(1, m + 1))))
     columns = list(range(int(rng.integers(1, q + 1))))
     steps = [f"fit {len(rows)}×{len(columns)}"]
-    case.what = f"online d={d} r={r if has_tasks else 0} λ={alpha:.3g} μ={task_alpha:.3g} {model.solver}"
+    case.what = f"online d={d} r={r if has_tasks else 0} λ={alpha:.3g} μ={task_alpha:.3g}"
     case.what += " with a constant" if constant else ""
     model.fit(make(X[rows]), Y[np.ix_(rows, columns)], tasks=make(T[columns]) if has_tasks else None)
     for _ in range(int(rng.integers(0, 6))):
@@ -144,10 +141,7 @@ def _step(
     if kind == "forget tasks" and len(columns) > 1:
         places = sorted(rng.choice(len(columns), int(rng.integers(1, len(columns))), replace=False).tolist())
         some = [columns[place] for place in places]
-        if model.keep_tasks or T is None:
-            model.forget_tasks(places)
-        else:
-            model.forget_tasks(places, Y[np.ix_(rows, some)], X=X[rows])
+        model.forget_tasks(places)
         columns[:] = [j for j in columns if j not in some]
         return f"forget {len(some)} tasks"
     return ""
@@ -167,10 +161,9 @@ def scales(case: Case) -> None:
     if holes:
         # The first rows have all labels, and the first task has all of its own.
         Y[3:, 1:] = np.where(rng.random((m - 3, q - 1)) < 0.2, np.nan, Y[3:, 1:])
-    solver = str(case.pick("auto", "woodbury", "cholesky"))
-    case.what = f"scales {m}×{d}×{q} {dtype} λ={alpha:.3g} {solver}" + (" with a constant" if constant else "")
+    case.what = f"scales {m}×{d}×{q} {dtype} λ={alpha:.3g}" + (" with a constant" if constant else "")
     case.what += (f" μ={task_alpha:.3g}" if T is not None else "") + (" with holes" if holes else "")
-    model = OnlineTwoStepRidge(alpha, task_alpha, fit_intercept=constant, solver=solver, keep_tasks=True)
+    model = OnlineTwoStepRidge(alpha, task_alpha, fit_intercept=constant)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         rows = _streamed(case, model, X, Y, T)

@@ -546,9 +546,7 @@ def online(case: Drawing) -> None:
         "alpha": draw_alpha(case),
         "task_alpha": draw_alpha(case),
         "fit_intercept": case.chance(0.6),
-        "solver": str(case.pick("auto", "woodbury", "cholesky")),
-        "keep_instances": case.chance(0.3),
-        "keep_tasks": case.chance(0.6) or holes,
+        "keep_tasks": True,
         "keep_labels": case.chance(0.3),
     }
     words = f"online {m}x{q}x{d}x{r} {params}{' holes' if holes else ''}{'' if has_tasks else ' no tasks'}"
@@ -630,9 +628,7 @@ class _Stream:
                 self.columns.append(unknown[0])
         elif what == "forget tasks" and len(self.columns) > 2:
             place = int(rng.integers(len(self.columns)))
-            needs_labels = self.T is not None and not self.model.keep_tasks
-            labels = self.rows(self.known, [self.columns[place]]) if needs_labels else {}
-            if self._did(quantity, "forget_tasks", tasks=[place], **labels):
+            if self._did(quantity, "forget_tasks", tasks=[place]):
                 del self.columns[place]
         elif what == "replace" and self.has_ids:
             before = self.Y[self.known[:2]].copy()

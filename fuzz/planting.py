@@ -136,14 +136,14 @@ FAULTS = (
     ),
     Fault(
         "growing",
-        "half, level = self.inverse.solve(known.over_tasks(known.groups[0].cross)), known.groups[0].label_mean",
-        "half, level = 1.001 * self.inverse.solve(known.over_tasks(known.groups[0].cross)), known.groups[0].label_mean",
+        "half, level = self._solve(first, self.alpha, known.over_tasks(first.cross)), first.label_mean",
+        "half, level = 1.001 * self._solve(first, self.alpha, known.over_tasks(first.cross)), first.label_mean",
         ("online",),
     ),
     Fault(
         "growing",
-        "return self.with_rows(Phi, Y, -1)",
-        "return self.with_rows(Phi, 1.001 * Y, -1)",
+        "model = self.model.with_rows(Phi, batch.labels, -1)",
+        "model = self.model.with_rows(Phi, 1.001 * batch.labels, -1)",
         ("online",),
     ),
     Fault(

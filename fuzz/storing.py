@@ -83,7 +83,7 @@ def tiny_models() -> tuple[bytes, ...]:
         KroneckerRidge(0.5, kernel="rbf", kernel_params={"gamma": 0.3}).fit(X, holes, tasks=T),
         TwoStepRidgeCV([0.1, 1, 10], [0.1, 1, 10], setting="D", progress=False).fit(X, Y, tasks=T),
         IndependentTaskRidgeCV([0.1, 1, 10], progress=False).fit(X, Y),
-        OnlineTwoStepRidge(0.5, keep_instances=True).fit(X, Y, tasks=T),
+        OnlineTwoStepRidge(0.5, keep_labels=True).fit(X, Y, tasks=T),
     ]
     found = []
     with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,6 @@ from dyadlearn import (
     TwoStepRidgeCV,
 )
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
-from dyadlearn.filters import SpectralCutoff, Tikhonov
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -90,12 +89,12 @@ def blocks(request, data):
 
 def test_fit_and_predict_equal_the_local_models(each, data, blocks):
     X, Y, T = data
-    for keep_tasks, fit_intercept in each([(False, True), (True, True), (False, False)]):
+    for fit_intercept in each([True, False]):
         batch = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept).fit(X, Y, tasks=T)
-        options = {"keep_tasks": keep_tasks, "fit_intercept": fit_intercept}
+        options = {"fit_intercept": fit_intercept}
         model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2, **options), *blocks, tasks=T)
         local = OnlineTwoStepRidge(0.3, 0.2, **options).fit(X, Y, tasks=T)
-        assert (model.n_seen_, model.n_tasks_, model.statistics_.per_task) == (M, Q, keep_tasks)
+        assert (model.n_seen_, model.n_tasks_) == (M, Q)
         assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
         assert_allclose(model.intercept_, local.intercept_, rtol=1e-10, atol=1e-12)
         assert_allclose(model.predict(X), batch.predict(X), rtol=1e-10, atol=1e-12)
@@ -175,16 +174,6 @@ def test_independent_tasks_and_a_vector_of_labels(threads, data, kind):
     ):
         assert ours.shape == (M,)
         assert_allclose(ours.compute(), theirs, rtol=1e-10, atol=1e-12)
-
-
-def test_a_linear_two_step_ridge_becomes_the_online_model(client, data):
-    X, Y, T = data
-    for fit_intercept in (True, False):
-        given = TwoStepRidge(0.3, 0.2, fit_intercept=fit_intercept)
-        model = distributed.fit(given, dense(X, 20, P), dense(Y, 20, Q), tasks=T)
-        assert isinstance(model, OnlineTwoStepRidge)
-        assert not hasattr(given, "n_features_in_")
-        assert_allclose(model.predict(X), given.fit(X, Y, tasks=T).predict(X), rtol=1e-10, atol=1e-12)
 
 
 def test_blocks_far_from_zero_and_from_each_other(threads, data):
@@ -405,11 +394,6 @@ def test_leverage_one_is_refused(data):
 
 @pytest.mark.usefixtures("threads")
 def test_models_that_cannot_be_learnt_from_sums_are_refused(data):
-    refused(data, "needs linear kernels", model=TwoStepRidge(kernel="rbf"))
-    refused(data, "needs linear kernels", model=TwoStepRidge(task_kernel="rbf"))
-    refused(data, "the filters of Tikhonov", model=TwoStepRidge(filter=SpectralCutoff()))
-    refused(data, "needs linear kernels", model=TwoStepRidge(symmetry="symmetric"))
-    refused(data, "keep_instances would gather rows", model=OnlineTwoStepRidge(keep_instances=True))
     refused(data, "keep_labels would gather rows", model=OnlineTwoStepRidge(keep_labels=True))
     refused(data, "Expected an OnlineTwoStepRidge, found IndependentTaskRidge", TypeError, model=IndependentTaskRidge())
     refused(data, "Expected an OnlineTwoStepRidge, found TwoStepRidgeCV", TypeError, model=TwoStepRidgeCV())
@@ -443,22 +427,3 @@ def test_a_fitted_model_refuses_what_does_not_fit_it(data):
         distributed.holdout(model, dense(np.where(np.arange(M)[:, None] == 3, 100.0, X), 20, P), labels).compute()
     with pytest.raises(TypeError, match="Expected an OnlineTwoStepRidge, found TwoStepRidge"):
         distributed.predict(TwoStepRidge().fit(X, Y), rows)
-
-
-def test_a_filter_that_refits_is_ridge_regression_whatever_its_parameter(threads, data):
-    class Rooted(Tikhonov):
-        """Ridge regression whose parameter is the root of λ."""
-
-        def _phi(self, values, alpha):
-            return super()._phi(values, alpha**2)
-
-        def _shrinkage(self, values, alpha):
-            return super()._shrinkage(values, alpha**2)
-
-        def _remainder(self, values, alpha):
-            return super()._remainder(values, alpha**2)
-
-    X, Y, T = data
-    batch = TwoStepRidge(0.3, 0.2, filter=Rooted())
-    found = distributed.fit(batch, dense(X, 20, P), dense(Y, 20, Q), tasks=T)
-    assert_allclose(found.predict(X), batch.fit(X, Y, tasks=T).predict(X), rtol=1e-10)

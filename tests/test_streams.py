@@ -91,10 +91,8 @@ def test_a_fitted_model_goes_on(batches, tasks):
 
 MODELS = {
     "plain": OnlineTwoStepRidge,
-    "cholesky": lambda: OnlineTwoStepRidge(solver="cholesky"),
-    "woodbury": lambda: OnlineTwoStepRidge(solver="woodbury"),
-    "without constants": lambda: OnlineTwoStepRidge(fit_intercept=False, solver="woodbury"),
-    "keeping": lambda: OnlineTwoStepRidge(keep_instances=True, keep_tasks=True),
+    "without constants": lambda: OnlineTwoStepRidge(fit_intercept=False),
+    "keeping": lambda: OnlineTwoStepRidge(keep_labels=True),
     "projected": lambda: OnlineTwoStepRidge(feature_map=np.linspace(-1.0, 1.0, 10).reshape(5, 2)),
 }
 FORMS = {
@@ -167,7 +165,7 @@ def stream(pause):
         time.sleep(pause)
 
 def learn(pause, **options):
-    model = OnlineTwoStepRidge(0.3, 0.2, solver="woodbury")
+    model = OnlineTwoStepRidge(0.3, 0.2)
     return fit_stream(model, stream(pause), tasks=tasks, **options)
 
 def written():

@@ -31,12 +31,11 @@ from dyadlearn._checks import check_alphas, check_matrix
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import read_table
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.filters import Tikhonov
 from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
-from dyadlearn.growing.statistics import Statistics, gather, merge
+from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
-from dyadlearn.models import OnlineTwoStepRidge, TwoStepRidge
+from dyadlearn.models import OnlineTwoStepRidge
 from dyadlearn.models._inputs import check_sizes, is_fitted, mapped, unwrap_tasks
 from dyadlearn.settings import Setting, as_setting
 
@@ -54,19 +53,17 @@ SAMPLE = 10_000
 #: How many results are added up at a time.
 FAN_IN = 8
 
-_OTHER_MODEL = "Expected an OnlineTwoStepRidge, found {}."
-_HOLES = "on a cluster every label is needed. Let the model learn block by block, by its own partial_fit or fit_stream"
+#: Values of a regularisation.
+Alphas = Iterable[float] | None
 
 
-def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineTwoStepRidge:
+def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineTwoStepRidge:
     """Forget everything and learn from dask arrays.
 
     Parameters
     ----------
-    model : OnlineTwoStepRidge or TwoStepRidge
-        The latter with linear kernels: it would keep the labels and eigenvectors of all m instances, so what is
-        returned is the `OnlineTwoStepRidge` that equals it. For other kernels give an `OnlineTwoStepRidge` a feature
-        map, such as `Landmarks`. A feature map that is not fitted is fitted on 10,000 rows, evenly spread over all.
+    model : OnlineTwoStepRidge
+        A feature map that is not fitted is fitted on 10,000 rows, evenly spread over all.
     X : dask array of shape (m, p)
         The instances, in blocks of numpy arrays or scipy's sparse matrices.
     y : dask array of shape (m, q) or (m,)
@@ -77,7 +74,7 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
     Returns
     -------
     OnlineTwoStepRidge
-        `model` itself, unless that is a `TwoStepRidge`.
+        `model` itself.
 
     Examples
     --------
@@ -92,20 +89,30 @@ def fit(model: OnlineTwoStepRidge | TwoStepRidge, X: Any, y: Any, tasks: Any = N
     50
     >>> np.testing.assert_allclose(model.predict(X), TwoStepRidge().fit(X, Y, tasks=T).predict(X))
     """
-    online = _as_online(model)
+    _check_online(model)
+    if model.keep_labels:
+        raise ValueError(
+            "keep_labels would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "
+            "needs rows."
+        )
     rows, labels = _aligned(X, y)
-    with all_or_nothing(online):
-        needs_rows = hasattr(online.feature_map, "transform") and not is_fitted(online.feature_map)
+    with all_or_nothing(model):
+        needs_rows = hasattr(model.feature_map, "transform") and not is_fitted(model.feature_map)
         count = min(SAMPLE if needs_rows else 1, rows.shape[0])
         places = np.arange(count) * rows.shape[0] // count
         first, first_labels = _computed([rows[places], labels[places]])
         # Learning a few rows checks the parameters and the tasks, fits the maps and reads all ids.
-        online.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
-        if not online.statistics_.is_complete:
-            raise ValueError(f"Y contains NaN, labels that are not observed: {_HOLES}.")
-        known = _collected(online, rows, labels, per_task=online.statistics_.per_task)
-        online.continue_from(known)
-    return online
+        model.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
+        like = model.statistics_
+        if not like.is_complete:
+            raise ValueError(
+                "Y contains NaN, labels that are not observed: on a cluster every label is needed. Let the model learn "
+                "block by block, by its own partial_fit or fit_stream."
+            )
+        total = _summed(_block_statistics, merge, rows, labels, getattr(model, "feature_map_", None), like.has_constant)
+        # The features of the tasks do not travel with every block.
+        model.continue_from(replace(total, tasks=like.tasks, task_sums=like.task_sums))
+    return model
 
 
 def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
@@ -157,8 +164,7 @@ def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = 
     y : dask array of shape (l, q) or (l,)
         Instances that were learnt, and their labels.
     setting : {"B", "A", "C", "D"} or an alias, default="B"
-        What is left out for a cell. For C and D the model must tell its tasks apart (``keep_tasks=True``); otherwise
-        the given rows are taken for all there are, and are read once more.
+        What is left out for a cell.
 
     Returns
     -------
@@ -184,13 +190,7 @@ def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = 
 
 
 def landscape(
-    model: OnlineTwoStepRidge,
-    X: Any,
-    y: Any,
-    alphas: Iterable[float] | None = None,
-    task_alphas: Iterable[float] | None = None,
-    *,
-    setting: str | Setting = "B",
+    model: OnlineTwoStepRidge, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str = "B"
 ) -> np.ndarray:
     """Return the negative mean squared error of hold-out predictions for every regularisation.
 
@@ -227,13 +227,7 @@ def landscape(
 
 
 def tune(
-    model: OnlineTwoStepRidge,
-    X: Any,
-    y: Any,
-    alphas: Iterable[float] | None = None,
-    task_alphas: Iterable[float] | None = None,
-    *,
-    setting: str | Setting = "B",
+    model: OnlineTwoStepRidge, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str = "B"
 ) -> OnlineTwoStepRidge:
     """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
 
@@ -261,33 +255,15 @@ def tune(
 # What users hand in ------------------------------------------------------------------------------
 
 
-def _as_online(model: Any) -> OnlineTwoStepRidge:
-    """Return the model to fit, refusing what cannot be learnt from sums over rows."""
-    if isinstance(model, TwoStepRidge) and not model.searches:
-        kernels = (model.kernel, model.task_kernel)
-        filters = (model.filter or Tikhonov(), model.task_filter or Tikhonov())
-        if kernels != ("linear", "linear") or model.symmetry is not None or not all(each.refits for each in filters):
-            raise ValueError(
-                "On a cluster a TwoStepRidge needs linear kernels and the filters of Tikhonov: for another kernel give "
-                "an OnlineTwoStepRidge with a feature map, such as Landmarks(kernel='rbf')."
-            )
-        alphas = filters[0].ridge(model.alpha), filters[1].ridge(model.task_alpha)
-        return OnlineTwoStepRidge(*alphas, fit_intercept=model.fit_intercept)
+def _check_online(model: Any) -> None:
+    """Raise if the model is no online model."""
     if not isinstance(model, OnlineTwoStepRidge):
-        raise TypeError(_OTHER_MODEL.format(type(model).__name__))
-    for name in ("keep_instances", "keep_labels"):
-        if getattr(model, name):
-            raise ValueError(
-                f"{name} would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "
-                "needs rows."
-            )
-    return model
+        raise TypeError(f"Expected an OnlineTwoStepRidge, found {type(model).__name__}.")
 
 
 def _answer(model: Any, rows: Any) -> Any:
     """Return the prediction for a row of zeros; raise if the model is no fitted online model of such rows (m, p)."""
-    if not isinstance(model, OnlineTwoStepRidge):
-        raise TypeError(_OTHER_MODEL.format(type(model).__name__))
+    _check_online(model)
     return model.predict(np.zeros((1, rows.shape[1])))
 
 
@@ -324,13 +300,10 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
         raise ValueError("This model has learnt labels with holes: use its own holdout and landscape.")
     if labels.shape[1] != known.n_tasks:
         raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
-    if wanted.new_task and not known.per_task:
-        known = _collected(model, rows, labels, per_task=True)
-    ridge = OnlineRidge.start(known, model.alpha, model.task_alpha)
     # Decomposed here and once, for all workers.
-    for side in (ridge.inverse, ridge.task_inverse):
+    for side in (known.groups[0], known.task_sums):
         _ = None if side is None else side.eigen
-    return wanted, rows, labels, ridge
+    return wanted, rows, labels, OnlineRidge(known, model.alpha, model.task_alpha)
 
 
 # Graphs ------------------------------------------------------------------------------------------
@@ -367,15 +340,6 @@ def _computed(values: list[Any]) -> list[Any]:
         return list(dask.compute(*values))
 
 
-def _collected(model: OnlineTwoStepRidge, rows: Any, labels: Any, *, per_task: bool) -> Statistics:
-    """Return the statistics of all rows, for the tasks that the model knows."""
-    like = model.statistics_
-    # The features of the tasks go to the workers but do not come back with every block.
-    sent = None if per_task else like.task_rows, like.has_constant
-    total: Statistics = _summed(_block_statistics, merge, rows, labels, getattr(model, "feature_map_", None), *sent)
-    return replace(total, tasks=like.tasks, task_sums=like.task_sums)
-
-
 # What a worker does ------------------------------------------------------------------------------
 
 
@@ -391,14 +355,14 @@ def _on_block(function: Callable[..., Any], start: int, block: Array, labels: Ar
         raise kind(f"In the block that begins with row {start}: {error}") from error
 
 
-def _block_statistics(Phi: Array, Y: Array, right: Array | None, constant: bool) -> Statistics:
-    return gather(Phi, Y, right, constant=constant)
+def _block_statistics(Phi: Array, Y: Array, constant: bool) -> Statistics:
+    return collect(Phi, Y, constant=constant)
 
 
 def _block_errors(
     Phi: Array, Y: Array, ridge: OnlineRidge, alphas: list[float], task_alphas: list[float], setting: Setting
 ) -> Array:
-    columns = task_alphas if ridge.task_inverse is not None else task_alphas[:1]
+    columns = task_alphas if ridge.statistics.tasks is not None else task_alphas[:1]
     errors = where_defined(lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns)
     return Y.shape[0] * errors  # blocks of other sizes weigh otherwise
 

@@ -43,9 +43,8 @@ def fit_stream(
     """Learn from a stream of batches, and be able to go on after a crash.
 
     Whatever kills the process, the same call made again goes on after the last checkpoint, and the final model is the
-    same, **bit for bit**, as if nothing had happened: a checkpoint holds everything that later steps depend on, the
-    inverse that Woodbury's identity changes included. (Linear algebra of another version
-    or with another number of threads rounds differently, interrupted or not.)
+    same, **bit for bit**, as if nothing had happened. (Linear algebra of another version or with another number of
+    threads rounds differently, interrupted or not.)
 
     Parameters
     ----------

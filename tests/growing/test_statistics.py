@@ -16,16 +16,15 @@ from dyadlearn.growing import statistics
 from dyadlearn.growing.statistics import (
     Statistics,
     collect,
-    cross_product,
     merge,
     same_gram,
 )
-from sweeps import covering, every, lines, over
+from sweeps import covering, every, over
 from two_ridges import labels_with_holes
 
 N, D, Q, R = 11, 4, 6, 3
 forms = {
-    "per_task": {"no tasks": None, "compressed": False, "per task": True},
+    "with_tasks": {"no tasks": False, "tasks": True},
     "constant": {"no constant": False, "constant": True},
 }
 
@@ -38,9 +37,9 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, Y, rng.normal(size=(Q, R))
 
 
-def collected(data: Any, per_task: bool | None, constant: bool = False, rows: slice = slice(None)) -> Statistics:
+def collected(data: Any, with_tasks: bool, constant: bool = False, rows: slice = slice(None)) -> Statistics:
     X, Y, T = data
-    return collect(X[rows], Y[rows], None if per_task is None else T, per_task=bool(per_task), constant=constant)
+    return collect(X[rows], Y[rows], T if with_tasks else None, constant=constant)
 
 
 def about_means(matrix: np.ndarray, constant: bool) -> np.ndarray:
@@ -52,11 +51,11 @@ def with_ones(tasks: np.ndarray, constant: bool) -> np.ndarray:
 
 
 def add_rows(state: Statistics, Phi: Any, Y: Any) -> Statistics:
-    return merge(state, state.of_rows(Phi, Y))
+    return merge(state, collect(Phi, Y, constant=state.has_constant))
 
 
 def remove_rows(state: Statistics, Phi: Any, Y: Any) -> Statistics:
-    return merge(state, state.of_rows(Phi, Y), -1)
+    return merge(state, collect(Phi, Y, constant=state.has_constant), -1)
 
 
 def same_rows(first: Statistics, second: Statistics) -> bool:
@@ -79,7 +78,7 @@ def level_of(state: Statistics) -> np.ndarray:
 
 
 def assert_same(found: Statistics, wanted: Statistics, rtol: float = 1e-12) -> None:
-    assert (found.n_rows, found.n_tasks, found.per_task) == (wanted.n_rows, wanted.n_tasks, wanted.per_task)
+    assert (found.n_rows, found.n_tasks) == (wanted.n_rows, wanted.n_tasks)
     assert found.is_complete
     for (name, first), second in zip(parts_of(found).items(), parts_of(wanted).values(), strict=True):
         assert (first is None) == (second is None)
@@ -97,22 +96,22 @@ def assert_same(found: Statistics, wanted: Statistics, rtol: float = 1e-12) -> N
         block=[2, 100],
     )
 )
-def test_what_rows_say(data, per_task, constant, wrap_X, wrap_Y, block, monkeypatch):
+def test_what_rows_say(data, with_tasks, constant, wrap_X, wrap_Y, block, monkeypatch):
     monkeypatch.setattr(statistics, "row_blocks", lambda n, size: row_blocks(n, 1, block))
     X, Y, T = data
-    found = collected((wrap_X(X), wrap_Y(Y), T), per_task, constant)
+    found = collected((wrap_X(X), wrap_Y(Y), T), with_tasks, constant)
     means, label_means, right = X.mean(axis=0), Y.mean(axis=0), with_ones(T, constant)
     X, T = about_means(X, constant), about_means(T, constant)
     assert_allclose(found.gram, X.T @ X, atol=1e-12)
     cross = found.groups[0].cross
-    assert_allclose(cross, X.T @ Y @ right if per_task is False else X.T @ Y, atol=1e-12)
-    assert_allclose(found.over_tasks(cross), X.T @ Y if per_task is None else X.T @ Y @ right, atol=1e-12)
+    assert_allclose(cross, X.T @ Y, atol=1e-12)
+    assert_allclose(found.over_tasks(cross), X.T @ Y @ right if with_tasks else X.T @ Y, atol=1e-12)
     if constant:
         assert_allclose(found.mean.sum(axis=0), means, rtol=1e-14)
-        assert_allclose(level_of(found), label_means if per_task is None else label_means @ right, atol=1e-13)
+        assert_allclose(level_of(found), label_means @ right if with_tasks else label_means, atol=1e-13)
     assert isinstance(found.gram, np.ndarray)
     assert isinstance(cross, np.ndarray)
-    if per_task is None:
+    if not with_tasks:
         assert found.tasks is None
         assert found.task_sums is None
     else:
@@ -121,9 +120,9 @@ def test_what_rows_say(data, per_task, constant, wrap_X, wrap_Y, block, monkeypa
 
 def test_statistics_are_in_double_precision(data):
     single = [part.astype(np.float32) for part in data]
-    found = collected(single, False)
+    found = collected(single, True)
     X, Y, T = (part.astype(np.float64) for part in single)
-    assert_allclose(found.groups[0].cross, X.T @ Y @ T, rtol=1e-12, atol=1e-14)
+    assert_allclose(found.over_tasks(found.groups[0].cross), X.T @ Y @ T, rtol=1e-12, atol=1e-14)
 
 
 def test_other_libraries(data, library):
@@ -133,25 +132,16 @@ def test_other_libraries(data, library):
     assert_same(remove_rows(whole, X[5:, :], Y[5:, :]), first, library.rtol)
     assert type(whole.gram) is type(X)
     twice = collect(X, Y[:, :2], T[:2, :])
-    less = whole.with_tasks(twice).without_tasks(np.array([6, 7]), twice)
+    less = whole.with_tasks(twice).without_tasks(np.array([6, 7]))
     crosses = [library.to_numpy(state.groups[0].cross) for state in (less, whole)]
     assert_allclose(*crosses, rtol=library.rtol, atol=1e-6)
     assert less.n_tasks == Q
 
 
-# Few tasks with few features are multiplied first, many instances are summed first: both orders are taken.
-@over(lines("n d q r", (3, 4, 50, 2), (200, 2, 3, 40)))
-@over(every(wrap=[np.asarray, sparse.csr_array]))
-def test_both_orders_of_the_product(n, d, q, r, wrap):
-    rng = np.random.default_rng(1)
-    X, Y, T = rng.normal(size=(n, d)), rng.normal(size=(n, q)), rng.normal(size=(q, r))
-    assert_allclose(cross_product(wrap(X), wrap(Y), T), X.T @ Y @ T, rtol=1e-10, atol=1e-10)
-
-
 @over(every(**forms))
-def test_rows_come_and_go(data, per_task, constant):
+def test_rows_come_and_go(data, with_tasks, constant):
     X, Y, _ = data
-    whole, part = collected(data, per_task, constant), collected(data, per_task, constant, slice(7))
+    whole, part = collected(data, with_tasks, constant), collected(data, with_tasks, constant, slice(7))
     before = deepcopy(part)
     assert_same(add_rows(part, X[7:], Y[7:]), whole)
     assert_same(remove_rows(whole, X[7:], Y[7:]), part)
@@ -159,9 +149,9 @@ def test_rows_come_and_go(data, per_task, constant):
 
 
 @over(every(**forms))
-def test_blocks_are_merged_in_a_tree(data, per_task, constant):
-    blocks = [collected(data, per_task, constant, slice(start, start + 3)) for start in range(0, N, 3)]
-    whole = collected(data, per_task, constant)
+def test_blocks_are_merged_in_a_tree(data, with_tasks, constant):
+    blocks = [collected(data, with_tasks, constant, slice(start, start + 3)) for start in range(0, N, 3)]
+    whole = collected(data, with_tasks, constant)
     assert_same(reduce(merge, blocks), whole)
     assert_same(merge(merge(blocks[3], blocks[0]), merge(blocks[2], blocks[1])), whole)
 
@@ -203,18 +193,18 @@ def test_rows_that_were_never_there_cannot_be_removed(data, constant):
 
 
 @over(every(**forms))
-def test_tasks_come_and_go(data, per_task, constant):
+def test_tasks_come_and_go(data, with_tasks, constant):
     X, Y, T = data
-    whole, part = (collected((X, Y[:, :q], T[:q]), per_task, constant) for q in (Q, 4))
+    whole, part = (collected((X, Y[:, :q], T[:q]), with_tasks, constant) for q in (Q, 4))
 
     def said_of(columns):
-        return collected((X, Y[:, columns], T[columns]), per_task, constant)
+        return collected((X, Y[:, columns], T[columns]), with_tasks, constant)
 
     assert_same(part.with_tasks(said_of([4, 5])), whole)
     gone = np.array([4, 1])
-    less = whole.without_tasks(gone, said_of(gone) if per_task is False else None)
+    less = whole.without_tasks(gone)
     kept = [0, 2, 3, 5]
-    assert_same(less, collected((X, Y[:, kept], T[kept]), per_task, constant))
+    assert_same(less, collected((X, Y[:, kept], T[kept]), with_tasks, constant))
 
 
 def test_grams_of_the_same_rows(data):
@@ -244,20 +234,19 @@ def test_statistics_of_the_same_rows(data, constant, wrap):
     assert same_rows(collect(wrap(ones), Y, T, constant=constant), collect(ones, Y, T, constant=constant))
 
 
-@over(every(per_task=[False, True], offset=[0.0, 2.0**20]))
-def test_large_offsets_take_no_digits(per_task, offset):
+@over(every(offset=[0.0, 2.0**20]))
+def test_large_offsets_take_no_digits(offset):
     rng = np.random.default_rng(0)
     # Numbers that the offset does not round.
     near = [np.round(rng.normal(size=shape) * 2**12) / 2**12 for shape in ((400, D), (400, Q), (Q, R))]
     X, Y, T = (part + offset for part in near)
-    options = {"per_task": per_task, "constant": True}
-    state = collect(X[:9], Y[:9, :4], T[:4], **options)
+    state = collect(X[:9], Y[:9, :4], T[:4], constant=True)
     for start in range(9, 400, 17):
         state = add_rows(state, X[start : start + 17], Y[start : start + 17, :4])
-    state = state.with_tasks(collect(X, Y[:, 4:], T[4:], **options))
+    state = state.with_tasks(collect(X, Y[:, 4:], T[4:], constant=True))
     for start in range(0, 200, 8):
         state = remove_rows(state, X[start : start + 8], Y[start : start + 8])
-    wanted = collect(near[0][200:], near[1][200:], near[2], **options)
+    wanted = collect(near[0][200:], near[1][200:], near[2], constant=True)
     for name in ("gram", "cross", "task_gram"):
         found, expected = (parts_of(each)[name] for each in (state, wanted))
         # Means of labels are as large as their offset, and rounded so.

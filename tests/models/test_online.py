@@ -41,7 +41,7 @@ def model(data) -> OnlineTwoStepRidge:
 @parametrize_with_checks(
     [
         OnlineTwoStepRidge(),
-        OnlineTwoStepRidge(solver="woodbury", keep_instances=True),
+        OnlineTwoStepRidge(keep_labels=True),
     ]
 )
 def test_scikit_learn_conventions(estimator, check):
@@ -49,19 +49,17 @@ def test_scikit_learn_conventions(estimator, check):
 
 
 class TestTasks:
-    @over(every(keep_tasks=[False, True], keep_instances=[False, True], fit_intercept=[True, False]))
-    def test_chunks_equal_a_fit_from_scratch(self, data, keep_tasks, keep_instances, fit_intercept):
+    @over(every(fit_intercept=[True, False]))
+    def test_chunks_equal_a_fit_from_scratch(self, data, fit_intercept):
         X, Y, T = data
-        options = {"keep_tasks": keep_tasks, "keep_instances": keep_instances, "fit_intercept": fit_intercept}
-        model = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X[:20], Y[:20, :4], tasks=T[:4])
+        model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept).fit(X[:20], Y[:20, :4], tasks=T[:4])
         cuts = [slice(8, 15), slice(0, 8), slice(15, 20)]
         model.partial_fit_tasks(T[4:], chunks=((X[rows], Y[rows, 4:]) for rows in cuts))
         wanted = TwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept)
         assert_allclose(model.predict(X), wanted.fit(X[:20], Y[:20], tasks=T).predict(X), rtol=1e-9)
         model.partial_fit(X[20:], Y[20:])
         assert_allclose(model.predict(X), wanted.fit(X, Y, tasks=T).predict(X), rtol=1e-9)
-        cuts = [slice(12, 24), slice(0, 12)]
-        model.forget_tasks([5, 0], chunks=[(sparse.csr_array(X[rows]), Y[rows][:, [5, 0]]) for rows in cuts])
+        model.forget_tasks([5, 0])
         assert_allclose(model.predict(X), wanted.fit(X, Y[:, 1:5], tasks=T[1:5]).predict(X), rtol=1e-9)
 
     def test_one_chunk_is_read_at_a_time(self, data, model):
@@ -92,18 +90,16 @@ class TestTasks:
         before = model._learnt
         with pytest.raises(ValueError, match="these are not the 20 that were learnt"):
             model.partial_fit_tasks(T[5:], chunks=[(part, labels[:, 5:]) for part, labels in chunks])
-        with pytest.raises(ValueError, match="these are not the 20 that were learnt"):
-            model.forget_tasks([0], chunks=[(part, labels[:, [0]]) for part, labels in chunks])
         assert model._learnt is before
 
     def test_instances_that_are_kept_need_not_be_given(self, data):
         X, Y, T = data
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_instances=True).fit(X[:10], Y[:10, :4], tasks=T[:4])
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:10], Y[:10, :4], tasks=T[:4])
         model.partial_fit(sparse.csr_array(X[10:]), Y[10:, :4]).forget(X[8:12], Y[8:12, :4])
         rows = np.delete(np.arange(M), range(8, 12))
         with pytest.raises(ValueError, match="Y has 24 rows, expected one for each of 20 instances"):
             model.partial_fit_tasks(T[4:], Y[:, 4:])
-        model.partial_fit_tasks(T[4:], Y[rows, 4:]).forget_tasks([0], Y[rows, 0])
+        model.partial_fit_tasks(T[4:], Y[rows, 4:]).forget_tasks([0])
         wanted = TwoStepRidge(0.3, 0.7).fit(X[rows], Y[rows, 1:], tasks=T[1:])
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9)
         with pytest.raises(ValueError, match=r"1 instance\(s\) that were not learnt, among them row 0"):
@@ -114,10 +110,10 @@ class TestTasks:
             model.partial_fit_tasks(data[2][5:], data[1][:20, 5:])
 
     @over(every(with_tasks=[True, False]))
-    def test_tasks_that_are_told_apart_are_forgotten_without_labels(self, data, with_tasks):
+    def test_tasks_are_forgotten_without_labels(self, data, with_tasks):
         X, Y, T = data
         tasks = T if with_tasks else None
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True).fit(X, Y, tasks=tasks).forget_tasks([0, 4])
+        model = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=tasks).forget_tasks([0, 4])
         kept = [1, 2, 3, 5]
         wanted = TwoStepRidge(0.3, 0.7).fit(X, Y[:, kept], tasks=T[kept] if with_tasks else None)
         assert_allclose(model.predict(X), wanted.predict(X), rtol=1e-9)
@@ -157,16 +153,13 @@ class TestTasks:
             (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:19, 5:], X=X[:20]), "X has 20 instances, but Y has 19"),
             (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 5:], chunks=[(X, Y)]), "chunks beside X or y"),
             (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], chunks=[]), "chunks is empty"),
-            (lambda m, X, Y, T: m.forget_tasks([0], chunks=[]), "chunks is empty"),
             (
                 lambda m, X, Y, T: m.partial_fit_tasks(T[5:], chunks=[(X[:9], Y[:9, 5:]), (X[9:20], Y[9:20])]),
                 r"Y has 6 columns, expected .* 1 task",
             ),
-            (lambda m, X, Y, T: m.forget_tasks([0, 0], Y[:20, [0, 0]], X=X[:20]), "a task more than once"),
-            (lambda m, X, Y, T: m.forget_tasks(range(5), Y[:20, :5], X=X[:20]), "at least one task"),
-            (lambda m, X, Y, T: m.forget_tasks([5], Y[:20, [5]], X=X[:20]), "points outside the known tasks"),
-            (lambda m, X, Y, T: m.forget_tasks([0]), "labels of the tasks are needed"),
-            (lambda m, X, Y, T: m.forget_tasks([0], Y[:20, :2], X=X[:20]), r"Y has 2 columns, expected .* 1 task"),
+            (lambda m, X, Y, T: m.forget_tasks([0, 0]), "a task more than once"),
+            (lambda m, X, Y, T: m.forget_tasks(range(5)), "at least one task"),
+            (lambda m, X, Y, T: m.forget_tasks([5]), "points outside the known tasks"),
             (lambda m, X, Y, T: m.partial_fit(X[20:], Y[20:, :5], tasks=T[1:]), "tasks are not those the model knows"),
         )
     )
@@ -233,16 +226,15 @@ class TestFailure:
 
     def test_interrupted_at_any_line(self, data):
         X, Y, T = data
-        options = {"solver": "woodbury", "keep_instances": True}
 
         def fresh() -> OnlineTwoStepRidge:
-            return OnlineTwoStepRidge(0.3, 0.7, **options).fit(X[:20], Y[:20, :5], tasks=T[:5])
+            return OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X[:20], Y[:20, :5], tasks=T[:5])
 
         changes = {
             "partial_fit": lambda m: m.partial_fit(X[20:], Y[20:, :5]),
             "forget": lambda m: m.forget(X[:2], Y[:2, :5]),
-            "partial_fit_tasks": lambda m: m.partial_fit_tasks(T[5:], Y[:20, 5:], X=X[:20]),
-            "forget_tasks": lambda m: m.forget_tasks([0], Y[:20, :1]),
+            "partial_fit_tasks": lambda m: m.partial_fit_tasks(T[5:], Y[:20, 5:]),
+            "forget_tasks": lambda m: m.forget_tasks([0]),
             "set_alpha": lambda m: m.set_alpha(2.0, 3.0),
             "tune": lambda m: m.tune(X[:20], Y[:20, :5], alphas=[0.1, 1.0], task_alphas=[0.1, 1.0]),
             "fit": lambda m: m.fit(X, Y, tasks=T),
@@ -302,11 +294,11 @@ class _InterruptAfter:
 
 
 class TestMemory:
-    @over(every(with_tasks=[True, False], solver=["auto", "woodbury", "cholesky"]))
-    def test_the_state_does_not_grow_with_instances(self, with_tasks, solver):
+    @over(every(with_tasks=[True, False]))
+    def test_the_state_does_not_grow_with_instances(self, with_tasks):
         rng = np.random.default_rng(0)
         T = rng.normal(size=(Q, R)) if with_tasks else None
-        model = OnlineTwoStepRidge(solver=solver)
+        model = OnlineTwoStepRidge()
         sizes = []
         for step in range(30):
             model.partial_fit(rng.normal(size=(3, 12)), rng.normal(size=(3, Q)), tasks=T)
@@ -314,8 +306,8 @@ class TestMemory:
             if step in (14, 15, 28, 29):
                 sizes.append(len(pickle.dumps(model)))
         assert max(sizes) - min(sizes) < 200, sizes
-        d, width = 12, R if with_tasks else Q
-        numbers = 5 * (d * d + 2 * d * width) + 5 * R * R + 3 * Q * R  # with inverses, both ways
+        d = 12
+        numbers = 3 * (d * d + 2 * d * Q) + 3 * R * R + 3 * Q * R  # with factors
         assert sizes[-1] < 8 * numbers + 6000
 
     def test_sparse_labels_are_not_made_dense(self):
@@ -349,10 +341,10 @@ class TestMemory:
 
     def test_nothing_of_the_callers_is_kept(self, data):
         X, Y, T = (part.copy() for part in data)
-        for options in ({"solver": "woodbury"}, {"keep_instances": True}):
+        for options in ({}, {"keep_labels": True}):
             model = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X[:20], Y[:20, :5], tasks=T[:5])
             model.predict(X)
-            model.partial_fit(X[20:], Y[20:, :5]).partial_fit_tasks(T[5:], Y[:, 5:], X=X)
+            model.partial_fit(X[20:], Y[20:, :5]).partial_fit_tasks(T[5:], Y[:, 5:], X=None if options else X)
             wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T).predict(data[0])
             for part in (X, Y, T):
                 part[:] = 0.0
@@ -369,7 +361,7 @@ class TestMemory:
     def test_kept_instances_are_copies(self, data):
         X, Y, T = data
         batch = X[20:].copy()
-        model = OnlineTwoStepRidge(keep_instances=True).fit(X[:20], Y[:20, :5], tasks=T[:5])
+        model = OnlineTwoStepRidge(keep_labels=True).fit(X[:20], Y[:20, :5], tasks=T[:5])
         model.partial_fit(batch, Y[20:, :5])
         batch[:] = 0.0
         model.partial_fit_tasks(T[5:], Y[:, 5:])
@@ -391,7 +383,7 @@ class TestForms:
         X, Y, T = (library.asarray(part) for part in data)
         model = OnlineTwoStepRidge(0.3, 0.7).fit(X[:20, :], Y[:20, :5], tasks=T[:5, :])
         model.partial_fit(X[20:, :], Y[20:, :5]).partial_fit_tasks(T[5:, :], Y[:, 5:], X=X)
-        model.forget(X[:4, :], Y[:4, :]).forget_tasks([0], Y[4:, :1], X=X[4:, :])
+        model.forget(X[:4, :], Y[:4, :]).forget_tasks([0])
         found = model.predict(X)
         assert type(found) is type(X)
         assert found.dtype == X.dtype
@@ -431,7 +423,7 @@ class TestForms:
         )
         model.forget(features.iloc[:4].sample(frac=1, random_state=0), labels.iloc[:4])
         rest = labels.iloc[4:]
-        model.forget_tasks(["d1", "d0"], rest[["d0", "d1"]], X=features.iloc[4:])
+        model.forget_tasks(["d1", "d0"])
         found = model.predict(features.iloc[:3])
         assert list(found.columns) == ["d2", "d3", "d4", "d5"]
         assert found.columns.name == "drug"
@@ -452,7 +444,7 @@ class TestForms:
         with pytest.raises(IdError, match="give the new ones ids too"):
             model.partial_fit_tasks(T[:1], Y[4:, :1], X=features.iloc[4:])
         with pytest.raises(IdError, match="not among the ids of the known tasks"):
-            model.forget_tasks("d0", rest[["d0"]], X=features.iloc[4:])
+            model.forget_tasks("d0")
         with pytest.raises(IdError, match="do not match"):
             model.partial_fit(features, labels)
         with pytest.raises(ValueError, match="feature names of tasks should match"):

@@ -38,7 +38,7 @@ def test_equals_two_ridge_regressions_in_a_row(fit_intercept, first_has_holes, s
         Y[:10] = np.nan_to_num(Y[:10], nan=1.0)
     new_X, new_T = make(1)[::2]
     wrap = sparse.csr_array if sparse_rows else np.asarray
-    model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept, keep_tasks=not first_has_holes)
+    model = OnlineTwoStepRidge(0.3, 0.7, fit_intercept=fit_intercept)
     model.partial_fit(wrap(X[:10]), Y[:10, :4], tasks=T[:4]).partial_fit(wrap(X[10:]), Y[10:, :4])
     wanted = twin(X, Y[:, :4], T[:4], fit_intercept=fit_intercept)
     assert_allclose(model.predict(new_X, tasks=new_T), wanted.predict(new_X, tasks=new_T), rtol=1e-8)
@@ -57,7 +57,7 @@ def test_equals_two_ridge_regressions_in_a_row(fit_intercept, first_has_holes, s
 def test_which_models_it_equals():
     X, Y, T = make()
     full = np.nan_to_num(Y, nan=1.0)
-    online = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True)
+    online = OnlineTwoStepRidge(0.3, 0.7)
     # Complete labels: the two-step model, whatever came in between.
     model = online.fit(X, full, tasks=T).partial_fit(X[:3], Y[:3]).forget(X[:3], Y[:3])
     assert_allclose(model.predict(X), TwoStepRidge(0.3, 0.7).fit(X, full, tasks=T).predict(X), rtol=1e-8)
@@ -130,19 +130,6 @@ def test_forgetting_everything():
 
 class TestRefusals:
     """What cannot be done with holes is told, and changes nothing."""
-
-    def test_tasks_that_are_mixed(self):
-        X, Y, T = make()
-        full = np.nan_to_num(Y)
-        model = OnlineTwoStepRidge().fit(X, full[:, :4], tasks=T[:4])
-        before = model._learnt
-        with pytest.raises(ValueError, match="Y contains NaN.*fit it anew with keep_tasks=True"):
-            model.partial_fit(X, Y[:, :4])
-        with pytest.raises(ValueError, match="Y contains NaN.*fit it anew with keep_tasks=True"):
-            model.partial_fit_tasks(T[4:], Y[:, 4:], X=X)
-        with pytest.raises(ValueError, match="every label of these instances was learnt"):
-            model.forget_tasks([0], Y[:, 0], X=X)
-        assert model._learnt is before
 
     @over(every(method=["forget", "holdout", "landscape"]))
     def test_labels_that_were_learnt(self, method):

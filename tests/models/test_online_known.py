@@ -33,7 +33,7 @@ def one_cell(user, item, value):
 
 
 def same(model, X, Y, T, rtol=1e-8, **options):
-    wanted = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True, **options).fit(X, Y, tasks=T)
+    wanted = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X, Y, tasks=T)
     assert_allclose(model.predict(X.to_numpy()), wanted.predict(X.to_numpy()), rtol=rtol)
     assert model.n_seen_ == len(X)
 
@@ -42,7 +42,7 @@ class TestErrors:
     @over(every(keep_labels=[True, False], holes=[0.4, 0.0]))
     def test_known_instances_are_named(self, keep_labels, holes):
         X, Y, T = make(holes)
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True, keep_labels=keep_labels).fit(X[:10], Y[:10], tasks=T)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=keep_labels).fit(X[:10], Y[:10], tasks=T)
         before = model._learnt
         with pytest.raises(IdError, match=r"2 of 5 instances are known already.*'u8', 'u9'.*known=\"replace\""):
             model.partial_fit(X[8:13], Y[8:13])
@@ -56,7 +56,7 @@ class TestErrors:
 
     def test_replacing_needs_what_was_learnt(self):
         X, Y, T = make()
-        model = OnlineTwoStepRidge(keep_instances=True).fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
         with pytest.raises(ValueError, match=r"Instances 'u3', 'u4' are known.*fit it anew with keep_labels=True, or"):
             model.partial_fit(X[3:5], Y[3:5], known="replace")
         with pytest.raises(ValueError, match="known must be one of"):
@@ -98,7 +98,7 @@ class TestErrors:
 class TestForgetting:
     def test_by_ids(self):
         X, Y, T = make()
-        for options in ({}, {"keep_instances": True}, {"keep_labels": True}):
+        for options in ({}, {"keep_labels": True}):
             model = OnlineTwoStepRidge(0.3, 0.7, **options).fit(X, Y, tasks=T)
             before = model._learnt
             with pytest.raises(IdError, match="Instances 'new' are not known"):
@@ -119,7 +119,7 @@ class TestForgetting:
         model.partial_fit(1 + X.to_numpy()[:1], Y.to_numpy()[:1]).forget(1 + X.to_numpy()[:1], Y.to_numpy()[:1])
         same(model, X, Y, T)
         # An instance that is kept is found again by its features, and its id goes with it.
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_instances=True).fit(X, Y, tasks=T)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
         model.forget(X.to_numpy()[:2], Y.to_numpy()[:2]).partial_fit(X[:2], Y[:2])
         same(model, X, Y, T)
 
@@ -129,7 +129,7 @@ class TestReplacing:
     def test_equals_a_fit_on_the_final_labels(self, holes, new_features, fit_intercept, wrap):
         X, Y, T = make(holes)
         given, options = X if wrap is None else sparse.csr_array(X.to_numpy()), {"fit_intercept": fit_intercept}
-        model = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True, keep_labels=True, **options).fit(given, Y, tasks=T)
+        model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True, **options).fit(given, Y, tasks=T)
         later_X, later_Y = X.copy(), Y.copy()
         news = make(0.5, seed=1)[1].iloc[[2, 5, 6, 11]]
         rows = X.loc[news.index]
@@ -185,7 +185,7 @@ class TestReplacing:
     def test_everybody_at_once(self):
         for holes in (0.4, 0.0):
             X, Y, T = make(holes)
-            model = OnlineTwoStepRidge(0.3, 0.7, keep_tasks=True, keep_labels=True).fit(X, Y, tasks=T)
+            model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y, tasks=T)
             model.partial_fit(X + 1, Y + 2, known="replace")
             same(model, X + 1, Y + 2, T)
 
@@ -228,7 +228,7 @@ class TestReplacing:
 def test_kept_rows_are_joined_and_cleared():
     kept = Kept()
     for step in range(100):
-        kept = kept.with_batch(Batch.of(Ids((step,)), np.full((1, 2), float(step)), np.array([[1.0, np.nan]]), 1))
+        kept = kept.with_batch(Batch(1, Ids((step,)), np.full((1, 2), float(step)), np.array([[1.0, np.nan]])).copied())
     assert len(kept) == 100
     assert len(kept.batches) <= 7
     places = kept.places([3, 50, 99, "nobody"])

@@ -29,16 +29,13 @@ class OnlineMachine(RuleBasedStateMachine):
         seed=seeds,
         n_features=st.integers(1, 12),
         n_task_features=st.integers(0, 6),
-        solver=st.sampled_from(["auto", "woodbury", "cholesky"]),
-        keep_tasks=st.booleans(),
-        keep_instances=st.booleans(),
         keep_labels=st.booleans(),
         fit_intercept=st.booleans(),
         holes=st.booleans(),
         rows=st.integers(1, 6),
         tasks=st.integers(1, 4),
     )
-    def start(self, seed, n_features, n_task_features, solver, keep_tasks, holes, fit_intercept, rows, tasks, **keep):
+    def start(self, seed, n_features, n_task_features, holes, fit_intercept, rows, tasks, **keep):
         rng = np.random.default_rng(seed)
         self.fit_intercept, self.holes = fit_intercept, holes
         self.X, self.T = rng.normal(size=(rows, n_features)), self.new_tasks_of(rng, tasks, n_task_features)
@@ -48,8 +45,6 @@ class OnlineMachine(RuleBasedStateMachine):
         self.is_named, self.ids = keep["keep_labels"], [f"first {row}" for row in range(rows)]
         self.model = OnlineTwoStepRidge(
             fit_intercept=fit_intercept,
-            solver=solver,
-            keep_tasks=keep_tasks or holes,
             **keep,
         )
         # partial_fit may come first too.
@@ -132,7 +127,7 @@ class OnlineMachine(RuleBasedStateMachine):
         self.chunked(self.model.partial_fit_tasks, tasks, Y, rng, n_chunks, is_sparse)
         self.T, self.Y = np.vstack([self.T, T]), np.hstack([self.Y, Y])
 
-    @precondition(lambda self: len(self.X) and (self.model.keep_instances or self.is_named))
+    @precondition(lambda self: len(self.X) and self.is_named)
     @rule(seed=seeds, count=st.integers(1, 3))
     def new_tasks_for_kept_instances(self, seed, count):
         rng = self.random(seed)
@@ -159,17 +154,13 @@ class OnlineMachine(RuleBasedStateMachine):
             yield
 
     @precondition(lambda self: len(self.X) and self.Y.shape[1] > 1)
-    @rule(data=st.data(), seed=seeds, n_chunks=st.integers(1, 3), is_sparse=st.booleans())
-    def forgotten_tasks(self, data, seed, n_chunks, is_sparse):
+    @rule(data=st.data())
+    def forgotten_tasks(self, data):
         q = self.Y.shape[1]
         gone = data.draw(st.lists(st.integers(0, q - 1), min_size=1, max_size=q - 1, unique=True))
-        labels = self.Y[:, gone]
         self.T, self.Y = np.delete(self.T, gone, axis=0), np.delete(self.Y, gone, axis=1)
         with self.forgetting():
-            if self.has_tasks and not self.model.keep_tasks:
-                self.chunked(self.model.forget_tasks, gone, labels, self.random(seed), n_chunks, is_sparse)
-            else:
-                self.model.forget_tasks(gone)
+            self.model.forget_tasks(gone)
 
     @rule(alpha=st.none() | regularisations, task_alpha=st.none() | regularisations)
     def another_regularisation(self, alpha, task_alpha):

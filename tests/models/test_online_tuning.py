@@ -51,7 +51,7 @@ class TestRegularisation:
         model.partial_fit(X[20:], Y[20:, :5])
         assert_allclose(model.coef_, TwoStepRidge(5.0, 0.7).fit(X, Y[:, :5], tasks=T[:5]).coef_, rtol=1e-9)
 
-    @over(every(bad=[{"alpha": -1}, {"task_alpha": "1"}, {"solver": "lu"}]))
+    @over(every(bad=[{"alpha": -1}, {"task_alpha": "1"}]))
     def test_bad_parameters(self, data, bad):
         with pytest.raises((ValueError, TypeError), match=next(iter(bad))):
             OnlineTwoStepRidge(**bad).fit(*data[:2])
@@ -64,16 +64,11 @@ class TestRegularisation:
         assert_allclose(model.holdout(X[5:8], Y[5:8], setting), wanted[5:8], rtol=1e-9)
 
     @over(every(setting=["C", "D"]))
-    def test_tasks_are_left_out_of_all_rows_or_of_the_given_ones(self, data, setting):
+    def test_tasks_are_left_out_of_all_rows(self, data, setting):
         X, Y, T = data
-        whole, part = (
-            OnlineTwoStepRidge(0.3, 0.7, keep_tasks=keep).fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
-            for keep in (True, False)
-        )
+        whole = OnlineTwoStepRidge(0.3, 0.7).fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
         wanted = TwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
         assert_allclose(whole.holdout(X[5:8], Y[5:8], setting), wanted.holdout(setting)[5:8], rtol=1e-9)
-        alone = TwoStepRidge(0.3, 0.7).fit(X[5:15], Y[5:15], tasks=T)
-        assert_allclose(part.holdout(X[5:15], Y[5:15], setting), alone.holdout(setting), rtol=1e-8)
         grid = {"alphas": [0.1, 1, 10], "task_alphas": [0.2, 2]}
         assert_allclose(
             whole.landscape(X, Y, **grid, setting=setting),

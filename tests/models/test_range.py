@@ -174,5 +174,5 @@ def test_ordinary_forgetting_is_not_warned_of():
         twin = OnlineTwoStepRidge(alpha).fit(rows[1995:], labels[1995:])
         assert_allclose(model.predict(rows[1995:]), twin.predict(rows[1995:]), rtol=1e-6, atol=1e-6)
         assert model.forget(rows[1995:], labels[1995:]).n_seen_ == 0
-    tasks = OnlineTwoStepRidge(keep_tasks=True).fit(X, Y * [1.0, 1.0, 1.0, 1.0, 1e3], tasks=T)
+    tasks = OnlineTwoStepRidge().fit(X, Y * [1.0, 1.0, 1.0, 1.0, 1e3], tasks=T)
     assert tasks.forget_tasks([4]).n_tasks_ == 4

@@ -150,7 +150,7 @@ def models():
         "pairs": PairRegressor(TwoStepRidge(), instances=table, tasks=T).fit(
             [("a", 0), ("b", 1), ("b", 2), ("c", 0)], [1.0, 2.0, 3.0, 4.0]
         ),
-        "online": OnlineTwoStepRidge(keep_instances=True).fit(X, Y, tasks=T),
+        "online": OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T),
     }
 
 

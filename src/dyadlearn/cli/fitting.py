@@ -168,8 +168,7 @@ def update(given: Update, terminal: Terminal) -> None:
             raise IdError(f"{names.tasks.capitalize()} {shown(sorted(repeated))} are known already: rename new ones.")
         model.partial_fit_tasks(T, grid, X=X)
     else:
-        if model.statistics_.per_task:
-            grid = _with_missing(grid, tasks, given.labels, terminal)
+        grid = _with_missing(grid, tasks, given.labels, terminal)
         grid = grid.columns_as(tasks, f"the columns of {given.labels}", f"the {names.tasks} of the model")
         # The ids of a model need not be texts; now that the columns are in their order, they need none.
         model.partial_fit(X, replace(grid, column_ids=None), known=given.known)

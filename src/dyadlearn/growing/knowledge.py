@@ -21,7 +21,7 @@ from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namesp
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
-from dyadlearn.growing.statistics import Statistics, check_told_apart, collect, has_holes, merge
+from dyadlearn.growing.statistics import Statistics, collect, has_holes, merge
 from dyadlearn.growing.two_step import OnlineRidge
 
 #: The most rows in a batch: whatever changes copies the batches it is in.
@@ -30,7 +30,7 @@ _ROWS = 2**13
 
 @dataclass(frozen=True, eq=False)
 class Batch(Stored):
-    """Instances that came together, as far as they are kept.
+    """Instances that came together.
 
     Attributes
     ----------
@@ -58,13 +58,10 @@ class Batch(Stored):
             not self.is_thin or (self.labels is not None and is_sparse(self.labels))
         )
 
-    @classmethod
-    def of(cls, ids: Ids | None, rows: Array | None, labels: Array | None, n_rows: int) -> Batch:
-        """Return a batch of copies; labels with holes are kept without these."""
-        rows, labels = (None if part is None else copied(part) for part in (rows, labels))
-        if labels is None or not has_holes(labels) or is_foreign(labels):
-            return cls(n_rows, ids, rows, labels)
-        return cls(n_rows, ids, rows, _thin(labels), True)
+    def copied(self) -> Batch:
+        """Return a copy; labels with holes are kept without these."""
+        labels, is_thin = copied(self.labels), has_holes(self.labels) and not is_foreign(self.labels)
+        return replace(self, rows=copied(self.rows), labels=_thin(labels) if is_thin else labels, is_thin=is_thin)
 
     @cached_property
     def place_of(self) -> dict[Hashable, int]:
@@ -84,9 +81,8 @@ class Batch(Stored):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What is kept of the instances, and in which form: those of two batches are put together if it is the same."""
-        forms = [None if part is None else is_sparse(part) for part in (self.rows, self.labels)]
-        return self.ids is None, self.is_thin, *forms
+        """In which form the instances are kept: those of two batches are put together if it is the same."""
+        return self.ids is None, self.is_thin, is_sparse(self.rows), is_sparse(self.labels)
 
     def joined(self, other: Batch) -> Batch:
         """Return the instances of both, which are of the same kind."""
@@ -127,11 +123,6 @@ class Kept(Stored):
             return None
         return Ids(tuple(label for part in parts if part is not None for label in part.labels))
 
-    @property
-    def instances(self) -> list[Array]:
-        """All instances as they came, batch by batch."""
-        return [batch.rows for batch in self.batches]
-
     def places(self, ids: Sequence[Hashable]) -> list[tuple[int, int] | None]:
         """Return the batch of each id and where it stands there; None for one that is not known."""
         found: dict[Hashable, tuple[int, int]] = {}
@@ -139,23 +130,13 @@ class Kept(Stored):
             found |= {label: (number, batch.place_of[label]) for label in ids if label in batch.place_of}
         return [found.get(label) for label in ids]
 
-    def equal_rows(self, rows: Array) -> list[tuple[int, int]]:
-        """Return where instances equal to these are, each another one, those that were learnt first before others."""
-        wanted: dict[bytes, list[int]] = {}
-        for position, key in enumerate(row_keys(rows)):
-            wanted.setdefault(key, []).append(position)
-        found: dict[int, tuple[int, int]] = {}
+    def equal_rows(self, rows: Array) -> list[tuple[int, int] | None]:
+        """Return where instances equal to these are, each another one, in the order they were learnt."""
+        known: dict[bytes, list[tuple[int, int]]] = {}
         for number, batch in enumerate(self.batches):
             for place, key in enumerate(row_keys(batch.rows)):
-                if wanted.get(key):
-                    found[wanted[key].pop(0)] = (number, place)
-        missing = sorted(position for positions in wanted.values() for position in positions)
-        if missing:
-            raise ValueError(
-                f"X holds {len(missing)} instance(s) that were not learnt, among them row {missing[0]}: nothing was "
-                "forgotten."
-            )
-        return [found[position] for position in range(len(found))]
+                known.setdefault(key, []).append((number, place))
+        return [known[key].pop(0) if known.get(key) else None for key in row_keys(rows)]
 
     def taken(self, places: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
         """Return instances (n, p) and their labels (n, q), dense with NaN if there are holes, by where they are."""
@@ -179,9 +160,7 @@ class Kept(Stored):
         return Kept(tuple(batch for batch in batches if batch.n_rows))
 
     def with_batch(self, batch: Batch) -> Kept:
-        """Return what is kept with more instances, if there is anything to keep of them."""
-        if batch.ids is None and batch.rows is None and batch.labels is None:
-            return self
+        """Return what is kept with more instances."""
         batches = list(self.batches)
         for start in range(0, batch.n_rows, _ROWS):
             part = batch if batch.n_rows <= _ROWS else batch.take(np.arange(start, min(start + _ROWS, batch.n_rows)))
@@ -190,14 +169,17 @@ class Kept(Stored):
             batches.append(part)
         return Kept(tuple(batches))
 
+    def split(self, labels: Array) -> list[Array]:
+        """Return labels (m, l) of all instances in their order, batch by batch."""
+        ends = np.cumsum([batch.n_rows for batch in self.batches]).tolist()
+        return [labels[start:end, :] for start, end in zip([0, *ends], ends, strict=False)]
+
     def with_tasks(self, labels: Array) -> Kept:
         """Return what is kept with the labels (m, l) of more tasks, in the order of the instances."""
-        batches, start = [], 0
-        for batch in self.batches:
-            own = labels[start : start + batch.n_rows, :]
-            start += batch.n_rows
+        batches = []
+        for batch, own in zip(self.batches, self.split(labels), strict=True):
             known = batch.labels_of(np.arange(batch.n_rows))
-            batches.append(Batch.of(batch.ids, batch.rows, _beside(known, own), batch.n_rows))
+            batches.append(replace(batch, labels=_beside(known, own)).copied())
         return Kept(tuple(batches))
 
     def without_tasks(self, positions: np.ndarray) -> Kept:
@@ -260,40 +242,13 @@ KNOWN = ("error", "replace")
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
-    """Instances to learn or to forget, with their labels.
-
-    Attributes
-    ----------
-    rows, Phi : arrays or sparse matrices of shape (l, p) and (l, d)
-        As they came, and as the feature map makes them.
-    labels : array or sparse matrix of shape (l, q)
-        NaN where not observed.
-    ids : Ids or None
-    """
-
-    rows: Array
-    Phi: Array
-    labels: Array
-    ids: Ids | None = None
-
-    def __len__(self) -> int:
-        return int(self.rows.shape[0])
-
-    def take(self, places: np.ndarray) -> Lesson:
-        """Return some of the instances."""
-        rows, Phi, labels = (take_rows(part, places) for part in (self.rows, self.Phi, self.labels))
-        return Lesson(rows, Phi, labels, None if self.ids is None else self.ids.take(places.tolist()))
-
-
-@dataclass(frozen=True, eq=False)
 class Knowledge(Stored):
     """Everything that changes when a model learns, swapped in one assignment.
 
     Attributes
     ----------
     model : OnlineRidge
-    dtype : dtype
+    precision : {"float32", "float64"}
         Of the data, and of what is predicted.
     is_vector : bool
         Whether labels came with one dimension.
@@ -303,44 +258,28 @@ class Knowledge(Stored):
         Number of columns of the tasks as they came.
     kept : Kept
         The instances, as far as the model keeps them.
-    keeps_instances, keeps_labels : bool
-        Whether it keeps every instance as it came, and the labels of each.
+    keeps_labels : bool
+        Whether it keeps every instance as it came, and its labels; else it keeps ids.
     """
 
     model: OnlineRidge
-    dtype: Any
+    precision: str
     is_vector: bool = False
     task_ids: Ids | None = None
     task_names: Ids | None = None
     n_task_features: int = 0
     kept: Kept = field(default_factory=Kept)
-    keeps_instances: bool = False
     keeps_labels: bool = False
 
     _shapes: ClassVar[Mapping[str, str]] = {"task_ids": "model.statistics.n_tasks", "task_names": "n_task_features"}
 
-    def state(self) -> dict[str, Any]:
-        """Return the fields, the dtype by its name."""
-        return super().state() | {"dtype": self.precision}
-
-    @property
-    def precision(self) -> str:
-        """The name of the dtype."""
-        return f"float{namespace(self.model.statistics.gram).finfo(self.dtype).bits}"
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], where: str) -> Knowledge:
-        """Return what a state describes, with a dtype of numpy."""
-        found = {**state, "dtype": {"float32": np.float32, "float64": np.float64}[state["dtype"]]}
-        return super().from_state(found, where)
-
     def _fits(self) -> bool:
         batches, known = self.kept.batches, self.model.statistics
         return (
-            len(self.kept) <= known.n_rows
-            and (not self.keeps_instances or len(self.kept) == known.n_rows)
-            and all((batch.rows is not None) == self.keeps_instances for batch in batches)
-            and all((batch.labels is not None) == self.keeps_labels for batch in batches)
+            self.precision in ("float32", "float64")
+            and len(self.kept) <= known.n_rows
+            and (not self.keeps_labels or len(self.kept) == known.n_rows)
+            and all((part is not None) == self.keeps_labels for batch in batches for part in (batch.rows, batch.labels))
             and all(batch.labels is None or batch.labels.shape[1] == known.n_tasks for batch in batches)
         )
 
@@ -358,42 +297,50 @@ class Knowledge(Stored):
             )
         return new
 
-    def with_rows(self, lesson: Lesson) -> Knowledge:
-        """Return what is known after new instances."""
-        return replace(self.keeping(lesson), model=self.model.with_rows(lesson.Phi, lesson.labels))
+    def with_rows(self, batch: Batch, Phi: Array) -> Knowledge:
+        """Return what is known after new instances, which have features Φ (l, d)."""
+        return replace(self.keeping(batch), model=self.model.with_rows(Phi, batch.labels))
 
-    def keeping(self, lesson: Lesson) -> Knowledge:
+    def keeping(self, batch: Batch) -> Knowledge:
         """Return what is known with what is to be kept of instances, which is learnt elsewhere."""
-        rows, labels = lesson.rows if self.keeps_instances else None, lesson.labels if self.keeps_labels else None
-        return replace(self, kept=self.kept.with_batch(Batch.of(lesson.ids, rows, labels, len(lesson))))
+        if self.keeps_labels:
+            return replace(self, kept=self.kept.with_batch(batch.copied()))
+        if batch.ids is None:
+            return self
+        return replace(self, kept=self.kept.with_batch(Batch(batch.n_rows, batch.ids)))
 
-    def without_rows(self, lesson: Lesson) -> Knowledge:
-        """Return what is known without instances that it knew."""
-        places = self._places_to_forget(lesson)
-        model = self.model.without_rows(lesson.Phi, lesson.labels)
+    def without_rows(self, batch: Batch, Phi: Array) -> Knowledge:
+        """Return what is known without instances that it knew, which have features Φ (l, d)."""
+        places = self._places_to_forget(batch)
+        model = self.model.with_rows(Phi, batch.labels, -1)
         return replace(self, model=model, kept=self.kept.without(places))
 
-    def _places_to_forget(self, lesson: Lesson) -> list[tuple[int, int]]:
-        """Return where instances that are to be forgotten are kept; refuse what was not learnt so."""
-        n, kept = len(lesson), self.kept
-        if lesson.ids is not None and kept.n_named:
-            found = kept.places(lesson.ids.labels)
-            unknown = [label for label, place in zip(lesson.ids.labels, found, strict=True) if place is None]
+    def _places_to_forget(self, batch: Batch) -> list[tuple[int, int]]:
+        """Return where instances that are to be forgotten are kept; raise if they were not learnt so."""
+        kept, n_rows = self.kept, self.model.statistics.n_rows
+        if batch.ids is not None and kept.n_named:
+            found = kept.places(batch.ids.labels)
+            unknown = [label for label, place in zip(batch.ids.labels, found, strict=True) if place is None]
             if unknown:
                 raise IdError(f"Instances {shown(unknown)} are not known, so that they cannot be forgotten.")
-            places = [place for place in found if place is not None]
-        elif self.keeps_instances:
-            places = kept.equal_rows(lesson.rows)
-        elif kept.n_named and self.model.statistics.n_rows - kept.n_named < n:
+        elif self.keeps_labels:
+            found = kept.equal_rows(batch.rows)
+            if None in found:
+                raise ValueError(
+                    f"X holds {found.count(None)} instance(s) that were not learnt, among them row "
+                    f"{found.index(None)}: nothing was forgotten."
+                )
+        elif kept.n_named and n_rows - kept.n_named < batch.n_rows:
             raise IdError(
-                f"The model knows {kept.n_named} of its {self.model.statistics.n_rows} instances by their ids: give "
-                "those that are to be forgotten with their ids, as a frame."
+                f"The model knows {kept.n_named} of its {n_rows} instances by their ids: give those that are to be "
+                "forgotten with their ids, as a frame."
             )
         else:
-            places = []
+            return []
+        places = [place for place in found if place is not None]
         if self.keeps_labels:
             rows, labels = kept.taken(places)
-            if row_keys(rows) != row_keys(lesson.rows) or row_keys(labels) != row_keys(lesson.labels):
+            if row_keys(rows) != row_keys(batch.rows) or row_keys(labels) != row_keys(batch.labels):
                 raise ValueError(
                     "X or Y are not what the model has learnt of the instances to forget: give them with the features "
                     "and the labels that they were learnt with. Nothing was forgotten."
@@ -407,36 +354,35 @@ class Knowledge(Stored):
         found = [] if ids is None else self.kept.places(ids.labels)
         return np.array([position for position, place in enumerate(found) if place is not None], dtype=np.intp)
 
-    def replacing(self, lesson: Lesson, mapped: Callable[[Array], Array]) -> tuple[Knowledge, float]:
+    def replacing(self, batch: Batch, mapped: Callable[[Array], Array]) -> tuple[Knowledge, float]:
         """Return what is known with known instances learnt anew, and how much of it is rounding.
 
-        Labels that the lesson does not observe stay as they are.
+        Labels that the batch does not observe stay as they are.
 
         Parameters
         ----------
-        lesson : Lesson
+        batch : Batch
             All its ids are known, with rows and labels.
         mapped : callable
             Takes instances as they came to their features.
         """
-        ids = () if lesson.ids is None else lesson.ids.labels
+        ids = () if batch.ids is None else batch.ids.labels
         places = [place for place in self.kept.places(ids) if place is not None]
         rows, old = self.kept.taken(places)
-        old, given = dense(old), dense(lesson.labels)
-        xp = namespace(old)
+        old, given = dense(old), dense(batch.labels)
+        xp, Phi = namespace(old), mapped(batch.rows)
         new = xp.where(xp.isnan(given), old, xp.astype(given, old.dtype))
         model = self.model
-        if row_keys(rows) == row_keys(lesson.rows) and not model.statistics.is_complete:
+        if row_keys(rows) == row_keys(batch.rows) and not model.statistics.is_complete:
             # Only cells that change are touched, so that tasks which nobody speaks of stay as they are.
             hole = xp.full_like(old, float("nan"))
             changed = ~xp.isnan(new) & (new != old)
             gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
-            after = model.with_rows(lesson.Phi, gone, -1, instances=False)
-            after = after.with_rows(lesson.Phi, come, instances=False)
+            after = model.with_rows(Phi, gone, -1, instances=False)
+            after = after.with_rows(Phi, come, instances=False)
         else:
-            after = model.without_rows(mapped(rows), old).with_rows(lesson.Phi, new)
-        merged = replace(lesson, labels=new)
-        learnt = replace(self, kept=self.kept.without(places)).keeping(merged)
+            after = model.with_rows(mapped(rows), old, -1).with_rows(Phi, new)
+        learnt = replace(self, kept=self.kept.without(places)).keeping(replace(batch, labels=new))
         return replace(learnt, model=after), model.digits_lost(after)
 
     def seen_of_tasks(self, parts: Iterable[tuple[Array, Array]], Psi: Array | None) -> Statistics:
@@ -455,12 +401,7 @@ class Knowledge(Stored):
             If the instances of all parts are not those that were learnt.
         """
         known = self.model.statistics
-
-        def seen_of(Phi: Array, labels: Array) -> Statistics:
-            check_told_apart(known, labels)
-            return collect(Phi, labels, Psi, per_task=known.per_task, constant=known.has_constant)
-
-        seen = reduce(merge, (seen_of(*part) for part in parts))
+        seen = reduce(merge, (collect(*part, Psi, constant=known.has_constant) for part in parts))
         if not seen.everyone.has_rows_of(known.everyone):
             raise ValueError(
                 f"Y has labels for {seen.n_rows} instances, but these are not the {known.n_rows} that were learnt: "
@@ -477,12 +418,13 @@ class Knowledge(Stored):
         if self.task_ids is not None and ids is not None:
             ids = Ids((*self.task_ids.labels, *ids.labels), self.task_ids.name)
         kept = self.kept if labels is None else self.kept.with_tasks(labels)
-        return replace(self, model=self.model.with_tasks(found), task_ids=ids, kept=kept, is_vector=False)
+        model = self.model.of(self.model.statistics.with_tasks(found))
+        return replace(self, model=model, task_ids=ids, kept=kept, is_vector=False)
 
-    def without_tasks(self, positions: np.ndarray, found: Statistics | None = None) -> Knowledge:
-        """Return what is known without some tasks, whose statistics are needed where they are not told apart."""
+    def without_tasks(self, positions: np.ndarray) -> Knowledge:
+        """Return what is known without some tasks."""
         ids = self.task_ids
         if ids is not None:
             ids = ids.take(np.delete(np.arange(len(ids)), positions))
-        model = self.model.without_tasks(positions, found)
+        model = self.model.of(self.model.statistics.without_tasks(positions))
         return replace(self, model=model, task_ids=ids, kept=self.kept.without_tasks(positions))

@@ -3,19 +3,17 @@ r"""Statistics of two-step ridge regression that grow and shrink with the data.
 With features :math:`\boldsymbol\Phi` (m × d) of the instances and :math:`\boldsymbol\Psi` (q × r) of the tasks,
 everything the data say about the model is in
 
-.. math:: \boldsymbol\Phi^\top\boldsymbol\Phi, \qquad \boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi, \qquad
+.. math:: \boldsymbol\Phi^\top\boldsymbol\Phi, \qquad \boldsymbol\Phi^\top\mathbf{Y}, \qquad
           \boldsymbol\Psi^\top\boldsymbol\Psi, \qquad \boldsymbol\Psi,
 
 none of which has a side of m. New instances add to the first two, new tasks to the last three, and whatever was added
-can be subtracted again. Without features of the tasks, :math:`\boldsymbol\Psi = \mathbf{I}` is never formed.
+can be subtracted again.
 
 With a constant on each side the same products are taken of :math:`\boldsymbol\Phi_c` and :math:`\boldsymbol\Psi_c`,
-features less their mean, and of a column of ones beside :math:`\boldsymbol\Psi_c`:
+features less their mean:
 
-.. math:: \boldsymbol\Phi_c^\top\boldsymbol\Phi_c, \qquad
-          \boldsymbol\Phi_c^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}], \qquad
-          \tfrac1m\mathbf{1}^\top\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}], \qquad
-          \boldsymbol\Psi_c^\top\boldsymbol\Psi_c,
+.. math:: \boldsymbol\Phi_c^\top\boldsymbol\Phi_c, \qquad \boldsymbol\Phi_c^\top\mathbf{Y}, \qquad
+          \tfrac1m\mathbf{1}^\top\mathbf{Y}, \qquad \boldsymbol\Psi_c^\top\boldsymbol\Psi_c,
 
 and both means. They are merged and taken apart as `dyadlearn._means` says, labels as features.
 
@@ -52,7 +50,6 @@ from dyadlearn._array import (
     row_major,
     take_rows,
     to_numpy,
-    with_diagonal,
     zeros,
 )
 from dyadlearn._means import (
@@ -70,7 +67,8 @@ from dyadlearn._means import (
 )
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
-from dyadlearn._svd import unit_scale
+from dyadlearn._svd import gram_eigen, unit_scale
+from dyadlearn.growing.inverse import Eigen, Inverse, plus_diagonal
 
 #: Gram matrices that differ by less than this share of their diagonals are of the same rows.
 SAME_GRAM = 1e-10
@@ -118,8 +116,8 @@ class Group(Stored):
         return has_means == (self.label_mean is not None) and (self.mean is None or self.mean.shape[0] == 2)
 
     @classmethod
-    def of(cls, Phi: Array, Y: Array, right: Array | None = None, *, constant: bool) -> Group:
-        """Return the sums over rows (l, d) with complete labels (l, c), or with labels times `right` (c, r).
+    def of(cls, Phi: Array, Y: Array, *, constant: bool) -> Group:
+        """Return the sums over rows (l, d) with complete labels (l, c).
 
         Rows are added block by block: only a block is ever copied to double precision.
         """
@@ -128,12 +126,10 @@ class Group(Stored):
             none = cls(0, zeros((d, d), Y, dtype), zeros((d, c), Y, dtype))
             return replace(none, mean=no_mean(d, none.gram), label_mean=zeros((c,), none.gram)) if constant else none
         width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y))
-        width += 0 if right is None else right.shape[1]
         make = _block_about_mean if constant else _block
         with np.errstate(over="ignore", invalid="ignore"):
             blocks = (
-                make(double(Phi[rows, :]), double(Y[rows, :]), right)
-                for rows in row_blocks(int(Phi.shape[0]), 8 * width)
+                make(double(Phi[rows, :]), double(Y[rows, :])) for rows in row_blocks(int(Phi.shape[0]), 8 * width)
             )
             total = reduce(cls.plus, blocks)
             xp = namespace(total.gram)
@@ -142,6 +138,26 @@ class Group(Stored):
         if not math.isfinite(size):
             raise ValueError("Sums of products of the features and labels overflow: scale X, Y or tasks down.")
         return total
+
+    @cached_property
+    def eigen(self) -> Eigen:
+        """The eigendecomposition of the Gram matrix."""
+        return Eigen(*gram_eigen(self.gram, self.n_rows, self.rounding))
+
+    def inverse(self, alpha: float) -> Inverse:
+        """Return the regularised inverse of the Gram matrix; the last one is kept."""
+        found: Inverse | None = vars(self).get("_inverse")
+        if found is None or found.alpha != alpha:
+            found = vars(self)["_inverse"] = Inverse.of(self.gram, self.n_rows, alpha, self.rounding)
+        return found
+
+    def solved(self, alpha: float) -> tuple[Array, str | None]:
+        """Return the coefficients (d, c) of ridge regression and what to warn of; the last ones are kept."""
+        found = vars(self).get("_solved")
+        if found is None or found[0] != alpha:
+            inverse = Inverse.of(self.gram, self.n_rows, alpha, self.rounding)
+            found = vars(self)["_solved"] = (alpha, inverse.solve(self.cross), inverse.doubt)
+        return found[1], found[2]
 
     def columns(self, places: np.ndarray) -> Group:
         """Return the sums of some columns; the Gram matrix is the same one."""
@@ -284,45 +300,20 @@ class Group(Stored):
         return bool(xp.all(steps <= SAME_GRAM * spreads + 1e-14 * (offsets + noise) ** 0.5))
 
 
-def _block(Phi: Array, Y: Array, right: Array | None) -> Group:
-    """Return the sums over rows: ΦᵀΦ and ΦᵀYΨ (or ΦᵀY)."""
-    return Group(int(Phi.shape[0]), matmul(Phi.T, Phi), cross_product(Phi, Y, right))
+def _block(Phi: Array, Y: Array) -> Group:
+    """Return the sums over rows."""
+    return Group(int(Phi.shape[0]), matmul(Phi.T, Phi), matmul(Phi.T, Y))
 
 
-def _block_about_mean(Phi: Array, Y: Array, right: Array | None) -> Group:
-    """Return the sums over rows about their mean; `right` are the features of the tasks with a constant."""
+def _block_about_mean(Phi: Array, Y: Array) -> Group:
+    """Return the sums over rows about their mean."""
     Phi, Y = in_rows(Phi), in_rows(Y)
     n, (mean, gram), label_mean = int(Phi.shape[0]), moments(Phi), mean_of(Y)
     (rows, rest), (labels, label_rest) = about(Phi, mean), about(Y, label_mean)
-    cross = cross_product(rows, labels, right)
+    cross = matmul(rows.T, labels)
     if rest is not None and label_rest is not None:  # where one factor is about its mean, the other need not be
-        cross -= n * outer(rest, label_rest if right is None else label_rest @ right)
-    level = value(label_mean) if right is None else value(label_mean) @ right
-    return Group(n, gram, cross, mean, level)
-
-
-def cross_product(Phi: Array, Y: Array, tasks: Array | None) -> Array:
-    r"""Return :math:`\boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi` in the cheaper order.
-
-    Parameters
-    ----------
-    Phi : array or sparse matrix of shape (l, d)
-    Y : array or sparse matrix of shape (l, q)
-    tasks : array of shape (q, r) or None
-
-    Returns
-    -------
-    array of shape (d, r), without tasks (d, q)
-    """
-    if tasks is None:
-        return matmul(Phi.T, Y)
-    (n, d), (q, r) = Phi.shape, tasks.shape
-    n_features, n_labels = (
-        float(part.nnz) if is_sparse(part) else float(part.shape[0] * part.shape[1]) for part in (Phi, Y)
-    )
-    if r * (n_labels + n_features) <= n_labels * n_features / n + d * q * r:
-        return matmul(Phi.T, matmul(Y, tasks))
-    return matmul(Phi.T, Y) @ tasks
+        cross -= n * outer(rest, label_rest)
+    return Group(n, gram, cross, mean, value(label_mean))
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,8 +324,7 @@ class Statistics(Stored):
     ----------
     groups : tuple of Group
         Of tasks that were observed for the same instances, with their columns in order. While labels are complete
-        there is one group. If not `per_task`, its columns are :math:`\mathbf{Y}\boldsymbol\Psi`, with a constant
-        :math:`\mathbf{Y}[\boldsymbol\Psi_c, \mathbf{1}]`, instead of :math:`\mathbf{Y}`.
+        there is one group.
     group_of : integer array of shape (q,)
         The group of each task.
     instances : Group or None
@@ -344,8 +334,6 @@ class Statistics(Stored):
     task_sums : Group or None
         :math:`\boldsymbol\Psi^\top\boldsymbol\Psi` of the tasks that have a label, with a constant about their mean,
         without columns; None for tasks without features.
-    per_task : bool
-        Whether columns are those of single tasks. Without features of the tasks, and with missing labels, they are.
 
     Examples
     --------
@@ -366,7 +354,6 @@ class Statistics(Stored):
     instances: Group | None = None
     tasks: Array | None = None
     task_sums: Group | None = None
-    per_task: bool = True
 
     _shapes: ClassVar[Mapping[str, str]] = {"tasks": "n_tasks r", "task_sums.gram": "r r"}
 
@@ -374,18 +361,16 @@ class Statistics(Stored):
         if self.group_of.dtype.kind != "i" or not np.array_equal(np.unique(self.group_of), np.arange(len(self.groups))):
             return False
         whole, sums = self.groups[0] if self.instances is None else self.instances, self.task_sums
-        widths = [own.size for own in self.members] if self.per_task else [self.width]
         plain = [each for each in (self.instances, sums) if each is not None]
         return (
             (len(self.groups) == 1 or self.instances is not None)
-            and [int(group.cross.shape[1]) for group in self.groups] == widths
+            and [int(group.cross.shape[1]) for group in self.groups] == [own.size for own in self.members]
             and all(group.gram.shape == whole.gram.shape for group in self.groups)
             and all((group.mean is None) == (whole.mean is None) for group in (*self.groups, *plain))
             and all(each.cross.shape[1] == 0 for each in plain)
             and all(0 <= group.n_rows <= whole.n_rows for group in self.groups)
             and (self.tasks is None) == (sums is None)
             and (sums is None or sums.n_rows == self.labelled.size)
-            and (self.per_task or (self.tasks is not None and self.instances is None))
         )
 
     # All instances and all tasks --------------------------------------------------------------------
@@ -431,6 +416,11 @@ class Statistics(Stored):
         return self.mean is not None
 
     @property
+    def has_own_constants(self) -> bool:
+        """Whether each task takes a constant from its own labels alone, of which some may be missing."""
+        return self.has_constant and self.tasks is None and not self.is_complete
+
+    @property
     def width(self) -> int:
         """Number of columns of coefficients: r features of the tasks and the constant, or q tasks without any."""
         return int(self.n_tasks if self.tasks is None else self.tasks.shape[1] + self.has_constant)
@@ -470,23 +460,17 @@ class Statistics(Stored):
         return self.groups[group].columns(np.searchsorted(own, tasks))
 
     def over_tasks(self, columns: Array) -> Array:
-        """Return columns (a, q) of single tasks times the features of those that have a label, shape (a, width).
+        """Return columns (a, q) times the features of the tasks that have a label, shape (a, width).
 
-        Without features of the tasks, and if they are products with them already, they stay as they are.
+        Without features of the tasks they stay as they are.
         """
-        if self.tasks is None or not self.per_task:
+        if self.tasks is None:
             return columns
-        if self.is_complete:
+        if self.labelled.size == self.n_tasks:
             return columns @ self.task_rows
         return take_rows(columns.T, self.labelled).T @ take_rows(self.task_rows, self.labelled)
 
     # What changes ------------------------------------------------------------------------------------
-
-    def of_rows(self, Phi: Array, Y: Array, *, per_task: bool = False) -> Statistics:
-        """Return the statistics of rows (l, d) labelled for the known tasks (l, q), without their features."""
-        check_told_apart(self, Y)
-        right = None if self.per_task or per_task else self.task_rows
-        return gather(Phi, Y, right, constant=self.has_constant)
 
     def described(self, tasks: Array | None) -> Statistics:
         """Return the statistics with features of the tasks (q, r)."""
@@ -497,50 +481,38 @@ class Statistics(Stored):
 
     def with_tasks(self, other: Statistics) -> Statistics:
         """Return the statistics with more tasks, of the same instances."""
-        tasks, sums = self.tasks, self.task_sums
-        if tasks is not None:
-            tasks = namespace(tasks).concat([tasks, other.tasks], axis=0)
+        tasks = None if self.tasks is None else namespace(self.tasks).concat([self.tasks, other.tasks], axis=0)
         if self.is_complete and other.is_complete:
-            known, more = self.groups[0], other.groups[0]
-            group = known.beside(more) if self.per_task else _over_tasks(self, other, 1)
-            group_of = np.zeros(self.n_tasks + other.n_tasks, dtype=np.intp)
-            if sums is not None and other.task_sums is not None:
-                sums = sums.plus(other.task_sums)
-            return replace(self, groups=(group,), group_of=group_of, tasks=tasks, task_sums=sums)
+            groups, group_of = (
+                (self.groups[0].beside(other.groups[0]),),
+                np.concatenate([self.group_of, other.group_of]),
+            )
+            return replace(self, groups=groups, group_of=group_of).described(tasks)
         group_of = np.concatenate([self.group_of, len(self.groups) + other.group_of])
         both = replace(self, groups=(*self.groups, *other.groups), group_of=group_of, instances=self.everyone)
         return both.described(tasks)
 
-    def without_tasks(self, positions: np.ndarray, gone: Statistics | None = None) -> Statistics:
-        """Return the statistics without some tasks, whose own are needed if not `per_task`."""
+    def without_tasks(self, positions: np.ndarray) -> Statistics:
+        """Return the statistics without some tasks."""
         kept = np.delete(np.arange(self.n_tasks), positions)
         found, group_of = np.unique(self.group_of[kept], return_inverse=True)
         group_of = group_of.reshape(-1)
-        if gone is None or self.per_task:
-            members = _members(group_of, len(found))
-            groups = tuple(self.part(int(group), kept[own]) for group, own in zip(found, members, strict=True))
-        else:
-            groups = (_over_tasks(self, gone, -1),)
-        # All features are there, so that nothing of the forgotten ones need stay by rounding.
+        members = _members(group_of, len(found))
+        groups = tuple(self.part(int(group), kept[own]) for group, own in zip(found, members, strict=True))
         left = replace(self, groups=groups, group_of=group_of)
         return left.described(None if self.tasks is None else take_rows(self.tasks, kept))
 
     def digits_lost(self, after: Statistics, alpha: float) -> float:
-        """Return how much of what is left, once something was forgotten, is rounding: the worst of the groups."""
-        if self.per_task and after.n_tasks != self.n_tasks:  # tasks that are told apart leave nothing behind
-            return 0.0
+        """Return how much of what is left, once rows were forgotten, is rounding: the worst of the groups."""
         worst = 0.0
         for own, left in zip(after.members, after.groups, strict=True):
-            number = int(self.group_of[own[0]])
-            if self.groups[number].gram is not left.gram or not self.per_task:
-                known = self.part(number, own) if self.per_task else self.groups[0]
+            known = self.part(int(self.group_of[own[0]]), own)
+            if known.gram is not left.gram:
                 worst = max(worst, known.digits_lost(left, alpha))
         return worst
 
 
-def collect(
-    Phi: Array, Y: Array, tasks: Array | None = None, *, per_task: bool = False, constant: bool = False
-) -> Statistics:
+def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool = False) -> Statistics:
     r"""Return the statistics of a block of rows.
 
     Parameters
@@ -550,9 +522,6 @@ def collect(
         Labels, NaN where missing; the zeros that a sparse matrix does not store are labels too.
     tasks : array of shape (q, r), default=None
         Features :math:`\boldsymbol\Psi`; None for tasks without any. They are kept, not copied.
-    per_task : bool, default=False
-        Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` rather than its product with the features of the tasks.
-        Missing labels always need it.
     constant : bool, default=False
         Whether there is an unpenalised constant.
 
@@ -561,29 +530,9 @@ def collect(
     Statistics
     """
     tasks = None if tasks is None else double(tasks)
-    if tasks is None or per_task or has_holes(Y):
-        return gather(Phi, Y, constant=constant).described(tasks)
-    sums = Group.of(tasks, tasks[:, :0], constant=constant)
-    right = tasks if sums.mean is None else with_ones(centred(tasks, sums.mean))
-    return replace(gather(Phi, Y, right, constant=constant), tasks=tasks, task_sums=sums)
-
-
-def gather(Phi: Array, Y: Array, right: Array | None = None, *, constant: bool = False) -> Statistics:
-    """Return the statistics of a block of rows, of tasks without features.
-
-    Parameters
-    ----------
-    Phi, Y, constant : as in `collect`
-    right : array of shape (q, r), default=None
-        What complete labels are multiplied by, so that tasks are not told apart.
-
-    Returns
-    -------
-    Statistics
-    """
     if not has_holes(Y):
-        group = Group.of(Phi, Y, right, constant=constant)
-        return Statistics((group,), np.zeros(int(Y.shape[1]), dtype=np.intp), per_task=right is None)
+        group = Group.of(Phi, Y, constant=constant)
+        return Statistics((group,), np.zeros(int(Y.shape[1]), dtype=np.intp)).described(tasks)
     observed = ~np.isnan(to_numpy(Y))
     group_of, n_groups = _codes(observed)
     _check_groups(n_groups, int(Phi.shape[1]), Y)
@@ -597,7 +546,7 @@ def gather(Phi: Array, Y: Array, right: Array | None = None, *, constant: bool =
         part = Phi if is_whole else take_rows(Phi, rows)
         found = Group.of(part, take_rows(take_rows(columns, own).T, rows), constant=constant)
         groups.append(replace(found, gram=whole.gram, mean=whole.mean) if is_whole else found)
-    return Statistics(tuple(groups), group_of, whole)
+    return Statistics(tuple(groups), group_of, whole).described(tasks)
 
 
 def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bool = True) -> Statistics:
@@ -656,41 +605,9 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
     return both if np.array_equal(both.labelled, first.labelled) else both.described(first.tasks)
 
 
-def _over_tasks(known: Statistics, other: Statistics, sign: int) -> Group:
-    """Return sums of products with features of the tasks, with those of some tasks added or taken away.
-
-    With a constant each is about the mean of its own tasks: what its last column, the sum over the tasks, says of the
-    step between the two means has to move too.
-    """
-    first, second = known.groups[0], other.groups[0]
-    if known.task_mean is None or other.task_mean is None:
-        return replace(first, cross=first.cross + sign * second.cross)
-    xp, q, count = namespace(first.cross), known.n_tasks, other.n_tasks
-    step, weight = difference(other.task_mean, known.task_mean), sign * q * count / (q + sign * count)
-
-    def joined(known: Array, other: Array) -> Array:
-        between = weight * outer(other[:, -1] / count - known[:, -1] / q, step)
-        total = known + sign * other
-        return xp.concat([total[:, :-1] + between, total[:, -1:]], axis=1)
-
-    means: list[Any] = [first.label_mean, second.label_mean]
-    label_mean = joined(*(mean[None, :] for mean in means))[0, :]
-    return replace(first, cross=joined(first.cross, second.cross), label_mean=label_mean)
-
-
-def check_told_apart(known: Statistics, Y: Array) -> None:
-    """Raise if labels are missing and the statistics do not tell the tasks apart."""
-    if not known.per_task and has_holes(Y):
-        raise ValueError(
-            "Y contains NaN, labels that are not observed, and this model keeps what it knows of its tasks mixed by "
-            "their features, which takes every label: fit it anew with keep_tasks=True, or with a first batch that has "
-            "such holes too. Nothing was learnt."
-        )
-
-
-def check_room(Phi: Array, Y: Array, tasks: Array | None) -> None:
-    """Raise if statistics do not fit in memory: of features (l, d), labels (l, q) and tasks (q, r) or None."""
-    d, width = Phi.shape[1], (Y if tasks is None else tasks).shape[1]
+def check_room(Phi: Array, Y: Array) -> None:
+    """Raise if statistics of features (l, d) and labels (l, q) do not fit in memory."""
+    d, width = Phi.shape[1], Y.shape[1]
     # Statistics before and after an update, what it adds and what corrects that, an inverse and what is solved with.
     check_memory(8 * (6 * d**2 + 5 * d * width), Y, f"Keeping the statistics of {d} features", _REMEDY)
 
@@ -730,12 +647,6 @@ def same_gram(first: Array, second: Array, beside: Array | float = 0.0) -> bool:
     scale = unit_scale(xp.linalg.diagonal(first) + xp.linalg.diagonal(second) + beside)
     gap = xp.linalg.matrix_norm((first - second) * scale * scale[:, None])
     return bool(gap <= SAME_GRAM * math.sqrt(first.shape[0]))
-
-
-def plus_diagonal(matrix: Array, weights: Any) -> Array:
-    """Return a square matrix (d, d) with a number, or an array (d,), added to its diagonal."""
-    xp = namespace(matrix)
-    return with_diagonal(xp.asarray(matrix, copy=True), xp.linalg.diagonal(matrix) + weights)
 
 
 def has_holes(Y: Array) -> bool:

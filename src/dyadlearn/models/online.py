@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from dyadlearn._array import Array, cast, copied, dense, double, is_sparse, take_rows
+from dyadlearn._array import Array, copied, dense, double, is_sparse, namespace, take_rows
 from dyadlearn._checks import (
     check_alphas,
     check_choice,
@@ -30,8 +30,7 @@ from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.holdout import check_knows_tasks, lone_labels, online_holdout, online_squared_errors
-from dyadlearn.growing.inverse import SOLVERS
-from dyadlearn.growing.knowledge import KNOWN, Knowledge, Lesson, stacked
+from dyadlearn.growing.knowledge import KNOWN, Batch, Knowledge
 from dyadlearn.growing.statistics import Statistics, check_room, collect, equal_features, has_holes
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
@@ -74,6 +73,8 @@ def _fitted(transformer: Any, name: str, *data: Any) -> Any:
 
 #: Instances with their labels, piece by piece.
 Chunks = Iterable[tuple[Any, Any]]
+#: Values of a regularisation.
+Alphas = Iterable[float] | float | None
 
 #: How much of what is left may be rounding of what was forgotten, before that is said.
 _LOST = 1e-8
@@ -89,7 +90,7 @@ class OnlineTwoStepRidge(PairModel):
 
     Instances and tasks come and go in any order; at every moment the model equals `TwoStepRidge` with linear kernels
     fitted on what it has learnt and not forgotten, if labels are complete. It keeps the statistics in the middle of
-    the formula, whose size does not depend on the number of instances: d² + d·r + r² + q·r numbers for d features of
+    the formula, whose size does not depend on the number of instances: d² + d·q + r² + q·r numbers for d features of
     the instances and r of the q tasks, without features of the tasks d² + d·q.
 
     With an intercept, which is the default, the features of both sides are those about their means, and constants
@@ -128,17 +129,9 @@ class OnlineTwoStepRidge(PairModel):
         What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
         `Landmarks` or any of scikit-learn's. One that is fitted is used as it is; of any other a clone is fitted on
         the first batch. An array is a linear map: rows are multiplied by it. None takes the features as they come.
-    solver : {"auto", "woodbury", "cholesky"}, default="auto"
-        How coefficients follow new data: by changing an inverse (Woodbury's identity, for fewer new rows than
-        features), by factorising the accumulated Gram matrix, or by the cheaper of the two. The answers are the same.
-    keep_instances : bool, default=False
-        Whether to keep all instances, so that new tasks need not bring them again. Takes memory for each.
-    keep_tasks : bool, default=False
-        Whether to keep :math:`\boldsymbol\Phi^\top\mathbf{Y}` (d·q numbers) of all tasks, so that they can be forgotten
-        without their labels and left out in settings C and D, and so that later labels may have holes.
     keep_labels : bool, default=False
-        Whether to keep all instances and their labels, so that the labels of known ids can be replaced. Takes memory
-        for every instance and every observed label; the tasks are kept apart too.
+        Whether to keep all instances and their labels, so that the labels of known ids can be replaced and new tasks
+        need not bring the instances again. Takes memory for every instance and every observed label.
 
     Attributes
     ----------
@@ -191,9 +184,6 @@ class OnlineTwoStepRidge(PairModel):
     fit_intercept: bool = field(default=True, kw_only=True)
     feature_map: Any = field(default=None, kw_only=True)
     task_feature_map: Any = field(default=None, kw_only=True)
-    solver: str = field(default="auto", kw_only=True)
-    keep_instances: bool = field(default=False, kw_only=True)
-    keep_tasks: bool = field(default=False, kw_only=True)
     keep_labels: bool = field(default=False, kw_only=True)
 
     @property
@@ -210,7 +200,7 @@ class OnlineTwoStepRidge(PairModel):
 
     @property
     def _knows_tasks(self) -> bool:
-        return self._learnt.model.task_inverse is not None
+        return self._learnt.model.statistics.tasks is not None
 
     @property
     def statistics_(self) -> Statistics:
@@ -258,8 +248,7 @@ class OnlineTwoStepRidge(PairModel):
         ----------
         statistics : Statistics
         """
-        ridge = OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver)
-        self._learnt = replace(self._learnt, model=ridge)
+        self._learnt = replace(self._learnt, model=OnlineRidge(statistics, self.alpha, self.task_alpha))
         return self
 
     def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
@@ -339,8 +328,8 @@ class OnlineTwoStepRidge(PairModel):
         table, Psi = self._known_tasks(tasks, ids)
         return double(copied(Psi)), table.row_ids
 
-    def _known_rows(self, X: Any, y: Any) -> tuple[Lesson, Table]:
-        """Return instances with their features and ids, and the labels they have for the known tasks."""
+    def _known_rows(self, X: Any, y: Any) -> tuple[Batch, Array, Table]:
+        """Return instances, their features Φ, and the labels they have for the known tasks."""
         rows, grid, ids = self._read_rows(X, y, self._learnt.task_ids, reset=False)
         if grid.values.shape[1] != self.n_tasks_:
             raise ValueError(
@@ -348,44 +337,37 @@ class OnlineTwoStepRidge(PairModel):
                 "and new tasks to partial_fit_tasks."
             )
         self._check_library(X=rows, Y=grid.values)
-        return Lesson(rows, self._mapped(rows), grid.values, ids), grid
+        return Batch(int(rows.shape[0]), ids, rows, grid.values), self._mapped(rows), grid
 
     def _task_parts(
         self, pieces: Iterable[tuple[Any, Any]], n_tasks: int, ids: Ids | None
     ) -> Iterator[tuple[Array, Array]]:
-        """Yield features of instances and their labels for some tasks, which have these ids, part by part."""
+        """Yield features of instances and their labels for some tasks, which have these ids, piece by piece."""
         for X, y in pieces:
-            grid, features = self._task_labels(X, y, ids)
-            if grid.values.shape[1] != n_tasks:
-                raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s).")
-            start = 0
-            for Phi in features:
-                end = start + int(Phi.shape[0])
-                yield Phi, grid.values[start:end, :]
-                start = end
+            if X is None:
+                raise ValueError("X is missing: give the instances that y labels, or let the model keep_labels=True.")
+            rows, grid, _ = self._read_rows(X, y, ids, reset=False)
+            _check_width(grid, n_tasks)
+            yield self._mapped(rows), grid.values
 
-    def _task_labels(self, X: Any, y: Any, ids: Ids | None) -> tuple[Table, Iterable[Array]]:
-        """Return labels of some tasks, and the features of the instances, of those that are kept batch by batch."""
-        learnt = self._learnt
-        if X is not None:
-            rows, grid, row_ids = self._read_rows(X, y, ids, reset=False)
-            if not learnt.keeps_labels:
-                return grid, [self._mapped(rows)]
-            if row_ids is None or learnt.kept.ids is None:
+    def _labels_of_kept(self, X: Any, y: Any, n_tasks: int, ids: Ids | None) -> Array:
+        """Return labels of some tasks for the instances that are kept, in their order."""
+        kept = self._learnt.kept
+        if X is None:
+            grid = self._read_labels(y, ids)
+            grid = replace(grid, row_ids=_own_ids(grid.row_ids, y))
+        else:
+            _, grid, row_ids = self._read_rows(X, y, ids, reset=False)
+            if row_ids is None or kept.ids is None:
                 raise ValueError(
                     "This model keeps all instances with their labels: give the labels of new tasks for all of them at "
                     "once and leave X out, in the order that they were learnt, or with their ids."
                 )
             grid = replace(grid, row_ids=row_ids)
-        else:
-            grid = self._read_labels(y, ids)
-            grid = replace(grid, row_ids=_own_ids(grid.row_ids, y))
-        if not learnt.keeps_instances:
-            raise ValueError("X is missing: give the instances that y labels, or let the model keep_instances=True.")
         if grid.values.shape[0] != self.n_seen_:
             raise ValueError(f"Y has {grid.values.shape[0]} rows, expected one for each of {self.n_seen_} instances.")
-        grid = grid.rows_as(learnt.kept.ids, "the rows of Y", "the known instances")
-        return grid, map(self._mapped, learnt.kept.instances)
+        _check_width(grid, n_tasks)
+        return grid.rows_as(kept.ids, "the rows of Y", "the known instances").values
 
     # Feature maps --------------------------------------------------------------------------------
 
@@ -443,21 +425,20 @@ class OnlineTwoStepRidge(PairModel):
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
             Phi = self._mapped(rows)
             _check_labels(grid.values)
-            per_task = bool(self.keep_tasks or self.keep_labels)
-            check_room(Phi, grid.values, None if per_task or has_holes(grid.values) else Psi)
-            statistics = collect(Phi, grid.values, Psi, per_task=per_task, constant=bool(self.fit_intercept))
+            check_room(Phi, grid.values)
+            statistics = collect(Phi, grid.values, Psi, constant=bool(self.fit_intercept))
+            dtype = result_dtype((rows, X), (task_rows, tasks), (grid.values, y))
             nothing = Knowledge(
-                OnlineRidge.start(statistics, self.alpha, self.task_alpha, solver=self.solver),
-                result_dtype((rows, X), (task_rows, tasks), (grid.values, y)),
+                OnlineRidge(statistics, self.alpha, self.task_alpha),
+                f"float{namespace(Phi).finfo(dtype).bits}",
                 grid.is_vector,
                 task_ids,
                 task_names,
                 0 if task_rows is None else int(task_rows.shape[1]),
-                keeps_instances=bool(self.keep_instances or self.keep_labels),
                 keeps_labels=bool(self.keep_labels),
             )
             _warn_of_unpredicted(np.zeros(0), nothing.model.unpredicted)
-            self._learnt = nothing.keeping(Lesson(rows, Phi, grid.values, ids))
+            self._learnt = nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values))
         return self
 
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
@@ -492,23 +473,24 @@ class OnlineTwoStepRidge(PairModel):
             Psi, _ = self._task_features(tasks, learnt.task_ids)
             if not equal_features(Psi, learnt.model.statistics.tasks):
                 raise ValueError("tasks are not those the model knows: give new tasks to partial_fit_tasks.")
-        lesson, _ = self._known_rows(X, y)
-        _check_labels(lesson.labels)
-        places = learnt.known_among(lesson.ids)
+        batch, Phi, _ = self._known_rows(X, y)
+        _check_labels(batch.labels)
+        places = learnt.known_among(batch.ids)
         if places.size:
-            self._check_replaceable(learnt, lesson, places, known)
-            learnt, lost = learnt.replacing(lesson.take(places), self._mapped)
-            _warn_of_lost(lost, 3)
-            lesson = lesson.take(np.delete(np.arange(len(lesson)), places))
-        self._learnt = learnt.with_rows(lesson) if len(lesson) else learnt
+            self._check_replaceable(learnt, batch, places, known)
+            learnt, lost = learnt.replacing(batch.take(places), self._mapped)
+            _warn_of_lost(lost)
+            others = np.delete(np.arange(batch.n_rows), places)
+            batch, Phi = batch.take(others), take_rows(Phi, others)
+        self._learnt = learnt.with_rows(batch, Phi) if batch.n_rows else learnt
         return self
 
-    def _check_replaceable(self, learnt: Knowledge, lesson: Lesson, places: np.ndarray, known: str) -> None:
-        """Refuse instances that are known already, unless they are to be replaced and can be."""
-        ids = () if lesson.ids is None else lesson.ids.take(places.tolist()).labels
+    def _check_replaceable(self, learnt: Knowledge, batch: Batch, places: np.ndarray, known: str) -> None:
+        """Raise if instances are known already, unless they are to be replaced and can be."""
+        ids = () if batch.ids is None else batch.ids.take(places.tolist()).labels
         if known == "error":
             raise IdError(
-                f"{len(ids)} of {len(lesson)} instances are known already, and would count twice: {shown(ids)}. Leave "
+                f"{len(ids)} of {batch.n_rows} instances are known already, and would count twice: {shown(ids)}. Leave "
                 'them out, forget them first, or replace their labels by known="replace".'
             )
         if not learnt.keeps_labels:
@@ -525,7 +507,7 @@ class OnlineTwoStepRidge(PairModel):
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
             Instances as they were learnt, and their labels for all known tasks, NaN where they had none. An instance
-            that was learnt with an id is known by it, and has to be given with it unless instances are kept. Where
+            that was learnt with an id is known by it, and has to be given with it unless labels are kept. Where
             they are, those that the model does not know are refused, and of several equal ones the first that was
             learnt leaves.
 
@@ -539,18 +521,20 @@ class OnlineTwoStepRidge(PairModel):
             If the instances were so much larger than those that are left that their rounding shows.
         """
         learnt = self._current()
-        lesson, _ = self._known_rows(X, y)
+        batch, Phi, _ = self._known_rows(X, y)
         if learnt.model.statistics.is_complete:
-            _complete(lesson.labels)
-        self._forgotten(learnt, learnt.without_rows(lesson))
+            _check_complete(batch.labels)
+        after = learnt.without_rows(batch, Phi)
+        _warn_of_lost(learnt.model.digits_lost(after.model))
+        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
+        self._learnt = after
         return self
 
     def partial_fit_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
         """Learn new tasks, labelled for all known instances.
 
-        A label may be NaN, not observed, where the model tells its tasks apart; the instance must come all the same. An
-        instance that does not come would count as zeros. So the Gram matrix of the instances that come is compared with
-        that of all that were learnt, and other instances are refused.
+        A label may be NaN, not observed; the instance must come all the same. So the Gram matrix of the instances that
+        come is compared with that of all that were learnt, and other instances are refused.
 
         Parameters
         ----------
@@ -560,7 +544,7 @@ class OnlineTwoStepRidge(PairModel):
             Their labels for all instances.
         X : array, sparse matrix or frame of shape (m, p), default=None
             The instances, as they were learnt. None stands for all of them, in the order they were learnt, if the model
-            keeps them.
+            keeps their labels.
         chunks : iterable of (X, y), default=None
             Instances and labels in pieces, in place of `y` and `X`: each learnt instance is in one of the pieces. One
             piece is in memory at a time. A model with ``keep_labels=True`` does not take pieces.
@@ -581,65 +565,54 @@ class OnlineTwoStepRidge(PairModel):
         6
         """
         learnt = self._current()
-        first, pieces = _pieces(X, y, chunks, learnt)
+        if chunks is not None and (X is not None or y is not None):
+            raise ValueError("There are chunks beside X or y: give either of them.")
+        if chunks is not None and learnt.keeps_labels:
+            raise ValueError(
+                "A model with keep_labels=True takes the labels of tasks in one piece: give y, not chunks."
+            )
+        pieces = iter([(X, y)] if chunks is None else chunks)
+        first = next(pieces, None)
+        if first is None:
+            raise ValueError("chunks is empty: give at least one pair of instances and labels.")
         columns = self._read_labels(first[1], None)
         Psi, ids = self._task_features(tasks, columns.column_ids)
         n_tasks = int(columns.values.shape[1] if Psi is None else Psi.shape[0])
-        parts: Iterable[tuple[Array, Array]] = self._task_parts(pieces, n_tasks, ids)
-        ids, labels = learnt.new_ids(ids), None
+        labels, parts = None, self._task_parts(chain([first], pieces), n_tasks, ids)
         if learnt.keeps_labels:
-            parts = list(parts)
-            labels = stacked([part for _, part in parts])
+            labels = self._labels_of_kept(X, y, n_tasks, ids)
+            known = (self._mapped(batch.rows) for batch in learnt.kept.batches)
+            parts = zip(known, learnt.kept.split(labels), strict=True)
+        ids = learnt.new_ids(ids)
         after = learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels)
         _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
         self._learnt = after
         return self
 
-    def forget_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
+    def forget_tasks(self, tasks: Any) -> Self:
         """Unlearn tasks: afterwards the model is as if they had never come.
-
-        A model that tells its tasks apart (without features of the tasks, or with ``keep_tasks=True``) needs nothing
-        but their names. Any other needs their labels for all instances.
 
         Parameters
         ----------
         tasks : id, position, or sequence of them
             Ids where the known tasks have ids, else positions.
-        y, X, chunks : as in `partial_fit_tasks`
-            The labels of these tasks, and the instances.
 
         Returns
         -------
         self
         """
         learnt = self._current()
-        known = learnt.model.statistics
+        n_tasks = learnt.model.statistics.n_tasks
         wanted = [tasks] if isinstance(tasks, str | int | np.integer) else list(tasks)
-        where = positions(wanted, learnt.task_ids, known.n_tasks, "the known tasks")
+        where = positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
         if len(set(where.tolist())) < len(where):
             raise ValueError("tasks names a task more than once.")
-        if len(where) >= known.n_tasks:
+        if len(where) >= n_tasks:
             raise ValueError("A model needs at least one task: these are all it has. Fit it anew instead.")
-        if known.per_task:
-            self._forgotten(learnt, learnt.without_tasks(where))
-            return self
-        if y is None and chunks is None:
-            raise ValueError(
-                "The labels of the tasks are needed to forget them: give them as y, with the instances as X, or let "
-                "the model keep its tasks apart (keep_tasks=True)."
-            )
-        ids = None if learnt.task_ids is None else learnt.task_ids.take(where)
-        parts = self._task_parts(_pieces(X, y, chunks, learnt)[1], len(where), ids)
-        complete = ((Phi, _complete(labels)) for Phi, labels in parts)
-        seen = learnt.seen_of_tasks(complete, take_rows(known.tasks, where))
-        self._forgotten(learnt, learnt.without_tasks(where, seen))
-        return self
-
-    def _forgotten(self, before: Knowledge, after: Knowledge) -> None:
-        """Take over what is left, and warn where much of it is rounding."""
-        _warn_of_lost(before.model.digits_lost(after.model))
-        _warn_of_unpredicted(before.model.unpredicted, after.model.unpredicted, 4)
+        after = learnt.without_tasks(where)
+        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
         self._learnt = after
+        return self
 
     def _current(self) -> Knowledge:
         """Return what is known, under the regularisation that is set now."""
@@ -663,7 +636,7 @@ class OnlineTwoStepRidge(PairModel):
         """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,); see `intercept_`."""
         check_is_fitted(self)
         interactions = self._learnt.model.effects[0]
-        return self._as_learnt(interactions if self._knows_tasks else self._in_form(interactions))
+        return self._home(interactions if self._knows_tasks else self._in_form(interactions))
 
     @property
     def intercept_(self) -> Any:
@@ -677,7 +650,7 @@ class OnlineTwoStepRidge(PairModel):
         constants = self._learnt.model.effects[3]
         if constants is None:
             return 0.0
-        return float(constants[0]) if self._knows_tasks or self._is_vector else self._as_learnt(constants)
+        return float(constants[0]) if self._knows_tasks or self._is_vector else self._home(constants)
 
     @property
     def instance_coef_(self) -> Array:
@@ -693,10 +666,7 @@ class OnlineTwoStepRidge(PairModel):
         check_is_fitted(self)
         if not self.statistics_.has_constant or not self._knows_tasks:
             raise AttributeError(f"{name} exists only with fit_intercept=True and features of the tasks.")
-        return self._as_learnt(self._learnt.model.effects[place])
-
-    def _as_learnt(self, values: Array) -> Array:
-        return cast(values, self._learnt.dtype)
+        return self._home(self._learnt.model.effects[place])
 
     # Held-out predictions of what was learnt and is shown again -------------------------------------
 
@@ -710,10 +680,9 @@ class OnlineTwoStepRidge(PairModel):
             Some of the instances that were learnt, such as the last batch, and their labels; NaN where they had none,
             which is predicted too.
         setting : {"B", "A", "C", "D"} or an alias, default="B"
-            What is left out for a cell: its instance (B), the pair alone (A), its task (C) or both (D). For C and D the
-            model must tell its tasks apart (``keep_tasks=True``); otherwise the given rows are taken for all there are.
-            A pair that is left out of complete labels is completed by both steps, as in `TwoStepRidge`; once there
-            were holes, its label leaves its task and nothing else.
+            What is left out for a cell: its instance (B), the pair alone (A), its task (C) or both (D). A pair that is
+            left out of complete labels is completed by both steps, as in `TwoStepRidge`; once there were holes, its
+            label leaves its task and nothing else.
 
         Returns
         -------
@@ -724,16 +693,10 @@ class OnlineTwoStepRidge(PairModel):
         model, Phi, grid = self._left_out(X, y, wanted)
         held_out = online_holdout(model, Phi, grid.values, wanted)
         _warn_of_lone(model, grid.values, wanted, "their predictions are NaN")
-        return grid.restore(cast(held_out, self._learnt.dtype))
+        return grid.restore(self._home(held_out))
 
     def landscape(
-        self,
-        X: Any,
-        y: Any,
-        alphas: Iterable[float] | float | None = None,
-        task_alphas: Iterable[float] | float | None = None,
-        *,
-        setting: str | Setting = "B",
+        self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
     ) -> np.ndarray:
         """Return the negative mean squared error of hold-out predictions for every regularisation.
 
@@ -764,13 +727,7 @@ class OnlineTwoStepRidge(PairModel):
         return scores
 
     def tune(
-        self,
-        X: Any,
-        y: Any,
-        alphas: Iterable[float] | float | None = None,
-        task_alphas: Iterable[float] | float | None = None,
-        *,
-        setting: str | Setting = "B",
+        self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
     ) -> Self:
         """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
 
@@ -793,23 +750,14 @@ class OnlineTwoStepRidge(PairModel):
         )
 
     def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
-        """Return features (l, d) and labels of rows that were learnt, and what they are left out of.
-
-        Where tasks are left out and the statistics do not tell them apart, the rows are left out of the model of these
-        rows alone.
-        """
+        """Return features (l, d) and labels of rows that were learnt, and what they are left out of."""
         check_is_fitted(self)
         model = self._learnt.model
-        known = model.statistics
-        check_knows_tasks(known, setting)
-        lesson, grid = self._known_rows(X, y)
-        if known.is_complete:
-            _complete(grid.values)
-        if setting.new_task and not known.per_task:
-            alone = known.of_rows(lesson.Phi, grid.values, per_task=True).described(known.tasks)
-            task_alpha = 1.0 if model.task_inverse is None else model.task_inverse.alpha
-            model = OnlineRidge.start(alone, model.inverse.alpha, task_alpha)
-        return model, lesson.Phi, grid
+        check_knows_tasks(model.statistics, setting)
+        _, Phi, grid = self._known_rows(X, y)
+        if model.statistics.is_complete:
+            _check_complete(grid.values)
+        return model, Phi, grid
 
     # Conventions --------------------------------------------------------------------------------
 
@@ -831,21 +779,12 @@ class OnlineTwoStepRidge(PairModel):
         self._check_alphas()
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.keep_labels, "keep_labels")
-        check_choice(self.solver, "solver", SOLVERS)
 
 
-def _pieces(X: Any, y: Any, chunks: Chunks | None, learnt: Knowledge) -> tuple[tuple[Any, Any], Chunks]:
-    """Return the first piece of instances and labels, and all pieces."""
-    if chunks is None:
-        return (X, y), [(X, y)]
-    if X is not None or y is not None:
-        raise ValueError("There are chunks beside X or y: give either of them.")
-    if learnt.keeps_labels:
-        raise ValueError("A model with keep_labels=True takes the labels of tasks in one piece: give y, not chunks.")
-    pieces = iter(chunks)
-    for first in pieces:
-        return first, chain([first], pieces)
-    raise ValueError("chunks is empty: give at least one pair of instances and labels.")
+def _check_width(grid: Table, n_tasks: int) -> None:
+    """Raise if labels are not those of so many tasks."""
+    if grid.values.shape[1] != n_tasks:
+        raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s).")
 
 
 def _check_labels(labels: Array) -> None:
@@ -854,13 +793,12 @@ def _check_labels(labels: Array) -> None:
         check_labels(labels)
 
 
-def _complete(labels: Array) -> Array:
-    """Return labels of instances that were learnt with every label; raise if one is missing."""
+def _check_complete(labels: Array) -> None:
+    """Raise if a label of instances that were learnt with every label is missing."""
     if has_holes(labels):
         raise ValueError(
             "Y contains NaN, but every label of these instances was learnt: give the labels that they were learnt with."
         )
-    return labels
 
 
 def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str) -> None:
@@ -869,7 +807,7 @@ def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str
         warn_of_lone(lone_labels(model, labels), Labels.of_grid(dense(labels)), setting, what, 3)
 
 
-def _warn_of_lost(lost: float, stacklevel: int = 4) -> None:
+def _warn_of_lost(lost: float) -> None:
     """Say where much of what is left is rounding of what was forgotten."""
     if lost > _LOST:
         warnings.warn(
@@ -877,14 +815,14 @@ def _warn_of_lost(lost: float, stacklevel: int = 4) -> None:
             f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
             "learnt.",
             PrecisionWarning,
-            stacklevel=stacklevel,
+            stacklevel=3,
         )
 
 
-def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray, stacklevel: int = 3) -> None:
+def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray) -> None:
     """Say which tasks (q,) have no label to take their constant from, if there are more of them than before."""
     if np.count_nonzero(after) > np.count_nonzero(before):
-        warn_of_unlabelled(after, stacklevel)
+        warn_of_unlabelled(after, 3)
 
 
 @dataclass(frozen=True, eq=False)
