@@ -72,8 +72,8 @@ def test_new_ones_of_any_format(tables, stores, stored, put, run, get):
     put(tables.folder / "new.csv", NEW_USERS, "abc", X[-2:])
     one_each(tables.folder / "new.h5", NEW_USERS, X[-2:])
     (tables.folder / "wanted.txt").write_text("n0\nn1\n")
-    items = f"{stores[1]}::vector,row_ids=item,ids={tables.folder / 'new_items.csv'}"
-    (tables.folder / "new_items.csv").write_text("item,price\nj0,3\n")
+    items = f"{stores[1]}::vector,row_ids=item,ids={tables.folder / 'new_items.txt'}"
+    (tables.folder / "new_items.txt").write_text("j0\n")
     for users in ("new.npy", "new.npz", "new.csv", "new.h5", f"users.h5::ids={tables.folder / 'wanted.txt'}"):
         output = tables.folder / "p.csv"
         ran = run("predict", stored, "--instances", tables.folder / users, "--tasks", items, "-o", output, "-f", "-q")

@@ -18,9 +18,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._files import tables
-from dyadlearn._files.embeddings import FeatureFile
-from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells
+from dyadlearn._files.embeddings import FeatureFile, open_features
+from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, training_side
 from dyadlearn.cli.options import Data, LabelFile
@@ -143,10 +142,13 @@ def read_labels(
     if options.format == "grid" and options.columns is not None:
         raise ValueError("--columns names those of a long table: leave it or --format grid out.")
     is_long = False
-    if tables.suffix_of(path) in tables.ARRAYS:
-        grid = tables.load_table(path)
-        if not isinstance(grid.values, np.ndarray):
+    if suffix_of(path) in (".npy", ".npz"):
+        grid = open_features(path).take()
+        if is_sparse(grid.values):
             raise DataFileError(f"{path} is sparse, but zeros are labels too: store it dense.")
+        if np.isinf(grid.values).any():
+            raise DataFileError(f"{path} holds infinity, which is no value.")
+        grid = replace(grid, values=grid.values.astype(np.float64))
     else:
         cells = read_cells(path)
         shape = "long" if options.columns is not None else options.format or shape_of(cells, tasks)

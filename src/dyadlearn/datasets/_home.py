@@ -25,7 +25,7 @@ from sklearn.utils import Bunch
 from dyadlearn._array import Array
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import read_arrays, read_text, reading
-from dyadlearn._files.tables import check_whole, load_table
+from dyadlearn._files.tables import check_whole, read_cells
 from dyadlearn._tables import Ids, Table, make_ids, write_table
 from dyadlearn.exceptions import DataFileError
 
@@ -183,7 +183,7 @@ _WORDS = {NUMBERS: "numbers", WHOLE: "whole numbers", NAMES: "names"}
 
 
 def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.ndarray]:
-    """Return the arrays of an npz archive, plain or gzipped, after a check of their dimensions and kinds.
+    """Return the arrays of an npz archive, after a check of their dimensions and kinds.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.
     wanted : mapping of str to (int, str)
         The number of dimensions of each array, and `NUMBERS`, `WHOLE` or `NAMES` for what it must hold.
     """
-    stored = read_arrays(path, "npz archive")
+    stored = read_arrays(path)
     missing = [key for key in wanted if key not in stored]
     if missing:
         raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
@@ -310,7 +310,7 @@ class DrugTarget:
 
 def read_grid(path: Path) -> Table:
     """Read a table of numbers with ids in its first row and column, all of them there."""
-    table = load_table(path)
+    table = read_cells(path).table()
     check_whole(table, path, "every cell has one")
     return table
 
