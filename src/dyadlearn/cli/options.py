@@ -27,12 +27,11 @@ SCORES = (
     "neg_mean_squared_error, neg_root_mean_squared_error, pearson, precision_at_10, r2, recall_at_10, roc_auc, "
     "spearman, or a name that scikit-learn has for regression"
 )
-#: The models of tune and, with given regularisation, of evaluate.
+#: The models of tune.
 MODELS = ("two-step", "kronecker", "independent", "online", "learned")
 # Options that only some models have. Options of tasks need --tasks too.
 _GRIDS = ("two-step", "kronecker", "independent", "online")
 _OF_MODELS: dict[str, tuple[str, ...]] = {
-    "task_alpha": ("two-step",),
     "task_alphas": ("two-step", "online"),
     "task_kernel": ("two-step", "kronecker", "online", "learned"),
     "task_groups": ("two-step", "kronecker", "online", "learned"),
@@ -40,7 +39,7 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("alphas", "scoring", "device", "exhaustive"), _GRIDS),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
-_OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alpha", "task_alphas")
+_OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alphas")
 _FILES = "features, embeddings, a kernel, SMILES or FASTA; several where a model is learned, each as NAME=FILE."
 
 _KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3 or taxonomy; of one file by its name, or of all."
@@ -71,7 +70,7 @@ class Options(Base):
     """Options of every command.
 
     A derived class is a command: its docstring is the help, and its fields are the options. `needs` has options that
-    have no effect without others, `excludes` those that have none beside another, and `models` the values of --model.
+    have no effect without others, and `excludes` those that have none beside another.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
@@ -79,7 +78,6 @@ class Options(Base):
 
     needs: ClassVar[dict[str, tuple[str, ...]]] = {}
     excludes: ClassVar[dict[str, tuple[str, ...]]] = {}
-    models: ClassVar[tuple[str, ...]] = ()
 
     def check(self) -> None:
         """Raise if an option has no effect, or if the output cannot be written."""
@@ -149,17 +147,15 @@ class Data(LabelFile, Sides):
     def check_model(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
         name = self.model
-        if name not in self.models:
-            later = f"; fit it with tune --model {name}, then evaluate the model file" if name in MODELS else ""
-            raise ValueError(f"--model is one of {', '.join(self.models)}, found {name!r}{later}.")
+        if name not in MODELS:
+            raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
         if not self.tasks and name in ("two-step", "kronecker"):
             raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
         for option in () if self.tasks else given_options(*_OF_TASKS):
             raise ValueError(f"{option} is about tasks, and there are none: give them by --tasks, or leave it out.")
         for parameter, having in _OF_MODELS.items():
-            those = [model for model in having if model in self.models]
-            for option in given_options(parameter) if those and name not in those else ():
-                raise ValueError(f"{option} is no option of --model {name}: use it with --model {' or '.join(those)}.")
+            for option in given_options(parameter) if name not in having else ():
+                raise ValueError(f"{option} is no option of --model {name}: use it with --model {' or '.join(having)}.")
         if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
             raise ValueError("--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave it out.")
 
