@@ -10,7 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, explain, load, save
-from dyadlearn._files.tables import load_table, read_cells, write_columns
+from dyadlearn._files.embeddings import open_features
+from dyadlearn._files.tables import read_cells, write_columns
 from dyadlearn.models._base import PairwiseRidge
 
 
@@ -89,7 +90,7 @@ def test_block_by_block(tables, model, new, run, ending, monkeypatch):
     monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, size: [slice(0, 2), slice(2, n)])
     out = tables.folder / f"out{ending}"
     assert run("predict", model, "--instances", new["users"], "-o", out).code == 0
-    sheet = load_table(out)
+    sheet = open_features(out).take()
     assert sheet.row_ids.labels == ("n0", "n1", "n2")
     assert_allclose(sheet.values, predict(load(model), new["X"]), rtol=1e-13)
     assert sizes == [1, 2, 1]  # the first instance alone tells how many tasks there are
@@ -102,7 +103,7 @@ def test_formats(tables, model, new, run, ending):
     out = tables.folder / f"out{ending}"
     ran = run("predict", model, "--instances", new["users"], "-o", out)
     assert ran.code == 0, ran.err
-    sheet = load_table(out)
+    sheet = open_features(out).take()
     assert sheet.row_ids.labels == ("n0", "n1", "n2")
     assert sheet.column_ids.labels == tuple(tables.items)
     assert_array_equal(sheet.values, load(model).predict(new["X"]))
@@ -184,7 +185,7 @@ def test_hostile_ids_are_read_back(tables, run, ending):
     write_columns(new, {"id": HOSTILE, **dict(zip("012", np.ones((3, len(HOSTILE))).tolist(), strict=True))})
     ran = run("predict", path, "--instances", new, "-o", out)
     assert ran.code == 0, ran.err
-    sheet = load_table(out)
+    sheet = open_features(out).take()
     assert sheet.row_ids.labels == sheet.column_ids.labels == tuple(HOSTILE)
     assert_array_equal(sheet.values, load(path).predict(np.ones((len(HOSTILE), 3))))
     assert run("predict", path, "--instances", new, "--long", "-o", out, "-f").code == 0

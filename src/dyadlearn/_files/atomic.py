@@ -12,8 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,35 +19,6 @@ from dyadlearn.exceptions import FileChangedError
 
 # Files are held for the moment of a replacement; who holds one for longer is no writer of ours, and is not waited for.
 _PATIENCE = 10.0
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file that has taken its place.
-
-    Attributes
-    ----------
-    path : Path
-    in_place : bool
-        Whether it stands for the file it was made from, so that making it once more would make something else.
-    """
-
-    path: Path
-    in_place: bool
-
-
-_noted: ContextVar[list[Written] | None] = ContextVar("noted", default=None)
-
-
-@contextmanager
-def noting_files() -> Iterator[list[Written]]:
-    """Gather the files that take their place within, for those who must tell after an interrupt what was written."""
-    files: list[Written] = []
-    token = _noted.set(files)
-    try:
-        yield files
-    finally:
-        _noted.reset(token)
 
 
 def check_place(path: Path) -> None:
@@ -108,9 +77,6 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
                 if sys.platform == "win32":
                     file.close()  # an open file cannot be renamed there
                 os.replace(temporary, target)
-                noted = _noted.get()
-                if noted is not None:
-                    noted.append(Written(path, unchanged is not None))
     except BaseException:
         with suppress(OSError):
             temporary.unlink()

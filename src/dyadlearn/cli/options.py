@@ -42,7 +42,7 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
 _OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alphas")
 _FILES = "features, embeddings, a kernel, SMILES or FASTA; several where a model is learned, each as NAME=FILE."
 
-_KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3 or taxonomy; of one file by its name, or of all."
+_KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto or spectrum:k=3; of one file by its name, or of all."
 ModelArgument = Annotated[Path, Argument(metavar="MODEL", help="A model file.")]
 Files = list[str] | None
 INSTANCES = Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")
