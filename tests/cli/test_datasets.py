@@ -14,7 +14,7 @@ def test_list(run):
     ran = run("datasets")
     assert ran.code == 0
     found = run("datasets", "--json").json["datasets"]
-    assert set(found) == {"debtags", "nr", "gpcr", "ic", "e", "davis", "kiba", "hummingbird"}
+    assert set(found) == {"debtags", "nr", "gpcr", "ic", "e", "davis", "kiba"}
     assert all(name in ran.out for name in found)
 
 

@@ -208,7 +208,7 @@ def test_unknown_words():
         ({"drug_ecfp4_bits": BITS}, r"drug_ecfp4_bits of .* has shape \(3, 2048\), expected \(3, 256\)"),
         ({"drug_ecfp4_bits": np.zeros((3, 256))}, r"must be bytes \(uint8\), found float64"),
         ({"drug_ids": np.array(["a", "b", "a"])}, "drug_ids of .*kiba.npz has repeated ids: 'a'"),
-        ({"kiba": SCORES.astype(str)}, r"kiba\.npz: kiba must be a table of numbers, found <U"),
+        ({"kiba": SCORES.astype(str)}, r"kiba\.npz: kiba must hold numbers, found <U"),
         ({"kiba": np.array([[None]])}, "kiba.npz is damaged or no npz archive"),
     )
 )

@@ -106,7 +106,6 @@ _SETS: dict[str, tuple[str, str, Callable[[Path | None], Any]]] = {
     "e": ("enzymes × drugs (Yamanishi 2008)", "664 × 445", _yamanishi("e")),
     "davis": ("kinases × inhibitors (Davis 2011)", "442 × 68", lambda home: data_sets.fetch_davis(data_home=home)),
     "kiba": ("drugs × kinases, 3/4 missing", "2111 × 229", lambda home: data_sets.fetch_kiba(data_home=home)),
-    "hummingbird": ("plants × birds; from a folder only", "20 × 8", lambda home: data_sets.load_hummingbird(home)),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dyadlearn.datasets.davis import fetch_davis
 from dyadlearn.datasets.debtags import debtags_kernels, load_debtags
 from dyadlearn.datasets.dyads import make_dyads
-from dyadlearn.datasets.hummingbird import load_hummingbird
 from dyadlearn.datasets.kiba import fetch_kiba
 from dyadlearn.datasets.yamanishi import fetch_yamanishi
 
@@ -15,6 +14,5 @@ __all__ = [
     "fetch_kiba",
     "fetch_yamanishi",
     "load_debtags",
-    "load_hummingbird",
     "make_dyads",
 ]

@@ -10,15 +10,13 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
+from dyadlearn._files.packed import read_arrays
 from dyadlearn._tables import Ids, Table, make_ids
 from dyadlearn.datasets._home import (
-    NAMES,
-    NUMBERS,
     DataFolder,
     DrugTarget,
     both_ids,
     check_shape,
-    load_npz,
     read_texts,
     resolve_home,
 )
@@ -33,6 +31,12 @@ FOLDER = "kiba"
 _ARCHIVE = "kiba.npz"
 _PUBLISHED = ("kiba_binding_affinity_v2.txt", "ligands_iso.txt", "proteins.txt", "kiba_target_sim.txt")
 _N_BITS = 2048
+# The arrays of an archive and the kinds of their values, as numpy calls them.
+_KINDS = {"biuf": "numbers", "iuU": "names"}
+_ARRAYS = {
+    **dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), "biuf"),
+    **dict.fromkeys(("drug_ids", "target_ids"), "iuU"),
+}
 
 _SIMILARITIES = {"ECFP4": "Tanimoto coefficients of ECFP4 fingerprints", "published": "PubChem's, of structures"}
 
@@ -146,8 +150,13 @@ def fetch_kiba(
 
 def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:
     """Read an archive of arrays: labels and similarities, those of drugs (m, 0), and the bits (drugs, 2048)."""
-    tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
-    stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
+    stored = read_arrays(path)
+    missing = [key for key in _ARRAYS if key not in stored]
+    if missing:
+        raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
+    for key, kinds in _ARRAYS.items():
+        if stored[key].dtype.kind not in kinds:
+            raise DataFileError(f"{path}: {key} must hold {_KINDS[kinds]}, found {stored[key].dtype}.")
     drugs, targets = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
     m, q = len(drugs), len(targets)
     for key, shape in (("kiba", (m, q)), ("drug_ecfp4_bits", (m, _N_BITS // 8)), ("target_sim", (q, q))):
