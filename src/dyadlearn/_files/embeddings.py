@@ -141,49 +141,46 @@ def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
 def gather(
     read: Callable[[int, int], np.ndarray],
     places: np.ndarray,
-    starts: np.ndarray,
+    blocks: np.ndarray,
     path: Path,
     d: int,
-    *,
+    held: int,
     itemsize: int = 8,
-    held: Callable[[int, int], int] = lambda first, end: 0,
 ) -> np.ndarray:
-    """Return some rows (k, d) of a file that is read in spans of rows, after checking that there is memory for them.
+    """Return some rows (k, d) of a file that is read block by block, after checking that there is memory for them.
 
     Parameters
     ----------
     read : callable
-        Takes the first row and the one after the last, and returns those rows.
+        Takes the first row and the one after the last, which are in one block, and returns those rows.
     places : integer array of shape (k,)
         Which rows, in this order.
-    starts : integer array
-        Where the blocks of the file begin. No span leaves its block, and none is touched twice, or at all where no row
-        of it is wanted.
+    blocks : integer array of shape (k,)
+        The block that each is in. None is touched twice, or at all where no row of it is wanted.
     path : Path
         For messages.
     d : int
         How many features a row has.
+    held : int
+        The bytes that a block takes while it is read.
     itemsize : int, default=8
         The bytes of a feature.
-    held : callable
-        Takes what `read` takes, and returns the bytes that this takes while it is read.
     """
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
-    cuts = np.flatnonzero(np.diff(np.searchsorted(starts, ordered, side="right"))) + 1
-    parts = np.split(np.arange(len(places)), cuts)
-    spans = [(int(ordered[part[0]]), int(ordered[part[-1]]) + 1) for part in parts]
+    order = np.argsort(blocks, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1)
     # The result, the rows of a part in their order, and what is held of the file meanwhile.
-    need = itemsize * (len(places) + max(map(len, parts))) * d + max(held(*span) for span in spans)
+    need = itemsize * (len(places) + max(map(len, parts))) * d + held
     check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
     values = np.empty((0, d))
-    for part, (first, end) in zip(parts, spans, strict=True):
-        rows = read(first, end)
+    for part in parts:
+        own = places[part]
+        first = int(own.min())
+        rows = read(first, int(own.max()) + 1)
         if not values.size:
             values = np.empty((len(places), d), dtype=kept_dtype(rows.dtype))
         if rows.shape[1] != d:
             raise DataFileError(f"{path} has rows of {d} and of {rows.shape[1]} features.")
-        values[order[part]] = rows[ordered[part] - first]
+        values[part] = rows[own - first]
     return values
 
 
@@ -287,16 +284,9 @@ def _matrix_rows(array: Any, path: Path, places: np.ndarray) -> np.ndarray:
     """Return some rows of an array (n, d) that is in a file, reading the chunks that hold them."""
     n, d = array.shape
     row, chunks = d * np.dtype(array.dtype).itemsize, getattr(array, "chunks", None)
-    return gather(
-        lambda first, end: array[first:end],
-        places,
-        np.arange(0, n, chunks[0] if chunks else max(1, _SPAN // row)),
-        path,
-        d,
-        itemsize=kept_dtype(array.dtype).itemsize,
-        # An array of an archive is unpacked as a whole.
-        held=lambda first, end: row * (n if isinstance(array, Member) else end - first),
-    )
+    step = chunks[0] if chunks else max(1, _SPAN // row)
+    itemsize = kept_dtype(array.dtype).itemsize
+    return gather(lambda first, end: array[first:end], places, places // step, path, d, row * min(n, step), itemsize)
 
 
 @contextmanager
@@ -370,22 +360,19 @@ class Group:
         """Return a group, or a data set of h5py, which has its values in the file."""
         from h5py import h5l
 
-        item, fault = self._group.file["/"] if name.startswith("/") else self._group, ""
-        for part in filter(None, name.split("/")):
-            encoded = part.encode("utf-8", "surrogateescape")
-            if not hasattr(item, "keys") or not item.id.links.exists(encoded):
-                raise KeyError(name)
-            if item.id.links.get_info(encoded).type != h5l.TYPE_HARD:
-                fault = "is a link to another place or file"
-                break
-            item = item[part]
-        if hasattr(item, "shape") and (item.external or item.is_virtual):
+        encoded = name.encode("utf-8", "surrogateescape")
+        # The links on a longer path would be followed.
+        if "/" in name or not self._group.id.links.exists(encoded):
+            raise KeyError(name)
+        fault = "is a link to another place or file"
+        if self._group.id.links.get_info(encoded).type == h5l.TYPE_HARD:
+            item = self._group[name]
+            if hasattr(item, "keys"):
+                return Group(item, self._path)
+            if not hasattr(item, "shape") or not (item.external or item.is_virtual):
+                return item
             fault = "has its values in other files or data sets"
-        if fault:
-            raise DataFileError(
-                f"{self._path}: {name!r} {fault}, which is never followed: copy the values into this file."
-            )
-        return Group(item, self._path) if hasattr(item, "keys") else item
+        raise DataFileError(f"{self._path}: {name!r} {fault}, which is never followed: copy the values into this file.")
 
 
 #: What the array of ids beside a matrix may be called, and that of the names of its columns.
@@ -654,15 +641,11 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
 def _rows(path: Path, names: list[str], places: np.ndarray) -> np.ndarray:
     with open_parquet(path) as file:
         sizes = file.sizes(names)
-        return gather(
-            lambda first, end: file.rows(names, first, end),
-            places,
-            file.starts,
-            path,
-            sum(count for count, _ in sizes) // file.n,
-            # A row group is there as arrow and as numpy has it.
-            held=lambda first, end: 2 * sizes[file.group(first)][1],
-        )
+        blocks = np.searchsorted(file.starts, places, side="right")
+        d = sum(count for count, _ in sizes) // file.n
+        # A row group is there as arrow and as numpy has it.
+        held = 2 * max(size for _, size in sizes)
+        return gather(lambda first, end: file.rows(names, first, end), places, blocks, path, d, held)
 
 
 #: Endings of files that features are read from, by their ids.

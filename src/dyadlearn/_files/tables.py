@@ -1,7 +1,7 @@
-"""Tables in files, read and written: csv and tsv (plain or gzipped), parquet, npy and npz.
+"""Tables in files, read and written: csv and tsv (plain or gzipped) and parquet.
 
-Ids stand in the first line and column of a text, and beside the matrix of an archive. What is written is there whole or
-not at all; it may go to a terminal too, as csv.
+Ids stand in the first line and column of a text. What is written is there whole or not at all; it may go to a terminal
+too, as csv.
 
 Parquet files, whose metadata tells how much memory a part takes before it is read.
 """
@@ -114,10 +114,6 @@ class Parquet:
         whole = [name for place, name in enumerate(kinds) if kinds[name] == "whole" and (name == PANDAS or place == 0)]
         return next(iter([*texts, *whole[::-1]]), None)
 
-    def group(self, row: int) -> int:
-        """Return which row group holds a row."""
-        return int(np.searchsorted(self.starts, row, side="right")) - 1
-
     def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
         """Return how many values some columns have in each row group, and how many bytes these take in memory."""
         wanted, found = set(names), []
@@ -145,7 +141,7 @@ class Parquet:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        group = self.group(first)
+        group = int(np.searchsorted(self.starts, first, side="right")) - 1
         table = self._file.read_row_group(group, columns=names).slice(first - self.starts[group], end - first)
         if self.kinds[names[0]] != "vectors":
             # Of others than floats an array of objects would be made where one is missing.
@@ -410,7 +406,7 @@ def _read_parquet(path: Path) -> Cells:
 _TEXTS = (".csv", ".tsv", ".txt")
 
 #: Endings of what a table can be written as.
-TABLES = (*_TEXTS, ".parquet", ".npz")
+TABLES = (*_TEXTS, ".parquet")
 
 # What must stand in quotes: separators, quotes, and whatever some program takes for the end of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
@@ -432,8 +428,6 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
     """
     if path is None or suffix_of(path) in _TEXTS:
         _write_text(path, columns, zip(*columns.values(), strict=True))
-    elif suffix_of(path) == ".npz":
-        _write_arrays(path, {name: np.asarray(cells) for name, cells in columns.items()})
     else:
         pq = imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
         import pyarrow as pa
@@ -445,14 +439,13 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
             pq.write_table(pa.table(table), file)
 
 
-def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
+def write_grid(path: Path | None, values: np.ndarray, rows: Ids, columns: Ids, corner: str) -> None:
     """Write a grid (n, p) with the ids of rows and columns; None prints it as csv.
 
     Parameters
     ----------
     path : Path or None
-    blocks : iterable of arrays of shape (…, p)
-        The rows of the grid, one block after the other; of a text no more than one need be there at a time.
+    values : array of shape (n, p)
     rows, columns : Ids
     corner : str
         The heading of the ids.
@@ -461,14 +454,10 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
     headings = [str(label) for label in columns.labels]
     corner = free_name(corner, headings)
     if path is None or suffix_of(path) in _TEXTS:
-        labels = iter(rows.labels)
-        _write_text(path, [corner, *headings], ([next(labels), *line] for block in blocks for line in block.tolist()))
-    elif suffix_of(path) == ".npz":
-        names = {"rows": np.array(rows.labels), "columns": np.array(columns.labels)}
-        _write_arrays(path, {"values": np.concatenate(list(blocks)), **names})
+        lines = ([label, *line.tolist()] for label, line in zip(rows.labels, values, strict=True))
+        _write_text(path, [corner, *headings], lines)
     else:
-        cells = np.concatenate(list(blocks)).T.tolist()
-        write_columns(path, {corner: list(rows.labels), **dict(zip(headings, cells, strict=True))})
+        write_columns(path, {corner: list(rows.labels), **dict(zip(headings, values.T.tolist(), strict=True))})
 
 
 def _write_text(path: Path | None, headings: Iterable[Any], lines: Iterable[Iterable[Any]]) -> None:
@@ -494,8 +483,3 @@ def _cell(value: Any) -> str:
     """
     text = "" if value is None or value != value else str(value)
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
-
-
-def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    with writing(path), replacing(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)

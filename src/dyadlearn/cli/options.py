@@ -106,7 +106,7 @@ class OfModel(Sides):
 class TableOutput(Sides):
     """The file that a table is written to."""
 
-    output: Annotated[Path | None, Option("--output", "-o", help="A .csv, .tsv, .parquet or .npz to write.")] = None
+    output: Annotated[Path | None, Option("--output", "-o", help="A .csv, .tsv or .parquet to write.")] = None
     force: Force = False
 
     def check(self) -> None:

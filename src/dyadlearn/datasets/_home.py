@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -24,7 +23,7 @@ from sklearn.utils import Bunch
 
 from dyadlearn._array import Array
 from dyadlearn._files.atomic import replacing
-from dyadlearn._files.packed import read_text, reading
+from dyadlearn._files.packed import read_arrays, read_text, reading
 from dyadlearn._files.tables import check_whole, read_cells
 from dyadlearn._tables import Ids, Table, make_ids, write_table
 from dyadlearn.exceptions import DataFileError
@@ -47,16 +46,8 @@ def resolve_home(data_home: str | os.PathLike[str] | None = None) -> Path:
         Need not exist; ``~`` is the user's own folder.
     """
     given = data_home if data_home is not None else os.environ.get(VARIABLE)
-    return Path(given).expanduser() if given else _user_cache() / "dyadlearn"
-
-
-def _user_cache() -> Path:
-    """Return where this system wants files that can be fetched again."""
-    if cache := os.environ.get("XDG_CACHE_HOME"):
-        return Path(cache)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(given).expanduser() if given else Path(cache, "dyadlearn")
 
 
 @dataclass(frozen=True)
@@ -175,6 +166,33 @@ def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOU
                 f"{url} is not the file it was: its SHA-256 checksum is {digest.hexdigest()}, expected {sha256}. Try "
                 f"again later, or put a file you trust at {path}."
             )
+
+
+# Kinds of arrays, as numpy calls them.
+NUMBERS, WHOLE, NAMES = "biuf", "iu", "iuU"
+_WORDS = {NUMBERS: "numbers", WHOLE: "whole numbers", NAMES: "names"}
+
+
+def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.ndarray]:
+    """Return the arrays of an npz archive, after a check of their dimensions and kinds.
+
+    Parameters
+    ----------
+    path : Path
+    wanted : mapping of str to (int, str)
+        The number of dimensions of each array, and `NUMBERS`, `WHOLE` or `NAMES` for what it must hold.
+    """
+    stored = read_arrays(path)
+    missing = [key for key in wanted if key not in stored]
+    if missing:
+        raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
+    for key, (ndim, kinds) in wanted.items():
+        if stored[key].ndim != ndim or stored[key].dtype.kind not in kinds:
+            raise DataFileError(
+                f"{path}: {key} must be {'a list' if ndim == 1 else 'a table'} of {_WORDS[kinds]}, found "
+                f"{stored[key].dtype} {stored[key].shape}."
+            )
+    return stored
 
 
 def check_shape(table: np.ndarray, shape: tuple[int, ...], name: str, ids: str) -> np.ndarray:
