@@ -473,6 +473,7 @@ def _one_matrix(
         raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
     wanted = IDS if row_ids is None else (row_ids,)
     names = [str(name) for name in wanted if isinstance(name, str | os.PathLike) and str(name) in group]
+    ids: Ids | None
     if names and names[0] != place[-1]:
         ids = ids_of(_texts(group, names[0], path), shape[0], str(path))
     else:

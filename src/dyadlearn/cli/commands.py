@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Argument, Option
 
 from dyadlearn.cli import options
-from dyadlearn.cli.options import SCORES, check_target
+from dyadlearn.cli.options import SCORES
 
 
 class Demo(options.Options):
@@ -93,11 +93,6 @@ class Tune(options.Data):
     normalize: Annotated[bool, Option(help="Scale kernels to a unit diagonal, or by its mean.")] = True
     seed: options.Seed = 0
     force: options.Force = False
-
-    def check(self) -> None:
-        """Raise if an option has no effect, or if the output cannot be written."""
-        check_target(self.output, self.force)
-        self.check_model()
 
 
 class Evaluate(options.OfModel, options.TableOutput):
@@ -296,7 +291,3 @@ class Report(options.OfModel):
     scoring: Annotated[str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")] = None
     permutations: Annotated[int, Option(min=0, help="Number of permuted labels that the null is a mean of.")] = 0
     force: options.Force = False
-
-    def check(self) -> None:
-        """Raise if the page cannot be written."""
-        check_target(self.output, self.force)

@@ -89,6 +89,9 @@ class Options(Base):
         for mode, others in self.excludes.items():
             for option in given_options(*others) if getattr(self, mode) else ():
                 raise ValueError(f"{option} has no effect beside --{mode}: leave one of them out.")
+        output: Path | None = getattr(self, "output", None)
+        if output is not None:
+            check_target(output, getattr(self, "force", False))
 
 
 class Sides(Options):
@@ -114,10 +117,8 @@ class TableOutput(Sides):
         from dyadlearn._files.tables import TABLES, suffix_of
 
         super().check()
-        if self.output is not None:
-            if suffix_of(self.output) not in TABLES:
-                raise ValueError(f"{self.output} must end in one of {', '.join(TABLES)}, so that its format is known.")
-            check_target(self.output, self.force)
+        if self.output is not None and suffix_of(self.output) not in TABLES:
+            raise ValueError(f"{self.output} must end in one of {', '.join(TABLES)}, so that its format is known.")
 
 
 class LabelFile(Options):
@@ -144,8 +145,9 @@ class Data(LabelFile, Sides):
     fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
     drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
 
-    def check_model(self) -> None:
+    def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
+        super().check()
         name = self.model
         if name not in MODELS:
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
