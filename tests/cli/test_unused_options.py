@@ -80,13 +80,7 @@ UNUSED = {
     "column of a table: leave it out",
     "tune LABELS --instances X --tasks TASKS -o OUT --kernel linear:gamma=1": "linear",
     "tune LABELS --instances X --tasks TASKS -o OUT --task-kernel rbf:degree=1": "degree",
-    "predict MODEL --instances X --tasks-smiles s": "--tasks-smiles goes with --tasks: add it, or leave --tasks-smiles "
-    "out",
-    "predict MODEL --instances X --instances-smiles s": "--instances-smiles s: the model was made from features, not "
-    "from SMILES, so leave it out",
-    "recommend MODEL --for u0 --smiles s": "--smiles goes with --new: add it, or leave --smiles out",
     "recommend MODEL --pairs --side task": "--side goes with --for and --new: leave it out",
-    "predict MODEL --explain --instance u0 --task i0 --instances-smiles s": "--instances-smiles goes with --instances",
     "predict MODEL --explain --instance u0 --task i0 --by task": "--by goes with --output: add it, or leave --by out",
     "predict MODEL --instance u0 --task i0": "--instance goes with --explain: add it, or leave --instance out",
     "evaluate MODEL --coverage 0.9": "--coverage goes with --against: add it, or leave --coverage out",

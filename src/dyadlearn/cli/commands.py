@@ -182,12 +182,8 @@ class Predict(options.OfModel, options.TableOutput):
     task: Annotated[str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")] = None
     by: Annotated[str, Option(help="List that is written by --explain -o: pair, instance or task.")] = "pair"
     number: options.Number = 10
-    instances_smiles: options.InstanceSmiles = None
-    tasks_smiles: options.TaskSmiles = None
 
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "instances_smiles": ("instances",),
-        "tasks_smiles": ("tasks",),
         **dict.fromkeys(("instance", "task", "number"), ("explain",)),
         "by": ("explain", "output"),
     }
@@ -218,9 +214,6 @@ class Recommend(options.OfModel, options.TableOutput):
     setting: options.Setting = "A"
     zeros: Annotated[bool | None, Option(help="A zero is not observed; by default in 0/1 labels only.")] = None
     cv: options.Folds = None
-    smiles: Annotated[options.Files, Option(metavar="[NAME=]COLUMN", help="Column of --new that holds SMILES.")] = None
-
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {"smiles": ("new",)}
 
 
 class Screen(options.OfModel, options.TableOutput):

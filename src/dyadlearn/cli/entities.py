@@ -437,8 +437,6 @@ def new_side(
     recipes: Recipes,
     ids: Ids | None,
     terminal: Terminal,
-    *,
-    smiles: Sequence[str] | None = None,
     asked: Sequence[Hashable] | None = None,
 ) -> Entities:
     """Return new instances or tasks as a fitted model takes them.
@@ -452,8 +450,6 @@ def new_side(
     ids : Ids or None
         The ids of training, which are the columns of a new block of a kernel.
     terminal : Terminal
-    smiles : sequence of str or None
-        Columns of molecules, where they are not those of training.
     asked : sequence of ids or None
         The ids that are asked for. Of a file that can be read in part no others are read. None asks for all, or, of
         such a file, for those that the other files describe.
@@ -463,13 +459,7 @@ def new_side(
         such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
         found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
         raise ValueError(f"The model was made {told}: give new ones as {files.option} {such}; found {found}.")
-    option = "--smiles" if files.option == "--new" else f"{files.option}-smiles"
-    columns = files.of_each(smiles, option)
-    for name, column in columns.items():
-        if (kind := recipes[name].kind) != "smiles":
-            kind = "a kernel" if kind == "kernel" else kind
-            raise ValueError(f"{option} {column}: the model was made from {kind}, not from SMILES, so leave it out.")
-    sources = {name: open_new(path, recipes[name], columns.get(name)) for name, path in files.paths.items()}
+    sources = {name: open_new(path, recipes[name]) for name, path in files.paths.items()}
     if all(source.file.is_whole for source in sources.values()):
         asked = None  # nothing is saved by leaving some out
     elif asked is None:
@@ -500,11 +490,11 @@ def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
     return _joined({name: change(table) for name, table in tables.items()})
 
 
-def open_new(path: Path, recipe: Recipe, smiles: str | None = None) -> Source:
-    """Open a file of new instances or tasks; the column of molecules may differ from that of training."""
+def open_new(path: Path, recipe: Recipe) -> Source:
+    """Open a file of new instances or tasks; molecules are in the column that they had in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
-    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None, recipe.kernel)
+    source = open_source(path, recipe.column, recipe.kernel)
     if source.kind not in ("table", recipe.kind):
         raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
     return source

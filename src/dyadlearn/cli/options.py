@@ -48,8 +48,6 @@ Files = list[str] | None
 INSTANCES = Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")
 Instances = Annotated[Files, INSTANCES]
 Tasks = Annotated[Files, Option(metavar="[NAME=]FILE", help=f"Tasks: {_FILES}")]
-InstanceSmiles = Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the instances that holds SMILES.")]
-TaskSmiles = Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the tasks that holds SMILES.")]
 Setting = Annotated[str | None, Option(help="A (new pairs), B (new instances), C (new tasks), D (both), or several.")]
 Scoring = Annotated[list[str] | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")]
 Folds = Annotated[int | None, Option("--cv", help="Number of folds; by default leave-one-out where it is exact.")]
@@ -140,8 +138,12 @@ class Data(LabelFile, Sides):
     device: Annotated[str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")] = None
     kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")] = None
     task_kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")] = None
-    instances_smiles: InstanceSmiles = None
-    tasks_smiles: TaskSmiles = None
+    instances_smiles: Annotated[
+        Files, Option(metavar="[NAME=]COLUMN", help="Column of the instances that holds SMILES.")
+    ] = None
+    tasks_smiles: Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the tasks that holds SMILES.")] = (
+        None
+    )
     fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
     drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
 

@@ -81,12 +81,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
 
 def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> Entities | None:
     """Read the new instances (place 0) or tasks; None without a file."""
-    files, smiles = (given.instances, given.instances_smiles), (given.tasks, given.tasks_smiles)
-    option = ("--instances", "--tasks")[place]
-    paths, columns = (files, smiles)[place]
-    if not paths:
-        return None
-    return loaded.new(paths, place, option, terminal, smiles=columns, asked=asked)
+    paths, option = ((given.instances, "--instances"), (given.tasks, "--tasks"))[place]
+    return loaded.new(paths, place, option, terminal, asked) if paths else None
 
 
 def _with_own_ids(loaded: Loaded, place: int, side: Entities | None) -> Entities | None:
@@ -239,9 +235,7 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
     with terminal.working("Predictions" if given.new else "Hold-out"):
         if given.new:
             place = int(role == "task")
-            new: dict[str, Any] = {
-                ("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal, smiles=given.smiles)
-            }
+            new: dict[str, Any] = {("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal)}
             found = dyadlearn.recommend(model, **new, k=given.number or 10, sides=loaded.sides)
         elif given.pairs:
             _ = loaded.ids  # which must differ as text
