@@ -98,12 +98,11 @@ def settings() -> None:
 def learned() -> None:
     """Draw what decides which hummingbird visits which plant, for new plants and for new birds."""
     from dyadlearn import LearnedKernelRidge
-    from dyadlearn.datasets import load_hummingbird
 
-    data = load_hummingbird(site="shrubs")
-    visited = (data.Y > 0).astype(float)
-    plants = {"phylogeny": data.K, "corolla length": np.log(data.instance_traits)}
-    birds = {"phylogeny": data.G, "bill length": np.log(data.task_traits)}
+    found = runpy.run_path(str(EXAMPLES / "data_host_plant.py"))
+    visited = found["visited"]
+    plants = {"phylogeny": found["K"], "corolla length": np.log(found["corolla"])}
+    birds = {"phylogeny": found["G"], "bill length": np.log(found["bill"])}
     models = {
         setting: LearnedKernelRidge(
             kernel={"phylogeny": "precomputed", "corolla length": "rbf"},

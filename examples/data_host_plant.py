@@ -10,23 +10,35 @@ the code alone.
 # sphinx_gallery_thumbnail_path = "images/thumbnails/data_host_plant.png"
 
 import warnings
+from os import environ
+from pathlib import Path
 
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn import TwoStepRidgeCV, evaluate
-from dyadlearn.datasets import load_hummingbird
 from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.kernels import normalize, weighted_sum
 from dyadlearn.metrics import roc_auc
 from dyadlearn.plots import GridDisplay
 
-try:
-    data = load_hummingbird(site="shrubs")
-except FileNotFoundError as absent:
-    raise SystemExit(str(absent)) from None
+path = Path(environ.get("DYADLEARN_DATA", "."), "hummingbird_plant", "tinoco.npz")
+if not path.exists():
+    raise SystemExit(f"{path} is not there: name the folder of data by DYADLEARN_DATA.")
+stored = np.load(path)
+counts = stored["net_shrubs_counts"]
 
-visited = (data.Y > 0).astype(float)
+
+def species(side, names):
+    """Return the phylogenetic covariance (n, n) and the trait (n, 1) of some species."""
+    tips, traits = stored[f"{side}_tree_tips"].tolist(), stored[f"{side}_trait_ids"].tolist()
+    at, trait_at = [tips.index(name) for name in names], [traits.index(name) for name in names]
+    return stored[f"{side}_phylo_vcv"][np.ix_(at, at)], stored[f"{side}_trait"][trait_at][:, None]
+
+
+K, corolla = species("plant", stored["net_shrubs_plants"])
+G, bill = species("humm", stored["net_shrubs_birds"])
+visited = (counts > 0).astype(float)
 display = GridDisplay.from_labels(visited, order="degree")
 
 # %%
@@ -40,7 +52,7 @@ def kernels(covariance, trait):
     return {"phylogeny": trees, "traits": traits, "both": weighted_sum([trees, traits])}
 
 
-plants, birds = kernels(data.K, data.instance_traits), kernels(data.G, data.task_traits)
+plants, birds = kernels(K, corolla), kernels(G, bill)
 
 # %%
 # New plants (B), new birds (C) and both (D). How often birds visit is learnt too, by the intercept. With a dozen birds

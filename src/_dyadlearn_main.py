@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 
 def _leave(number: int, frame: object) -> None:
-    os.write(2, b"dyadlearn: interrupted; no output was written.\n")
+    os.write(2, b"dyadlearn: interrupted.\n")
     os._exit(130)
 
 

@@ -28,7 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 """
 
 
-QUIET = (130, "", "dyadlearn: interrupted; no output was written.\n")
+QUIET = (130, "", "dyadlearn: interrupted.\n")
 GONE = (2, "", "dyadlearn: gone: No such file or directory.\n")
 VERSION = (0, f"dyadlearn {dyadlearn.__version__}\n", "")
 

@@ -20,28 +20,27 @@ class Terminal(io.StringIO):
         return True
 
 
-class Notebook:
-    """A kernel's IPython that keeps what it was told to display, and a clock that moves by a second at each look."""
+class Notebook(io.StringIO):
+    """Standard error of a notebook's kernel, and a clock that moves by a second at each look."""
 
-    def __init__(self, monkeypatch, kernel=True):
-        self.shown, self.now = [], 0.0
+    def __init__(self, monkeypatch, kernel=True, step=1.0):
+        super().__init__()
+        self.now, self.step = 0.0, step
         shell = types.SimpleNamespace(kernel=object()) if kernel else types.SimpleNamespace()
-        package, displays = types.ModuleType("IPython"), types.ModuleType("IPython.display")
-        package.get_ipython, displays.display = lambda: shell, self.display
+        package = types.ModuleType("IPython")
+        package.get_ipython = lambda: shell
         monkeypatch.setitem(sys.modules, "IPython", package)
-        monkeypatch.setitem(sys.modules, "IPython.display", displays)
         monkeypatch.setattr(_progress, "monotonic", self.clock)
-        self.step = 1.0
+        monkeypatch.setattr(sys, "stderr", self)
 
     def clock(self):
         self.now += self.step
         return self.now
 
-    def display(self, bundle, raw, display_id):
-        assert raw
-        assert display_id is True
-        self.shown.append(bundle)
-        return types.SimpleNamespace(update=lambda bundle, raw: self.shown.append(bundle))
+    @property
+    def shown(self):
+        """Return the lines that were shown, one over the other."""
+        return [line.strip() for line in self.getvalue().split("\r") if line.strip()]
 
 
 def counted(total, title="Folds", show=None, steps=3):
@@ -101,33 +100,27 @@ def test_a_terminal_has_a_line_that_goes(nobody, monkeypatch):
 
 
 def test_a_notebook_has_a_line_that_goes(nobody, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
     notebook = Notebook(monkeypatch)
-    counted(4, "<b>Folds", steps=4)
-    *shown, last = notebook.shown
-    assert [each["text/plain"] for each in shown] == [
-        "<b>Folds: 1 of 4, 0:01, about 0:03 left",
-        "<b>Folds: 2 of 4, 0:02, about 0:02 left",
-        "<b>Folds: 3 of 4, 0:03, about 0:01 left",
-        "<b>Folds: 4 of 4, 0:04, about 0:00 left",
+    counted(4, steps=4)
+    assert notebook.shown == [
+        "Folds: 1 of 4, 0:01, about 0:03 left",
+        "Folds: 2 of 4, 0:02, about 0:02 left",
+        "Folds: 3 of 4, 0:03, about 0:01 left",
+        "Folds: 4 of 4, 0:04, about 0:00 left",
     ]
-    assert "<b>" not in shown[0]["text/html"]
-    assert last["text/plain"] == ""
-    assert sys.stderr.getvalue() == ""  # and not another one on the terminal that started it
+    assert notebook.getvalue().endswith(" \r")
 
 
 @over(lines("step total words", (1.0, None, "Folds: 1, 0:01"), (61.0, 0, "Folds: 1, 1:01")))
 def test_steps_that_nobody_knows(step, total, words):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        notebook = Notebook(monkeypatch)
-        notebook.step = step
+        notebook = Notebook(monkeypatch, step=step)
         counted(total)
-        assert notebook.shown[0]["text/plain"] == words
+        assert words in notebook.shown
 
 
 def test_what_takes_no_time_shows_nothing(nobody, monkeypatch):
-    notebook = Notebook(monkeypatch)
-    notebook.step = 0.01
+    notebook = Notebook(monkeypatch, step=0.01)
     counted(9, steps=9)
     assert notebook.shown == []
     notebook.step = 0.1  # and what goes on quickly is not shown at each step
@@ -145,15 +138,13 @@ def test_it_goes_when_something_fails(nobody, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         stopped()
-    assert notebook.shown[0]["text/plain"].startswith("Other: 1 of 5")
-    assert notebook.shown[-1]["text/plain"] == ""
+    assert notebook.shown[0].startswith("Other: 1 of 5")
+    assert notebook.getvalue().endswith(" \r")
 
 
-def test_a_terminal_with_ipython_has_one_line(nobody, monkeypatch):
+def test_ipython_without_a_kernel_is_no_notebook(nobody, monkeypatch):
     notebook = Notebook(monkeypatch, kernel=False)
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    counted(None)
-    assert "Folds" in sys.stderr.getvalue()
+    counted(3)
     assert notebook.shown == []
 
 

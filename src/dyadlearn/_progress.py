@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from html import escape
 from time import monotonic
 from typing import Any, Self
 
@@ -30,15 +29,13 @@ class Progress:
         self.total, self.title, self.show = total, title, show
         self._done = 0.0
         self._shown = ""
-        self._handle: Any = None
 
     def __enter__(self) -> Self:
-        self._is_notebook = _in_notebook()
-        self._is_log = not self._is_notebook and not sys.stderr.isatty()
+        self._is_log = not sys.stderr.isatty() and not _in_notebook()
         self._start = monotonic()
         first, self._between = _LOGGED if self._is_log else _WATCHED
         self._next = self._start + first
-        if self.total is None and self.show is not False and not self._is_notebook and not self._is_log:
+        if self.total is None and self.show is not False and not self._is_log:
             self._write(f"{self.title} …")  # there may be no step that shows it later
         return self
 
@@ -61,23 +58,12 @@ class Progress:
             self._write(self._words(now))
 
     def _write(self, words: str) -> None:
-        if self._is_notebook:
-            self._display(words)
-        elif self._is_log:
+        if self._is_log:
             print(words, file=sys.stderr, flush=True)
         else:
             # The old line is overwritten by blanks where the new one is shorter.
             print(f"\r{words:<{len(self._shown)}}", end="\r" if not words else "", file=sys.stderr, flush=True)
         self._shown = words
-
-    def _display(self, words: str) -> None:
-        from IPython.display import display
-
-        bundle = {"text/html": f"<span>{escape(words)}</span>", "text/plain": words}
-        if self._handle is None:
-            self._handle = display(bundle, raw=True, display_id=True)
-        else:
-            self._handle.update(bundle, raw=True)
 
     def _words(self, now: float) -> str:
         """Return what is done, and how long the rest takes if it goes on as before."""

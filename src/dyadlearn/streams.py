@@ -59,7 +59,7 @@ def fit_stream(
     checkpoint : path or None, default=None
         Model file to write the model to, for `dyadlearn.load` or for resumption; one process may write to it at a
         time. None: there are no checkpoints. A process that is killed while it writes one may leave a hidden file
-        ``.….part`` beside it, which the next one removes.
+        ``.….part`` beside it, which is removed after a day.
         Batches must then be in numpy arrays, sparse matrices or frames, and feature maps `Landmarks` or
         an array: let any other transform the batches beforehand.
     every : int, default=10

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 from sklearn.utils import Bunch
 
-from dyadlearn._files.tables import load_table
+from dyadlearn._files.tables import read_cells
 from dyadlearn.cli import demo as datasets
 
 
@@ -14,7 +14,7 @@ def test_list(run):
     ran = run("datasets")
     assert ran.code == 0
     found = run("datasets", "--json").json["datasets"]
-    assert set(found) == {"debtags", "nr", "gpcr", "ic", "e", "davis", "kiba", "hummingbird"}
+    assert set(found) == {"debtags", "nr", "gpcr", "ic", "e", "davis", "kiba"}
     assert all(name in ran.out for name in found)
 
 
@@ -33,7 +33,7 @@ def test_fetch_writes_tables_that_tune_can_read(run, monkeypatch, tmp_path):
     ran = run("datasets", "nr", "--to", tmp_path / "nr")
     assert ran.code == 0, ran.err
     assert asked == ["nr"]
-    found = {name: load_table(tmp_path / "nr" / f"{name}.csv") for name in ("labels", "instances", "tasks")}
+    found = {name: read_cells(tmp_path / "nr" / f"{name}.csv").table() for name in ("labels", "instances", "tasks")}
     assert_array_equal(found["labels"].values, Y)
     assert_array_equal(found["instances"].values, K)
     assert found["tasks"].row_ids.labels == found["labels"].column_ids.labels == ("p", "q", "r")

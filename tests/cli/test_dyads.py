@@ -7,7 +7,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dyadlearn._files.tables import read_cells
-from dyadlearn._tables import Ids
 from dyadlearn.cli.dyads import read_dyads, read_groups, read_labels, shape_of
 from dyadlearn.cli.options import Data
 from dyadlearn.cli.terminal import Terminal
@@ -64,7 +63,6 @@ def test_labels_without_their_entities_are_named(tables, put, side, message):
     ("own", "known", "hint"),
     [
         ("P1", ["P10", "p1", "P11"], "p1"),
-        ("1.0", ["1.00e0x", "01"], "01"),
         ("u-0 1", ["u-0 2", "u0_1"], "u0_1"),
         ("user1", ["user01", "u1"], "user01"),
         ("user1", ["w1", "w3"], None),
@@ -137,9 +135,8 @@ def long_text(tables, heading="user,item,stars\n"):
     return heading + "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("heading", ["user,item,stars\n", ""], ids=["headings", "no headings"])
-def test_long_tables_are_recognised(tables, heading):
-    tables.labels.write_text(long_text(tables, heading))
+def test_long_tables_are_recognised(tables):
+    tables.labels.write_text(long_text(tables, "user,item,stars\n"))
     found = dyads(tables)
     missing = np.add.outer(np.arange(12), np.arange(8)) % 3 == 0
     order = [found.labels.column_ids.labels.index(item) for item in tables.items]
@@ -335,39 +332,25 @@ def test_the_options_decide(tmp_path):
     assert read_labels(path, Data(format="long"), Terminal(quiet=True)).values.shape == (8, 8)
 
 
-def test_the_ids_of_the_tasks_decide(tmp_path):
-    path = tmp_path / "l.csv"
-    path.write_text("user,item,stars\n1,10,5\n2,11,4\n3,10,3\n")
-    assert shape_of(read_cells(path)) == "grid"
-    assert shape_of(read_cells(path), Ids(("10", "11", "12"))) == "long"
-    assert shape_of(read_cells(path), Ids(("item", "stars"))) == "grid"
-    path.write_text(GRID.replace("r3,1.5", "r3,1.5x"))
-    assert shape_of(read_cells(path), Ids(("y1", "y2", "y3"))) == "grid"
-
-
 def test_a_grid_that_could_be_long_is_told(tmp_path):
     path = tmp_path / "l.csv"
     path.write_text("user,item,stars\n1,10,5\n2,11,4\n3,12,3\n")
-    for options, notes in ((Data(), 1), (Data(format="grid"), 0)):
+    for options, has_tasks, notes in ((Data(), False, 1), (Data(), True, 0), (Data(format="grid"), False, 0)):
         terminal = Terminal(quiet=True)
-        assert read_labels(path, options, terminal).column_ids.labels == ("item", "stars")
+        assert read_labels(path, options, terminal, has_tasks=has_tasks).column_ids.labels == ("item", "stars")
         assert sum("add --format long" in note for note in terminal.notes) == notes
 
 
-def test_first_lines_of_long_tables(tmp_path):
+def test_long_tables_have_headings(tmp_path):
     path = tmp_path / "l.csv"
-    path.write_text(PAIRS.partition("\n")[2])
-    grid = read_labels(path, Data(), Terminal(quiet=True))
-    assert_array_equal(grid.values[0], [0, 1, np.nan])
-    path.write_text(PAIRS.partition("\n")[2].replace("u0,i0,0", "u0,i0,0x"))
-    with pytest.raises(DataFileError, match="first line: 'u0' and 'i0' look like a pair, but '0x' is not a number"):
-        read_labels(path, Data(), Terminal(quiet=True))
-    path.write_text("0,1,2\n" + NUMBERS.partition("\n")[2])
-    with pytest.raises(DataFileError, match="first line: '0', '1', '2' may be headings or a pair"):
-        read_labels(path, Data(format="long"), Terminal(quiet=True))
-    path.write_text("1,10,5,99\n1,11,4,98\n")
-    with pytest.raises(DataFileError, match="may be headings or a pair"):
-        read_labels(path, Data(columns="1,10,5"), Terminal(quiet=True))
+    for text, options in (
+        (PAIRS.partition("\n")[2], Data()),
+        ("0,1,2\n" + NUMBERS.partition("\n")[2], Data(format="long")),
+        ("1,10,5,99\n1,11,4,98\n", Data(columns="1,10,5")),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataFileError, match="first line: .* looks like a pair: put a line of headings above"):
+            read_labels(path, options, Terminal(quiet=True))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``dyadlearn evaluate``: the scores of the library, for a model file or for tables."""
+"""``dyadlearn evaluate``: the scores of the library, for a model file."""
 
 from __future__ import annotations
 
@@ -40,33 +40,28 @@ def test_a_model_file(model, run):
     assert list(scores(ran)) == ["A", "B", "C", "D"]
 
 
-def test_tables_with_given_regularisation(tables, run):
-    pytest.importorskip("pandas")
-    ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 0.5, "--task-alpha", 2, "--json", "--setting", "DB")
-    twin = TwoStepRidge(0.5, 2.0).fit(tables.X, tables.Y, tasks=tables.T)
-    expected = evaluated(twin, "DB", "roc_auc")
-    assert_allclose(list(scores(ran).values()), expected["roc_auc"])
-    assert list(scores(ran)) == ["D", "B"]
+@pytest.fixture
+def fitted(tables):
+    """Return a function that fits a model, saves it, and returns its file."""
+
+    def saved(model=None, **more):
+        path = tables.folder / "fitted.dyad"
+        labels = more.get("labels", tables.Y)
+        save((model or TwoStepRidge(0.5, 2.0)).fit(tables.X, labels, tasks=tables.T), path)
+        return path
+
+    return saved
 
 
-def test_tables_without_an_intercept(tables, model, run):
+def test_models_with_and_without_an_intercept(tables, fitted, run):
     pytest.importorskip("pandas")
-    for kind, cls in (("two-step", TwoStepRidge), ("kronecker", KroneckerRidge), ("independent", IndependentTaskRidge)):
-        words = [
-            "evaluate",
-            tables.labels,
-            *tables.sides,
-            "--model",
-            kind,
-            "--setting",
-            "B",
-            "--scoring",
-            "r2",
-            "--json",
-        ]
-        for option, fit_intercept in (("--intercept", True), ("--no-intercept", False)):
-            twin = cls(fit_intercept=fit_intercept).fit(tables.X, tables.Y, tasks=tables.T)
-            assert_allclose(scores(run(*words, option), "r2")["B"], evaluated(twin, "B", "r2")["r2"][0])
+    for cls in (TwoStepRidge, KroneckerRidge, IndependentTaskRidge):
+        for fit_intercept in (True, False):
+            model = cls(fit_intercept=fit_intercept)
+            ran = run("evaluate", fitted(model), "--setting", "BA", "--scoring", "r2", "--json")
+            expected = evaluated(model, "BA", "r2")
+            assert list(scores(ran, "r2")) == ["B", "A"]
+            assert_allclose(list(scores(ran, "r2").values()), expected["r2"])
 
 
 def test_verify_refits(model, run):
@@ -86,33 +81,20 @@ def test_as_many_cells_are_refitted_as_asked_for(model, run, monkeypatch):
     assert asked == [3, 3]
 
 
-def test_missing_labels_have_nothing_to_verify(tables, run, put):
+def test_missing_labels_have_nothing_to_verify(tables, fitted, run):
     Y = tables.Y.copy()
     Y[3, 4] = np.nan
-    put(tables.labels, tables.users, tables.items, Y)
-    ran = run("evaluate", tables.labels, *tables.sides, "--verify", "--json", "--setting", "A")
+    ran = run("evaluate", fitted(labels=Y), "--verify", "--json", "--setting", "A")
     assert ran.code == 0
     assert ran.json["settings"][0]["difference"] is None
     assert "nothing to verify" in ran.err
 
 
-def test_a_model_without_tasks_is_told_about(tables, run):
-    words = ["evaluate", tables.labels, "--instances", tables.instances, "--model", "independent", "--json"]
-    ran = run(*words)
+def test_a_model_without_tasks_is_told_about(fitted, run):
+    ran = run("evaluate", fitted(IndependentTaskRidge()), "--json")
     assert list(scores(ran)) == ["A", "B"]
     assert "settings C and D are left out" in ran.err
     assert ran.json["notes"]
-
-
-def test_other_alphas_for_a_model_file(tables, model, run):
-    plain = tables.folder / "plain.dyad"
-    save(TwoStepRidge(3.0, 4.0).fit(tables.X, tables.Y, tasks=tables.T), plain)
-    ran = run("evaluate", plain, "--alpha", 0.5, "--task-alpha", 2, "--json")
-    twin = run("evaluate", tables.labels, *tables.sides, "--alpha", 0.5, "--task-alpha", 2, "--json")
-    assert_allclose(list(scores(ran).values()), list(scores(twin).values()))
-    refused = run("evaluate", model, "--alpha", 1)
-    assert refused.code == 2
-    assert "chose its regularisation" in refused.err
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -156,10 +138,10 @@ def test_the_best_mean_stands_beside_the_score(model, run):
         assert line.rstrip().endswith(f"{score:.4g} {name.partition('_')[0]}")
 
 
-def test_a_model_that_has_learnt_nothing_is_noted(tables, run, put):
+def test_a_model_that_has_learnt_nothing_is_noted(fitted, run):
     rng = np.random.default_rng(0)
-    put(tables.labels, tables.users, tables.items, 9 + 5 * rng.normal(size=8) + 0.1 * rng.normal(size=(12, 8)))
-    ran = run("evaluate", tables.labels, *tables.sides, "--alpha", 1e6, "--setting", "B")
+    labels = 9 + 5 * rng.normal(size=8) + 0.1 * rng.normal(size=(12, 8))
+    ran = run("evaluate", fitted(TwoStepRidge(1e6), labels=labels), "--setting", "B")
     assert "note: In setting B the model reaches neg_mean_squared_error" in ran.err
     assert "no more than simple means do without any features" in ran.err
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dyadlearn import KroneckerRidge, KroneckerRidgeCV, SettingKFold, TwoStepRidge, TwoStepRidgeCV, evaluate, load
+from dyadlearn import KroneckerRidge, KroneckerRidgeCV, SettingKFold, TwoStepRidge, TwoStepRidgeCV, evaluate, load, save
 from dyadlearn.labels import LongPairs
 from dyadlearn.models import _inputs as training
 from listed import COLUMNS, ROWS, SPARSE, VALUES, M, Q, T, X, Y, listed
@@ -99,24 +99,13 @@ def test_a_model_in_a_file_predicts_and_is_evaluated(files, run, get):
     assert_allclose([row["baselines"]["r2"]["additive"] for row in ran.json["settings"]], table["additive"])
 
 
-@over([{"kind": "kronecker", "cls": KroneckerRidge}, {"kind": "two-step", "cls": TwoStepRidge}])
-def test_evaluate_reads_a_long_table(files, run, kind, cls):
-    words = (
-        "evaluate",
-        files / "ratings.csv",
-        *sides(files),
-        "--model",
-        kind,
-        "--setting",
-        "B",
-        "--alpha",
-        2,
-        "--json",
-    )
-    ran = run(*words)
-    assert ran.code == 0, ran.err
+@over([{"cls": KroneckerRidge}, {"cls": TwoStepRidge}])
+def test_evaluate_holds_out_observed_pairs(files, run, cls):
     known = np.unique(ROWS), np.unique(COLUMNS)
     twin = cls(2.0).fit(X[known[0]], Y[np.ix_(*known)], tasks=T[known[1]])
+    save(twin, files / "twin.dyad")
+    ran = run("evaluate", files / "twin.dyad", "--setting", "B", "--json")
+    assert ran.code == 0, ran.err
     units = SettingKFold("B", 5, random_state=0).units(twin._problem().labels)
     F = twin.holdout("B", groups=units.instances)[~np.isnan(Y[np.ix_(*known)])]
     score = ran.json["settings"][0]["scores"]["neg_mean_squared_error"]

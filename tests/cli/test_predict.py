@@ -10,8 +10,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, explain, load, save
-from dyadlearn._files.tables import load_table, read_cells, write_columns
-from dyadlearn.models._base import PairwiseRidge
+from dyadlearn._files.embeddings import open_features
+from dyadlearn._files.tables import read_cells, write_columns
 
 
 @pytest.fixture
@@ -79,30 +79,14 @@ def test_pairs_and_long_tables(tables, model, new, run, get):
     assert "'u1' not among the ids of the instances" in refused.err
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv.gz"])
-def test_block_by_block(tables, model, new, run, ending, monkeypatch):
-    sizes = []
-    predict = PairwiseRidge.predict
-    monkeypatch.setattr(
-        PairwiseRidge, "predict", lambda self, X, **given: sizes.append(len(X.values)) or predict(self, X, **given)
-    )
-    monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, size: [slice(0, 2), slice(2, n)])
-    out = tables.folder / f"out{ending}"
-    assert run("predict", model, "--instances", new["users"], "-o", out).code == 0
-    sheet = load_table(out)
-    assert sheet.row_ids.labels == ("n0", "n1", "n2")
-    assert_allclose(sheet.values, predict(load(model), new["X"]), rtol=1e-13)
-    assert sizes == [1, 2, 1]  # the first instance alone tells how many tasks there are
-
-
-@pytest.mark.parametrize("ending", [".npz", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet"])
 def test_formats(tables, model, new, run, ending):
     if ending == ".parquet":
         pytest.importorskip("polars")
     out = tables.folder / f"out{ending}"
     ran = run("predict", model, "--instances", new["users"], "-o", out)
     assert ran.code == 0, ran.err
-    sheet = load_table(out)
+    sheet = open_features(out).take()
     assert sheet.row_ids.labels == ("n0", "n1", "n2")
     assert sheet.column_ids.labels == tuple(tables.items)
     assert_array_equal(sheet.values, load(model).predict(new["X"]))
@@ -173,7 +157,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".npz"])
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz"])
 def test_hostile_ids_are_read_back(tables, run, ending):
     pd = pytest.importorskip("pandas")
     path, out = tables.folder / "p.dyad", tables.folder / f"out{ending}"
@@ -184,12 +168,11 @@ def test_hostile_ids_are_read_back(tables, run, ending):
     write_columns(new, {"id": HOSTILE, **dict(zip("012", np.ones((3, len(HOSTILE))).tolist(), strict=True))})
     ran = run("predict", path, "--instances", new, "-o", out)
     assert ran.code == 0, ran.err
-    sheet = load_table(out)
+    sheet = open_features(out).take()
     assert sheet.row_ids.labels == sheet.column_ids.labels == tuple(HOSTILE)
     assert_array_equal(sheet.values, load(path).predict(np.ones((len(HOSTILE), 3))))
     assert run("predict", path, "--instances", new, "--long", "-o", out, "-f").code == 0
-    if ending != ".npz":
-        assert read_cells(out).labels(0) == [label for label in HOSTILE for _ in HOSTILE]
+    assert read_cells(out).labels(0) == [label for label in HOSTILE for _ in HOSTILE]
 
 
 def test_models_saved_in_python(tables, new, run):
@@ -259,8 +242,8 @@ def test_probabilities_of_what_is_new(tables, model, new, run, get):
     assert_allclose(ran.json["probabilities"]["probability"], np.ravel(found.predict(new["X"])))
 
 
-def test_probabilities_of_what_is_known(tables, model, new, run, put, monkeypatch):
-    """Ids of training count as known, and each pair has the map of its setting, in whatever blocks it is written."""
+def test_probabilities_of_what_is_known(tables, model, new, run, put):
+    """Ids of training count as known, and each pair has the map of its setting."""
     X = np.concatenate([tables.X[:2], new["X"]])
     users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
     found = calibrate(load(model))
@@ -268,10 +251,6 @@ def test_probabilities_of_what_is_known(tables, model, new, run, put, monkeypatc
     assert ran.json["calibration"]["setting"] == ["A", "B"]
     expected = np.concatenate([np.asarray(found.predict())[:2], found.predict(new["X"])])
     assert_allclose(ran.json["probabilities"], expected)
-    monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, _: [slice(i, i + 1) for i in range(n)])
-    assert_allclose(
-        run("predict", model, "--instances", users, "--probability", "--json").json["probabilities"], expected
-    )
 
 
 def test_probabilities_of_a_model_whose_ids_are_numbers(tables, run, put):

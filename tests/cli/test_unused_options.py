@@ -8,55 +8,48 @@ from sweeps import every, over
 
 MODELS = ("two-step", "kronecker", "independent", "online", "learned")
 GRIDS = MODELS[:4]
-# The options of tune and evaluate that not every model has, with a value, the commands and the models that have them.
+# The options of tune that not every model has, with a value and the models that have them.
 OPTIONS = {
-    "--task-alphas": ("0.1,1", {"tune": {"two-step", "online"}}),
-    "--task-alpha": ("10", {"evaluate": {"two-step"}}),
-    "--task-kernel": (
-        "linear",
-        {"tune": {"two-step", "kronecker", "online", "learned"}, "evaluate": {"two-step", "kronecker"}},
-    ),
-    "--task-groups": ("GROUPS", {"tune": {"two-step", "kronecker", "online", "learned"}}),
-    "--keep-labels": (None, {"tune": {"online"}}),
-    "--device": ("cpu", {"tune": set(GRIDS), "evaluate": set(MODELS[:3])}),
-    "--exhaustive": (None, {"tune": set(GRIDS)}),
-    "--alphas": ("0.1,1", {"tune": set(GRIDS)}),
-    "--scoring": ("r2", {"tune": set(GRIDS), "evaluate": set(MODELS[:3])}),
-    "--alpha": ("10", {"evaluate": set(MODELS[:3])}),
-    "--cv": ("3", {"tune": set(MODELS), "evaluate": set(MODELS[:3])}),
-    "--no-intercept": (None, {"tune": set(MODELS), "evaluate": set(MODELS[:3])}),
-    "--steps": ("2", {"tune": {"learned"}}),
-    "--seed": ("2", {"tune": {"learned"}, "evaluate": set(MODELS[:3])}),
+    "--task-alphas": ("0.1,1", {"two-step", "online"}),
+    "--task-kernel": ("linear", {"two-step", "kronecker", "online", "learned"}),
+    "--task-groups": ("GROUPS", {"two-step", "kronecker", "online", "learned"}),
+    "--keep-labels": (None, {"online"}),
+    "--device": ("cpu", set(GRIDS)),
+    "--exhaustive": (None, set(GRIDS)),
+    "--alphas": ("0.1,1", set(GRIDS)),
+    "--scoring": ("r2", set(GRIDS)),
+    "--cv": ("3", set(MODELS)),
+    "--no-intercept": (None, set(MODELS)),
+    "--steps": ("2", {"learned"}),
+    "--seed": ("2", {"learned"}),
 }
 
 
 @pytest.fixture
 def given(tables):
-    """Return the words of a command on labels, and a file of groups."""
+    """Return the words of tune, and a file of groups."""
     groups = tables.folder / "groups.csv"
     groups.write_text("item,group\n" + "".join(f"{item},{place % 5}\n" for place, item in enumerate(tables.items)))
 
-    def words(command: str, *, tasks: bool = True) -> list[str]:
-        found = [command, str(tables.labels), "--instances", str(tables.instances), "--quiet"]
+    def words(*, tasks: bool = True) -> list[str]:
+        found = ["tune", str(tables.labels), "--instances", str(tables.instances), "--quiet"]
         found += ["--tasks", str(tables.tasks)] if tasks else []
-        return found + (["-o", str(tables.folder / "m.dyad"), "--force"] if command == "tune" else [])
+        return [*found, "-o", str(tables.folder / "m.dyad"), "--force"]
 
     return words, {"GROUPS": str(groups)}
 
 
-@over(every(command=["tune", "evaluate"], model=list(MODELS)))
-def test_options_that_a_model_has_and_lacks(run, given, command, model):
+@over(every(model=list(MODELS)))
+def test_options_that_a_model_has_and_lacks(run, given, model):
     """All that it has are given at once, the others one by one."""
-    if command == "evaluate" and model not in MODELS[:3]:
-        return
-    words = [*given[0](command), "--model", model]
+    words = [*given[0](), "--model", model]
     own = []
     for option, (value, having) in OPTIONS.items():
         asked = [option] if value is None else [option, given[1].get(value, value)]
-        if model in having.get(command, ()):
+        if model in having:
             own += [] if option in ("--device", "--cv") else asked  # --cv does not go with groups
-        elif command in having:
-            those = " or ".join(name for name in MODELS if name in having[command])
+        else:
+            those = " or ".join(name for name in MODELS if name in having)
             ran = run(*words, *asked)
             assert (ran.code, ran.out) == (2, "")
             assert ran.err == f"dyadlearn: {option} is no option of --model {model}: use it with --model {those}.\n"
@@ -64,26 +57,11 @@ def test_options_that_a_model_has_and_lacks(run, given, command, model):
     assert ran.code == 0, ran.err
 
 
-@over(
-    every(
-        command=["tune", "evaluate"],
-        option=[
-            "--task-kernel linear",
-            "--tasks-smiles s",
-            "--task-groups GROUPS",
-            "--task-alpha 1",
-            "--task-alphas 1",
-        ],
-    )
-)
-def test_options_of_tasks_without_tasks(run, given, command, option):
-    has = {"--task-alpha": ["evaluate"], "--task-alphas": ["tune"], "--task-groups": ["tune"]}
+@over(every(option=["--task-kernel linear", "--tasks-smiles s", "--task-groups GROUPS", "--task-alphas 1"]))
+def test_options_of_tasks_without_tasks(run, given, option):
     option, value = option.split()
-    if command not in has.get(option, [command]):
-        return
-    for model in ("independent", "online", "learned") if command == "tune" else ("independent",):
-        how = ["--model", model]
-        ran = run(*given[0](command, tasks=False), *how, option, given[1].get(value, value))
+    for model in ("independent", "online", "learned"):
+        ran = run(*given[0](tasks=False), "--model", model, option, given[1].get(value, value))
         assert (ran.code, ran.out) == (2, "")
         assert (
             ran.err
@@ -93,17 +71,8 @@ def test_options_of_tasks_without_tasks(run, given, command, option):
 
 # What is given beside a model file, labels or an option that it goes with, and what is said of it.
 UNUSED = {
-    "evaluate MODEL --kernel rbf": "--kernel goes with labels and --instances: a model in a file has its own",
-    "evaluate MODEL --tasks TASKS": "--tasks goes with labels and --instances: a model in a file has its own",
-    "evaluate MODEL --model kronecker": "--model goes with labels and --instances: a model in a file has its own",
-    "evaluate MODEL --model two-step": "--model goes with labels and --instances: a model in a file has its own",
-    "evaluate MODEL --transpose": "--transpose goes with labels and --instances: a model in a file has its own",
-    "evaluate MODEL --no-intercept": "--no-intercept goes with labels and --instances: a model in a file has its own",
-    "evaluate MODEL --device cpu": "--device goes with labels and --instances: a model in a file has its own",
-    "evaluate MODEL --task-alpha 2": "--task-alpha is no option of KroneckerRidge, which has --alpha alone",
     "evaluate MODEL -n 3": "--number goes with --verify: add it, or leave --number out",
     "evaluate MODEL --no-nested": "--no-nested goes with learned kernels, and this model has none",
-    "evaluate LABELS --instances X --tasks TASKS --no-nested": "--no-nested goes with learned kernels",
     "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with "
     "--instances-smiles or --tasks-smiles: add one",
     "tune LABELS --model learned --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with",
@@ -111,13 +80,7 @@ UNUSED = {
     "column of a table: leave it out",
     "tune LABELS --instances X --tasks TASKS -o OUT --kernel linear:gamma=1": "linear",
     "tune LABELS --instances X --tasks TASKS -o OUT --task-kernel rbf:degree=1": "degree",
-    "predict MODEL --instances X --tasks-smiles s": "--tasks-smiles goes with --tasks: add it, or leave --tasks-smiles "
-    "out",
-    "predict MODEL --instances X --instances-smiles s": "--instances-smiles s: the model was made from features, not "
-    "from SMILES, so leave it out",
-    "recommend MODEL --for u0 --smiles s": "--smiles goes with --new: add it, or leave --smiles out",
     "recommend MODEL --pairs --side task": "--side goes with --for and --new: leave it out",
-    "predict MODEL --explain --instance u0 --task i0 --instances-smiles s": "--instances-smiles goes with --instances",
     "predict MODEL --explain --instance u0 --task i0 --by task": "--by goes with --output: add it, or leave --by out",
     "predict MODEL --instance u0 --task i0": "--instance goes with --explain: add it, or leave --instance out",
     "evaluate MODEL --coverage 0.9": "--coverage goes with --against: add it, or leave --coverage out",
@@ -126,7 +89,6 @@ UNUSED = {
     "evaluate MODEL --permutations 2 --scoring r2 --scoring roc_auc": "take one --scoring",
     "predict MODEL --explain --instance u0 --task i0 --long": "--long has no effect beside --explain",
     "evaluate MODEL --permute tasks": "--permute goes with --permutations: add it, or leave --permute out",
-    "evaluate LABELS --instances X --tasks TASKS --model online": "found 'online'; fit it with tune --model online",
     "tune LABELS --instances X --tasks TASKS -o OUT --setting BD": "--setting must name one setting here, found 'BD'",
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.datasets import davis, fetch_davis
+from dyadlearn.datasets import drug_target, fetch_davis
 from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
 
@@ -65,7 +65,7 @@ def offline(monkeypatch, tmp_path_factory):
     """Keep every test away from the real server and from the user's own folders."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(davis, "ADDRESS", f"http://127.0.0.1:{closed.getsockname()[1]}/")
+        monkeypatch.setattr(drug_target, "_DAVIS", f"http://127.0.0.1:{closed.getsockname()[1]}/")
     monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path_factory.mktemp("home")))
     for variable in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(variable, "127.0.0.1")
@@ -249,6 +249,6 @@ def test_what_is_missing_is_asked_for(tmp_path):
     write(tmp_path, {NEEDED[0]: PUBLISHED[NEEDED[0]]})
     with pytest.raises(FileNotFoundError, match="'davis' is not in .*: put ") as caught:
         fetch_davis(data_home=tmp_path)
-    for part in (", ".join(NEEDED[1:]), davis.ADDRESS, str(tmp_path / "davis"), "data_home=", "DYADLEARN_DATA"):
+    for part in (", ".join(NEEDED[1:]), drug_target._DAVIS, str(tmp_path / "davis"), "data_home=", "DYADLEARN_DATA"):
         assert part in str(caught.value)
     assert NEEDED[0] not in str(caught.value)

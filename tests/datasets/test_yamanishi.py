@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn.datasets import fetch_yamanishi, yamanishi
+from dyadlearn.datasets import drug_target, fetch_yamanishi
 from dyadlearn.exceptions import IdError
 from sweeps import every, lines, over
 
@@ -42,7 +42,7 @@ def offline(monkeypatch, tmp_path_factory):
     """Keep every test away from the real server and from the user's own folders."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        monkeypatch.setattr(yamanishi, "ADDRESS", f"http://127.0.0.1:{closed.getsockname()[1]}/")
+        monkeypatch.setattr(drug_target, "_YAMANISHI", f"http://127.0.0.1:{closed.getsockname()[1]}/")
     monkeypatch.setenv("DYADLEARN_DATA", str(tmp_path_factory.mktemp("home")))
     for variable in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(variable, "127.0.0.1")
@@ -89,8 +89,8 @@ def test_cells_of_a_published_network_are_those_of_its_files(shared_data):
 
 
 def test_checksums_are_those_of_the_published_texts(shared_data):
-    assert len(yamanishi._CHECKSUMS) == 11
-    for name, checksum in yamanishi._CHECKSUMS.items():
+    assert len(drug_target._CHECKSUMS) == 11
+    for name, checksum in drug_target._CHECKSUMS.items():
         text = gzip.decompress((shared_data / "yamanishi2008" / f"{name}.gz").read_bytes())
         assert hashlib.sha256(text).hexdigest() == checksum, name
 
@@ -224,7 +224,7 @@ def test_missing_files_are_not_downloaded_unasked(tmp_path):
     write(tmp_path, {FILES[0]: SMALL[FILES[0]]})
     with pytest.raises(FileNotFoundError, match="download=False") as caught:
         fetch_yamanishi("nr", data_home=tmp_path, download=False)
-    for part in (*FILES[1:], yamanishi.ADDRESS, str(tmp_path / "yamanishi2008"), "data_home=", "DYADLEARN_DATA"):
+    for part in (*FILES[1:], drug_target._YAMANISHI, str(tmp_path / "yamanishi2008"), "data_home=", "DYADLEARN_DATA"):
         assert part in str(caught.value)
     assert FILES[0] not in str(caught.value)
 
@@ -232,7 +232,7 @@ def test_missing_files_are_not_downloaded_unasked(tmp_path):
 def test_a_dead_server_says_what_to_put_where(tmp_path):
     with pytest.raises(ConnectionError, match="Could not download .*nr_admat_dgc.txt .*refused") as caught:
         fetch_yamanishi("nr", data_home=tmp_path)
-    for part in (", ".join(FILES), yamanishi.ADDRESS, str(tmp_path / "yamanishi2008"), "DYADLEARN_DATA"):
+    for part in (", ".join(FILES), drug_target._YAMANISHI, str(tmp_path / "yamanishi2008"), "DYADLEARN_DATA"):
         assert part in str(caught.value)
 
 
@@ -240,9 +240,9 @@ def test_a_dead_server_says_what_to_put_where(tmp_path):
 def publisher(server, monkeypatch):
     """Give a server that has the small network under the publisher's names, with its checksums."""
     server.files = {name: text.encode() for name, text in SMALL.items()}
-    monkeypatch.setattr(yamanishi, "ADDRESS", server.address)
+    monkeypatch.setattr(drug_target, "_YAMANISHI", server.address)
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in server.files.items()}
-    monkeypatch.setattr(yamanishi, "_CHECKSUMS", checksums)
+    monkeypatch.setattr(drug_target, "_CHECKSUMS", checksums)
     return server
 
 
@@ -264,7 +264,7 @@ def test_another_file_than_the_published_one_is_refused(tmp_path, publisher):
 
 
 def test_a_file_without_a_checksum_is_not_downloaded(tmp_path, publisher):
-    del yamanishi._CHECKSUMS[FILES[2]]
+    del drug_target._CHECKSUMS[FILES[2]]
     with pytest.raises(FileNotFoundError, match=r"nr_simmat_dg\.txt.* without a known checksum is not downloaded"):
         fetch_yamanishi("nr", data_home=tmp_path)
     assert publisher.asked == []
@@ -274,5 +274,7 @@ def test_a_file_without_a_checksum_is_not_downloaded(tmp_path, publisher):
 
 
 def test_all_files_of_all_networks_but_one_have_a_checksum():
-    wanted = {f"{name}_{table}.txt" for name in yamanishi._TITLES for table in ("admat_dgc", "simmat_dc", "simmat_dg")}
-    assert wanted - yamanishi._CHECKSUMS.keys() == {"e_simmat_dg.txt"}
+    wanted = {
+        f"{name}_{table}.txt" for name in drug_target._TITLES for table in ("admat_dgc", "simmat_dc", "simmat_dg")
+    }
+    assert wanted - drug_target._CHECKSUMS.keys() == {"e_simmat_dg.txt"}

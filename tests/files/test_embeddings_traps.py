@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from dyadlearn import read_features
 from dyadlearn._files import packed
-from dyadlearn._files.tables import load_table
+from dyadlearn._files.tables import read_cells
 from dyadlearn.cli.entities import open_source
 from dyadlearn.exceptions import DataFileError, IdError
 
@@ -51,7 +50,7 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
         check(read_features(path), [7, 5, 6, 9], frame.to_numpy())
         check(read_features(path, ["9", "5"]), ["9", "5"], frame.to_numpy()[[3, 1]])
         check(read_features(path, row_ids=IDS), IDS, frame.to_numpy())
-        check(load_table(path), ["7", "5", "6", "9"], frame.to_numpy())
+        check(read_cells(path).table(), ["7", "5", "6", "9"], frame.to_numpy())
     assert read_features(path).row_ids.name is None
     told = pd.DataFrame({"sequence": ["MA", "MK", "MV", "ML"], "v": list(VALUES)}, index=pd.Index(IDS, name="acc"))
     told.to_parquet(path)
@@ -61,12 +60,12 @@ def test_the_index_of_pandas_has_the_ids(tmp_path):
     with pytest.raises(DataFileError, match="has numbers with a point for ids"):
         read_features(path)
     counts.set_index(pd.MultiIndex.from_product([["u", "v"], [1, 2]])).to_parquet(path)
-    for read in (read_features, load_table):
+    for read in (read_features, lambda path: read_cells(path).table()):
         with pytest.raises(DataFileError, match=r"has an index of 2 levels, '__index_level_0__', '__index_level_1__'"):
             read(path)
     rest = pd.DataFrame({"x": VALUES[:, 0], "acc": IDS})[1:]  # whose index is numbers of rows, left over
     rest.to_parquet(path)
-    for read in (read_features, load_table):
+    for read in (read_features, lambda path: read_cells(path).table()):
         check(read(path), ["a", "c", "b"], VALUES[1:, :1])
     counts.reset_index(drop=True).to_parquet(path)  # an index that counts is no column
     check(read_features(path), [3, 1, 2, 0], VALUES[:, :1])
@@ -129,9 +128,9 @@ def test_ids_that_cannot_be_meant(tmp_path, asked, error, message):
         read_features(tmp_path / "x.npy", asked, row_ids=[1, 2, 3, 4])
 
 
-@pytest.mark.parametrize("name", ["x.npy", "x.1.npy", "x.npy.gz", "X.NPY"])
+@pytest.mark.parametrize("name", ["x.npy", "x.1.npy", "X.NPY"])
 def test_the_file_of_ids_that_is_asked_for_is_the_one_that_is_read(tmp_path, name):
-    with (gzip.open if name.endswith("gz") else open)(path := tmp_path / name, "wb") as file:
+    with open(path := tmp_path / name, "wb") as file:
         np.save(file, VALUES)
     with pytest.raises(IdError, match="has no ids") as found:
         read_features(path)

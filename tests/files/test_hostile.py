@@ -24,8 +24,8 @@ import json, os, resource, sys
 from pathlib import Path
 import h5py, pyarrow.parquet
 from dyadlearn import cli, load, read_features
-from dyadlearn._files.packed import stream
-from dyadlearn._files.tables import load_table
+from dyadlearn._files.tables import read_cells
+from dyadlearn._files.embeddings import open_features
 from dyadlearn.kernels.sequences import read_fasta
 
 def command(*words):
@@ -39,8 +39,8 @@ READERS = {
     "features": read_features,
     "pooled": lambda path: read_features(path, pool="mean"),
     "one row": lambda path: read_features(path, ["i7"]),
-    "table": lambda path: load_table(Path(path)),
-    "lines": lambda path: list(stream(path)),
+    "table": lambda path: open_features(Path(path)).take(),
+    "cells": lambda path: read_cells(Path(path)).table(),
     "fasta": read_fasta,
     "model": load,
     "inspect": lambda path: command("inspect", path),
@@ -144,13 +144,11 @@ def oversized(folder):
         ("table", packed_archive(folder / "packed.npz")),
         ("table", sparse_array(folder / "sparse.npy")),
         ("table", small_array(folder / "bytes.npy")),
-        ("table", parquet(folder / "long.parquet", "long")),
+        ("cells", parquet(folder / "long.parquet", "long")),
         ("features", parquet(folder / "vectors.parquet", "vectors")),
         ("table", packed_text(folder / "packed.csv.gz")),
-        ("lines", packed_text(folder / "packed.txt.gz")),
         ("fasta", packed_text(folder / "packed.fasta.gz")),
         ("table", sparse_file(folder / "sparse.csv", 2**40)),
-        ("lines", sparse_file(folder / "line.txt", 2**40)),
         ("table", many_cells(folder / "cells.csv")),
     ]
 
@@ -161,7 +159,7 @@ def endless(folder):
         "features": (".csv", ".npy", ".npz", ".h5", ".parquet"),
         "table": (".csv", ".csv.gz", ".npy", ".npz", ".parquet"),
         "tune": (".csv", ".npz", ".parquet"),
-        **dict.fromkeys(("lines", "fasta", "model", "inspect"), (".x",)),
+        **dict.fromkeys(("fasta", "model", "inspect"), (".x",)),
     }
     cases = []
     for ending in sorted(set(sum(endings.values(), ()))):
@@ -186,7 +184,7 @@ def answers(tmp_path_factory):
 
 def test_sizes_are_known_before_anything_is_read(answers):
     # Beside the part that is looked at before the limit is met.
-    most = {"packed.csv.gz": 350, "packed.txt.gz": 350, "packed.fasta.gz": 350, "line.txt": 350}
+    most = {"packed.csv.gz": 350, "packed.fasta.gz": 350}
     for name, path, error, words, taken in answers[1]:
         assert error in ("DataFileError", "NotEnoughMemoryError"), (name, path, error, words)
         assert os.path.basename(path) in words
@@ -301,7 +299,7 @@ def test_a_link_within_a_file_is_refused(tmp_path):
         file["deep/values"], file["deep/ids"] = VALUES, IDS
         file["data/values"], file["data/ids"] = h5py.SoftLink("/deep/values"), IDS
     assert_array_equal(read_features(path, ["b"], key="deep").values, VALUES[[1]])
-    assert_array_equal(read_features(path, key="deep/values", row_ids="/deep/ids").values, VALUES)
+    assert_array_equal(read_features(path, key="deep/values", row_ids="ids").values, VALUES)
     with pytest.raises(DataFileError, match=r"x\.h5: 'values' is a link .* copy the values into this file"):
         read_features(path, key="data")
 

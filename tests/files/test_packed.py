@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from dyadlearn._files import packed
-from dyadlearn._files.packed import make_sparse, parse_number, read_arrays, read_text, reading, stream
+from dyadlearn._files.packed import make_sparse, parse_number, read_arrays, read_text, reading
 from dyadlearn.exceptions import DataFileError
 from sweeps import every, lines, over
 
@@ -29,6 +30,13 @@ def npy(array):
     return buffer.getvalue()
 
 
+def zipped(content):
+    buffer = io.BytesIO()
+    with ZipFile(buffer, "w") as archive:
+        archive.writestr("a.npy", content)
+    return buffer.getvalue()
+
+
 WHOLE = npz(a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"]))
 # A header that announces a million times the array behind it.
 FORGED = npy(np.ones((2, 3))).replace(b"(2, 3), }" + 6 * b" ", b"(2000000, 3), }")
@@ -39,7 +47,6 @@ FORGED = npy(np.ones((2, 3))).replace(b"(2, 3), }" + 6 * b" ", b"(2000000, 3), }
         content={
             "plain": WHOLE,
             "compressed": npz(np.savez_compressed, a=np.arange(6.0).reshape(2, 3), b=np.array(["x", "y"])),
-            "gzipped": gzip.compress(WHOLE),
         }
     )
 )
@@ -55,22 +62,21 @@ def test_arrays(tmp_path, content):
 @over(
     lines(
         "content message",
-        (b"", "EOF"),
+        (b"", "not a zip file"),
         (b"PK\x03\x04junk", "not a zip file"),
         (WHOLE[:300], "not a zip file"),
         (WHOLE.replace(np.float64(5.0).tobytes(), np.float64(6.0).tobytes()), "CRC"),
-        (FORGED, r"an array of \(2000000, 3\) announces 48000000 bytes"),
-        (npy(np.array([None])), "allow_pickle=False"),
-        (npy(np.ones(2)).replace(b"NUMPY\x01", b"NUMPY\x09"), "version"),
-        (npy(np.empty((3, 4), dtype="U0")).replace(b"<U1", b"<U0"), "announces 0 bytes"),
-        (gzip.compress(WHOLE)[:-9], "ended before"),
+        (zipped(FORGED), r"an array of \(2000000, 3\) announces 48000000 bytes"),
+        (zipped(npy(np.array([None]))), "allow_pickle=False"),
+        (zipped(npy(np.ones(2)).replace(b"NUMPY\x01", b"NUMPY\x09")), "version"),
+        (zipped(npy(np.empty((3, 4), dtype="U0")).replace(b"<U1", b"<U0")), "announces 0 bytes"),
     )
 )
 def test_broken_arrays_are_named(tmp_path, content, message):
     path = tmp_path / "a.npz"
     path.write_bytes(content)
     with pytest.raises(DataFileError, match=rf"a\.npz is damaged or no npz archive \(.*{message}"):
-        read_arrays(path, "npz archive")
+        read_arrays(path)
 
 
 class PanicException(BaseException):
@@ -97,21 +103,14 @@ def test_what_is_packed_has_a_limit(tmp_path, monkeypatch):
     contents = {
         "t.csv": (gzip.compress(2000 * b"a"), read_text),
         "p.npz": (npz(np.savez_compressed, a=np.zeros(2000)), read_arrays),
-        "g.npz": (gzip.compress(2 * WHOLE), read_arrays),
     }
     for name, (content, read) in contents.items():
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataFileError, match=f"{name} unpacks to more than .* GiB.*give the plain file"):
             read(tmp_path / name)
-    for content in (2000 * b"a", gzip.compress(2000 * b"a")):
-        (tmp_path / "l.txt").write_bytes(content)
-        with pytest.raises(DataFileError, match=r"l\.txt has a line of more than .* GiB.*: break it into lines"):
-            list(stream(tmp_path / "l.txt"))
-    # Plain files have the size that everybody sees, and many short lines are no long one.
+    # Plain files have the size that everybody sees.
     (tmp_path / "plain.txt").write_text(2000 * "a")
     assert len(read_text(tmp_path / "plain.txt")) == 2000
-    (tmp_path / "lines.txt").write_bytes(gzip.compress(500 * b"abc\n"))
-    assert len(list(stream(tmp_path / "lines.txt"))) == 500
 
 
 def test_the_limit_falls_with_the_free_memory(monkeypatch):
@@ -121,15 +120,15 @@ def test_the_limit_falls_with_the_free_memory(monkeypatch):
     assert packed._limit() == packed.UNPACKED_LIMIT
 
 
-@over(every(kind=["csr", "csc", "coo"]))
+@over(every(kind=["csr", "csc"]))
 def test_sparse_matrices(kind):
     matrix = sparse.random_array((5, 7), density=0.4, format=kind, random_state=np.random.default_rng(0))
-    names = ("data", "row", "col") if kind == "coo" else ("data", "indices", "indptr")
+    names = ("data", "indices", "indptr")
     parts = {name: getattr(matrix, name) for name in names}
     assert_array_equal(make_sparse(parts, (5, 7), kind).toarray(), matrix.toarray())
     # With a last pointer of 0 there seem to be no entries at all, and differences of the least integer overflow.
     slips = [(names[1], 2, 10**6), (names[1], 2, -3), (names[2], 1, 10**6), ("data", 0, None)]
-    for name, place, wrong in slips + ([] if kind == "coo" else [("indptr", -1, 0), ("indptr", -1, -(2**31))]):
+    for name, place, wrong in [*slips, ("indptr", -1, 0), ("indptr", -1, -(2**31))]:
         broken = {key: part.copy() for key, part in parts.items()}
         if wrong is None:
             broken[name] = broken[name].astype(str)
@@ -141,8 +140,8 @@ def test_sparse_matrices(kind):
         make_sparse(parts, (5, 2**50), kind)
     with pytest.raises(ValueError, match=r"no shape \(5, -1\)"):
         make_sparse(parts, (5, -1), kind)
-    with pytest.raises(ValueError, match="found dia"):
-        make_sparse(parts, (5, 7), "dia")
+    with pytest.raises(ValueError, match="found coo"):
+        make_sparse(parts, (5, 7), "coo")
 
 
 def test_numbers_are_written_plainly():

@@ -10,11 +10,17 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from dyadlearn._files.tables import load_table, open_parquet, read_cells, write_columns
+from dyadlearn._files.embeddings import open_features
+from dyadlearn._files.tables import open_parquet, read_cells, write_columns
 from dyadlearn.exceptions import DataFileError, IdError
 
 VALUES = np.array([[1.5, np.nan], [-2.0, 1e-3]])
 ROWS, COLUMNS = ("a", "b"), ("p", "q")
+
+
+def load_table(path):
+    """Return the whole of a file of any format."""
+    return open_features(path).take()
 
 
 def check(sheet):
@@ -59,7 +65,7 @@ def test_parts_of_parquet(tmp_path):
     assert read_cells(path).headings == ["user", "item", "stars"]
     assert read_cells(path).lines == list(zip(*columns.values(), strict=True))
     with open_parquet(path) as file:
-        assert (file.n, file.names, file.starts.tolist()) == (4, ["user", "item", "stars"], [0, 3])
+        assert (file.n, [*file.kinds], file.starts.tolist()) == (4, ["user", "item", "stars"], [0, 3])
         assert file.lists(["stars", "item"]) == {name: columns[name] for name in ("stars", "item")}
         assert file.rows(["user"], 3, 4).tolist() == [[4]]
     path.write_bytes(path.read_bytes()[:-30])
@@ -101,17 +107,17 @@ def test_arrays_with_and_without_names(tmp_path):
     assert_array_equal(load_table(tmp_path / "sparse.npz").values.toarray(), [[0, 1], [2, 0]])
 
 
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
 def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
     path = tmp_path / "sparse.npz"
     matrix = sparse.random_array((30, 200), density=0.2, format=kind, random_state=np.random.default_rng(0))
     sparse.save_npz(path, matrix)
-    if kind == "bsr":
-        with pytest.raises(DataFileError, match="in the forms csr, csc, coo, found bsr"):
+    if kind == "coo":
+        with pytest.raises(DataFileError, match="in the forms csr, csc, found coo"):
             load_table(path)
         return
     assert_array_equal(load_table(path).values.toarray(), matrix.toarray())
-    (matrix.row if kind == "coo" else matrix.indices)[5] = 10**6
+    matrix.indices[5] = 10**6
     sparse.save_npz(path, matrix)
     with pytest.raises(DataFileError, match=r"sparse\.npz is damaged or no sparse matrix"):
         load_table(path)
@@ -120,7 +126,7 @@ def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
 def test_nothing_in_an_array_is_executed(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"table\.npy is damaged or no array of numpy"):
+    with pytest.raises(ValueError, match=r"table\.npy holds objects of Python"):
         load_table(path)
 
 
@@ -164,10 +170,7 @@ def test_names_in_arrays(tmp_path):
     np.savez(path, a=VALUES, rows=np.array([b"a", b"b"]), columns=np.array(["p ", "q"]))
     check(load_table(path))
     np.savez(path, a=VALUES, rows=np.array(["a", " "]))
-    with pytest.raises(IdError, match=r"The list of the rows of .* has no id at position 1 \(''\): give it one"):
-        load_table(path)
-    np.savez(path, a=np.array([[1.0, np.inf]]))
-    with pytest.raises(DataFileError, match="holds infinity"):
+    with pytest.raises(IdError, match=r"t\.npz has no id at position 1 \(''\): give it one"):
         load_table(path)
 
 
@@ -190,13 +193,13 @@ def test_other_bad_files(tmp_path):
     with pytest.raises(FileNotFoundError):
         load_table(tmp_path / "none.csv")
     np.savez(tmp_path / "two.npz", a=VALUES, b=VALUES)
-    with pytest.raises(ValueError, match="must hold one matrix"):
+    with pytest.raises(ValueError, match="holds arrays or groups|several rows for one id"):
         load_table(tmp_path / "two.npz")
     np.savez(tmp_path / "short.npz", a=VALUES, rows=np.array(["a"]))
-    with pytest.raises(ValueError, match="names 1 rows, but its matrix has 2"):
+    with pytest.raises(ValueError, match="has 1 ids, but there are 2 rows"):
         load_table(tmp_path / "short.npz")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:100])
-    with pytest.raises(ValueError, match="is damaged or no array of numpy"):
+    with pytest.raises(ValueError, match="is damaged or no npz archive"):
         load_table(tmp_path / "cut.npz")
 
 

@@ -12,8 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,35 +19,8 @@ from dyadlearn.exceptions import FileChangedError
 
 # Files are held for the moment of a replacement; who holds one for longer is no writer of ours, and is not waited for.
 _PATIENCE = 10.0
-
-
-@dataclass(frozen=True)
-class Written:
-    """A file that has taken its place.
-
-    Attributes
-    ----------
-    path : Path
-    in_place : bool
-        Whether it stands for the file it was made from, so that making it once more would make something else.
-    """
-
-    path: Path
-    in_place: bool
-
-
-_noted: ContextVar[list[Written] | None] = ContextVar("noted", default=None)
-
-
-@contextmanager
-def noting_files() -> Iterator[list[Written]]:
-    """Gather the files that take their place within, for those who must tell after an interrupt what was written."""
-    files: list[Written] = []
-    token = _noted.set(files)
-    try:
-        yield files
-    finally:
-        _noted.reset(token)
+# Seconds after which an unfinished file that nobody writes to was left by a process that is gone.
+_ABANDONED = 86_400.0
 
 
 def check_place(path: Path) -> None:
@@ -73,7 +44,7 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
     """Open a file that takes the place of `path` when all went well; else nothing is left of it.
 
     Whoever opens `path` finds the old file or the new one, whole, whatever happens in between. What a killed process
-    left of an attempt is removed by the next one.
+    left of an attempt is removed by one that writes there a day later.
 
     Parameters
     ----------
@@ -91,9 +62,9 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
     # Through a link, so that what it points to is replaced and not the link.
     target = Path(os.path.realpath(path))
     _sweep(target)
-    temporary, file = _begin(target)
+    temporary = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.part"
     try:
-        with file:
+        with open(temporary, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -108,9 +79,6 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
                 if sys.platform == "win32":
                     file.close()  # an open file cannot be renamed there
                 os.replace(temporary, target)
-                noted = _noted.get()
-                if noted is not None:
-                    noted.append(Written(path, unchanged is not None))
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
@@ -132,39 +100,24 @@ def _prefix(target: Path) -> str:
     return f".{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
 
 
-def _begin(target: Path) -> tuple[Path, BinaryIO]:
-    """Create an unfinished file, locked as long as somebody writes to it."""
-    while True:
-        temporary = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.part"
-        file = open(temporary, "xb")  # noqa: SIM115 (closed by the caller, who gets it)
-        # Another process may have taken it for an abandoned one before it was locked.
-        if not lock(file.fileno(), _PATIENCE) or is_at(file.fileno(), temporary):
-            return temporary, file
-        file.close()
-
-
 def _sweep(target: Path) -> None:
-    """Remove the unfinished files of processes that are gone: those that nobody holds."""
+    """Remove the unfinished files of processes that are gone: those that nobody has written to for a day."""
     for abandoned in target.parent.glob(f"{_prefix(target)}*.part"):
-        with suppress(OSError), ExitStack() as stack:
-            if sys.platform != "win32":  # there, an open file cannot be removed anyway
-                descriptor = _open_to_lock(abandoned)
-                stack.callback(os.close, descriptor)
-                if not lock(descriptor, 0.0):
-                    continue
-            abandoned.unlink()
+        with suppress(OSError):
+            if time.time() - abandoned.stat().st_mtime > _ABANDONED:
+                abandoned.unlink()
 
 
 # Locks -------------------------------------------------------------------------------------------
 
 
-def lock(descriptor: int, patience: float) -> bool:
+def _lock(descriptor: int) -> bool:
     """Try to be the only one who holds a file, until it is closed; False where others do or there are no locks."""
     if sys.platform == "win32":
         return False
     import fcntl
 
-    end = time.monotonic() + patience
+    end = time.monotonic() + _PATIENCE
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -178,8 +131,8 @@ def lock(descriptor: int, patience: float) -> bool:
             return True
 
 
-def is_at(descriptor: int, path: Path) -> bool:
-    """Tell whether an open file is the one that has this name."""
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Return whether an open file is the one that has this name."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -192,19 +145,13 @@ def _held(target: Path) -> Iterator[None]:
     with ExitStack() as stack:
         while sys.platform != "win32":
             try:
-                descriptor = _open_to_lock(target)
+                # Network file systems lock only what may be written.
+                descriptor = os.open(target, os.O_RDWR if os.access(target, os.W_OK) else os.O_RDONLY)
             except OSError:  # there is none, or it is not ours to read
                 break
             stack.callback(os.close, descriptor)
             # Who waited for a file that was replaced meanwhile holds one that nobody knows any more.
-            if not lock(descriptor, _PATIENCE) or is_at(descriptor, target):
+            if not _lock(descriptor) or _is_at(descriptor, target):
                 break
             stack.close()
         yield
-
-
-def _open_to_lock(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR)  # network file systems lock only what may be written
-    except PermissionError:
-        return os.open(path, os.O_RDONLY)

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 import os
-import struct
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import IO, Any
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
+from typing import Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
@@ -28,27 +27,16 @@ from dyadlearn._files.packed import (
     check_file,
     check_unpacked,
     imported,
-    is_gzipped,
+    make_sparse,
     read_arrays,
     read_header,
     read_member,
     read_text,
     reading,
 )
-from dyadlearn._files.tables import (
-    ARRAYS,
-    PANDAS,
-    check_whole,
-    load_table,
-    open_parquet,
-    read_cells,
-    suffix_of,
-)
+from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown, text_ids
 from dyadlearn.exceptions import DataFileError, IdError
-
-#: What stands, after the name of a file of features, in that of a file with its ids.
-BESIDE = (".ids.txt", ".ids.csv", ".ids.tsv")
 
 # How many bytes are read at once where a file has no blocks of its own.
 _SPAN = 2**22
@@ -110,7 +98,7 @@ class FeatureFile:
     def without_ids(self) -> IdError:
         """The error of a file that must have ids and has none."""
         return IdError(
-            f"{self.path} has no ids: write them into {_beside(self.path, BESIDE[0]).name} beside it, one a line in "
+            f"{self.path} has no ids: write them into {_beside(self.path).name} beside it, one a line in "
             "the order of its rows, or name them by row_ids=."
         )
 
@@ -133,10 +121,10 @@ class FeatureFile:
         return table
 
 
-def kept_dtype(*dtypes: Any) -> Any:
-    """Return the precision that values of some types are kept in: single where they have no more, else double."""
-    few = all(np.dtype(each).kind == "f" and np.dtype(each).itemsize <= 4 for each in dtypes)
-    return np.float32 if few else np.float64
+def kept_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the precision that values of a type are kept in: single where they have no more, else double."""
+    dtype = np.dtype(dtype)
+    return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
 
 
 def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
@@ -153,49 +141,46 @@ def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
 def gather(
     read: Callable[[int, int], np.ndarray],
     places: np.ndarray,
-    starts: np.ndarray,
+    blocks: np.ndarray,
     path: Path,
     d: int,
-    *,
+    held: int,
     itemsize: int = 8,
-    held: Callable[[int, int], int] = lambda first, end: 0,
 ) -> np.ndarray:
-    """Return some rows (k, d) of a file that is read in spans of rows, after checking that there is memory for them.
+    """Return some rows (k, d) of a file that is read block by block, after checking that there is memory for them.
 
     Parameters
     ----------
     read : callable
-        Takes the first row and the one after the last, and returns those rows.
+        Takes the first row and the one after the last, which are in one block, and returns those rows.
     places : integer array of shape (k,)
         Which rows, in this order.
-    starts : integer array
-        Where the blocks of the file begin. No span leaves its block, and none is touched twice, or at all where no row
-        of it is wanted.
+    blocks : integer array of shape (k,)
+        The block that each is in. None is touched twice, or at all where no row of it is wanted.
     path : Path
         For messages.
     d : int
         How many features a row has.
+    held : int
+        The bytes that a block takes while it is read.
     itemsize : int, default=8
         The bytes of a feature.
-    held : callable
-        Takes what `read` takes, and returns the bytes that this takes while it is read.
     """
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
-    cuts = np.flatnonzero(np.diff(np.searchsorted(starts, ordered, side="right"))) + 1
-    parts = np.split(np.arange(len(places)), cuts)
-    spans = [(int(ordered[part[0]]), int(ordered[part[-1]]) + 1) for part in parts]
+    order = np.argsort(blocks, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1)
     # The result, the rows of a part in their order, and what is held of the file meanwhile.
-    need = itemsize * (len(places) + max(map(len, parts))) * d + max(held(*span) for span in spans)
+    need = itemsize * (len(places) + max(map(len, parts))) * d + held
     check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
     values = np.empty((0, d))
-    for part, (first, end) in zip(parts, spans, strict=True):
-        rows = read(first, end)
+    for part in parts:
+        own = places[part]
+        first = int(own.min())
+        rows = read(first, int(own.max()) + 1)
         if not values.size:
             values = np.empty((len(places), d), dtype=kept_dtype(rows.dtype))
         if rows.shape[1] != d:
             raise DataFileError(f"{path} has rows of {d} and of {rows.shape[1]} features.")
-        values[order[part]] = rows[ordered[part] - first]
+        values[part] = rows[own - first]
     return values
 
 
@@ -255,17 +240,9 @@ def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -
     return found
 
 
-def read_ids(path: Path) -> list[Any]:
-    """Read a file of ids: one a line, or the first column of a table with headings, or an array of text."""
-    if suffix_of(path) in ARRAYS:
-        found = read_arrays(path, "array of ids")
-        if len(found) != 1 or next(iter(found.values())).ndim != 1:
-            raise DataFileError(f"{path} must hold one list of ids.")
-        return list(next(iter(found.values())).tolist())
-    if suffix_of(path) in (".csv", ".tsv", ".parquet"):
-        cells = read_cells(path)
-        return cells.labels(cells.id_place)
-    return list(read_text(path, "list of ids").rstrip().splitlines())
+def read_ids(path: Path) -> list[str]:
+    """Read a file of ids, one a line."""
+    return read_text(path, "list of ids").rstrip().splitlines()
 
 
 def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
@@ -274,72 +251,56 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
     Parameters
     ----------
     path : Path
-    row_ids : sequence of ids, path or None
+    row_ids : list of ids, path or None
         A path is looked for where it says, then beside the file. None looks for the file that by custom has them.
     n : int
     """
-    if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
-        return ids_of(listed(row_ids, "row_ids"), n, "row_ids=")
-    named = [_beside(path, end) for end in BESIDE] if row_ids is None else [Path(row_ids), path.parent / row_ids]
+    if isinstance(row_ids, list):
+        return ids_of(row_ids, n, "row_ids=")
+    named = [_beside(path)] if row_ids is None else [Path(row_ids), path.parent / row_ids]
     found = next((each for each in named if each.is_file()), None)
     if found is None and row_ids is not None:
         raise DataFileError(f"{named[0]} is neither a file of ids, one a line, nor a part of {path}.")
     return None if found is None else ids_of(read_ids(found), n, str(found))
 
 
-def _beside(path: Path, ending: str) -> Path:
-    """Return the file that by custom has the ids of another, with one of the endings of those."""
-    bare = Path(path.name.removesuffix(".gz"))
-    return path.with_name(bare.stem + ending)
+def _beside(path: Path) -> Path:
+    """Return the file that by custom has the ids of another."""
+    return path.with_name(f"{path.stem}.ids.txt")
 
 
 def open_npy(path: Path, row_ids: Any) -> FeatureFile:
-    """Open an array (n, d); its ids are in a file beside it, if anywhere."""
+    """Open an array (n, d), which is mapped into memory; its ids are in a file beside it, if anywhere."""
     with reading(path, "array of numpy"), open(path, "rb") as file:
-        mapped = _mapped(path, file, path.stat().st_size)
-    if mapped.ndim != 2 or not mapped.size:
-        raise DataFileError(f"{path} has an array of shape {mapped.shape}: expected a row of features for each id.")
-    ids = ids_beside(path, row_ids, mapped.shape[0])
-    return FeatureFile(path, mapped.shape[0], ids, None, partial(_matrix_rows, mapped, path))
+        shape, by_columns, dtype = read_header(file, path.stat().st_size)
+        check_numbers(dtype, str(path))
+        if len(shape) != 2 or 0 in shape:
+            raise DataFileError(f"{path} has an array of shape {shape}: expected a row of features for each id.")
+        mapped = np.memmap(path, dtype, "r", file.tell(), shape, "F" if by_columns else "C")
+    return FeatureFile(path, shape[0], ids_beside(path, row_ids, shape[0]), None, partial(_matrix_rows, mapped, path))
 
 
 def _matrix_rows(array: Any, path: Path, places: np.ndarray) -> np.ndarray:
     """Return some rows of an array (n, d) that is in a file, reading the chunks that hold them."""
     n, d = array.shape
     row, chunks = d * np.dtype(array.dtype).itemsize, getattr(array, "chunks", None)
-    return gather(
-        lambda first, end: array[first:end],
-        places,
-        np.arange(0, n, chunks[0] if chunks else max(1, _SPAN // row)),
-        path,
-        d,
-        itemsize=np.dtype(kept_dtype(array.dtype)).itemsize,
-        held=lambda first, end: row * (end - first),
-    )
-
-
-def _mapped(path: Path, file: IO[bytes], length: int) -> np.ndarray:
-    """Return the array that begins where a file stands, mapped into memory: what is not looked at is not read."""
-    shape, by_columns, dtype = read_header(file, length)
-    check_numbers(dtype, str(path))
-    if 0 in shape or not shape:
-        return np.empty(shape, dtype=dtype)
-    mapped: np.ndarray = np.memmap(path, dtype, "r", file.tell(), shape, "F" if by_columns else "C")
-    return mapped
+    step = chunks[0] if chunks else max(1, _SPAN // row)
+    itemsize = kept_dtype(array.dtype).itemsize
+    return gather(lambda first, end: array[first:end], places, places // step, path, d, row * min(n, step), itemsize)
 
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[dict[str, Member]]:
     """Open an npz archive; of its arrays no more than the list is read."""
     with ZipFile(path) as archive:
-        yield {each.filename.removesuffix(".npy"): Member(path, archive, each) for each in archive.infolist()}
+        yield {each.filename.removesuffix(".npy"): Member(archive, each) for each in archive.infolist()}
 
 
 class Member:
     """An array in an archive: its header is read at first, its values when they are asked for."""
 
-    def __init__(self, path: Path, archive: ZipFile, info: ZipInfo) -> None:
-        self._path, self._archive, self._info = path, archive, info
+    def __init__(self, archive: ZipFile, info: ZipInfo) -> None:
+        self._archive, self._info = archive, info
 
     @cached_property
     def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -357,24 +318,12 @@ class Member:
         return self._header[2]
 
     @property
-    def _is_mapped(self) -> bool:
-        return self._info.compress_type == ZIP_STORED and self.dtype.kind in "biuf"
-
-    @property
-    def chunks(self) -> tuple[int, ...] | None:
-        """The shape of what is read at once; None where any rows can be."""
-        return None if self._is_mapped else self.shape
+    def chunks(self) -> tuple[int, ...]:
+        """The shape of what is read at once: all of it."""
+        return self.shape
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        if not self._is_mapped:
-            check_unpacked(self._path, self._info.file_size)
-            return np.asarray(read_member(self._archive, self._info)[rows])
-        with open(self._path, "rb") as file:
-            # The name and the extra field before the content need not be as long as in the list at the end.
-            file.seek(self._info.header_offset + 26)
-            skipped = struct.unpack("<HH", file.read(4))
-            file.seek(sum(skipped), 1)
-            return np.asarray(_mapped(self._path, file, self._info.file_size)[rows])
+        return np.asarray(read_member(self._archive, self._info)[rows])
 
 
 @contextmanager
@@ -411,22 +360,19 @@ class Group:
         """Return a group, or a data set of h5py, which has its values in the file."""
         from h5py import h5l
 
-        item, fault = self._group.file["/"] if name.startswith("/") else self._group, ""
-        for part in filter(None, name.split("/")):
-            encoded = part.encode("utf-8", "surrogateescape")
-            if not hasattr(item, "keys") or not item.id.links.exists(encoded):
-                raise KeyError(name)
-            if item.id.links.get_info(encoded).type != h5l.TYPE_HARD:
-                fault = "is a link to another place or file"
-                break
-            item = item[part]
-        if hasattr(item, "shape") and (item.external or item.is_virtual):
+        encoded = name.encode("utf-8", "surrogateescape")
+        # The links on a longer path would be followed.
+        if "/" in name or not self._group.id.links.exists(encoded):
+            raise KeyError(name)
+        fault = "is a link to another place or file"
+        if self._group.id.links.get_info(encoded).type == h5l.TYPE_HARD:
+            item = self._group[name]
+            if hasattr(item, "keys"):
+                return Group(item, self._path)
+            if not hasattr(item, "shape") or not (item.external or item.is_virtual):
+                return item
             fault = "has its values in other files or data sets"
-        if fault:
-            raise DataFileError(
-                f"{self._path}: {name!r} {fault}, which is never followed: copy the values into this file."
-            )
-        return Group(item, self._path) if hasattr(item, "keys") else item
+        raise DataFileError(f"{self._path}: {name!r} {fault}, which is never followed: copy the values into this file.")
 
 
 #: What the array of ids beside a matrix may be called, and that of the names of its columns.
@@ -447,173 +393,175 @@ CONTAINERS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Any]]]]
 }
 
 
-class Container:
-    """An archive of arrays: a matrix of features, or a group of one array for each id.
+@contextmanager
+def _opened(path: Path, place: Iterable[str] = ()) -> Iterator[Any]:
+    """Open an archive, and return what names lead to in it."""
+    what, opening = CONTAINERS[suffix_of(path)]
+    with reading(path, what), opening(path) as node:
+        for name in place:
+            node = node[name]
+        yield node
+
+
+def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) -> FeatureFile:
+    """Open an archive of arrays: a matrix of features, or a group of one array for each id.
 
     Parameters
     ----------
     path : Path
+    key : str or None
+        What has the features, such as ``group/data``; None looks for them.
     row_ids : str, path, sequence of ids or None
         The array of the ids by its name, or what `ids_beside` takes.
     pool : {"mean"} or None
         What becomes of arrays with several rows for one id.
     """
+    with _opened(path) as root:
+        place, group, node = _named(root, key, path)
+        while not _is_array(node):
+            beside = {name for name in (row_ids, *IDS) if isinstance(name, str) and name in node}
+            names = [name for name in sorted(node) if name not in (*beside, COLUMNS)]
+            if not names:
+                raise DataFileError(f"{path} holds no features.")
+            chosen = _chosen(node, names, bool(beside), pool)
+            if chosen is None and (beside or not _is_array(node[names[0]])):
+                raise DataFileError(
+                    f"{path} holds {len(names)} arrays or groups, {shown(names)}: say by key= (on the command line "
+                    f"{path.name}::{names[0]}) which has the features."
+                )
+            if chosen is None:
+                return _one_each(path, place, node, names, row_ids, pool)
+            place, group, node = (*place, chosen), node, node[chosen]
+        return _one_matrix(path, place, node, group, row_ids, pool)
 
-    def __init__(self, path: Path, row_ids: Any, pool: str | None) -> None:
-        self._path, self._row_ids, self._pool = path, row_ids, pool
-        # Where the features are: the names that lead to the matrix or the group, and those of the arrays in the group.
-        self._place: tuple[str, ...] = ()
-        self._names: list[str] = []
-        self._labels: list[Any] | None = None
-        self._columns: list[Any] | None = None
 
-    @contextmanager
-    def _opened(self) -> Iterator[Any]:
-        what, opening = CONTAINERS[suffix_of(self._path)]
-        with reading(self._path, what), opening(self._path) as node:
-            for name in self._place:
-                node = node[name]
-            yield node
+def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any, Any]:
+    """Return the names that lead to what a key names, the group that has it, and the thing itself."""
+    names = tuple(part for part in (key or "").split("/") if part)
+    if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
+        names = (str(key),)
+    group = node = root
+    for place, name in enumerate(names):
+        group, node = node, node[name] if not _is_array(node) and name in node else None
+        if node is None:
+            has = "" if _is_array(group) else f": it has {shown(sorted(group))}"
+            raise DataFileError(f"{path} has no {'/'.join(names[: place + 1])!r}{has}.")
+    return names, group, node
 
-    def open(self, key: str | None) -> FeatureFile:
-        """Find the features, in what a key such as ``group/data`` names or, for None, wherever they are."""
-        path, row_ids, columns = self._path, self._row_ids, None
-        with self._opened() as root:
-            shape = self._find(root, key)
-        n = shape[0]
-        if self._names and row_ids is not None:
-            raise ValueError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
-        if self._columns is not None:
-            if len(self._columns) != shape[1]:
-                raise DataFileError(f"{path} names {len(self._columns)} columns, but its matrix has {shape[1]}.")
-            columns = make_ids([id_text(label) for label in self._columns], None, f"columns of {path}")
-        ids = ids_beside(path, row_ids, n) if self._labels is None else ids_of(self._labels, n, str(path))
-        return FeatureFile(path, n, ids, columns, self._read_one_each if self._names else self._read_matrix)
 
-    # Looking for the features
+def _chosen(group: Any, names: list[str], has_ids: bool, pool: str | None) -> str | None:
+    """Return the matrix of all features, or the group that has them; None where each array is one of many."""
+    if len(names) == 1 and (has_ids or not _is_array(group[names[0]])):
+        return names[0]
+    # Very many are one for each id, and are not opened to see that; so are all of which the rows are to be pooled.
+    if pool is not None or (len(names) > _FEW and not has_ids):
+        return None
+    shapes = {name: _shape(item) for name in names if _is_array(item := group[name])}
+    matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)]
+    return matrices[0] if len(matrices) == 1 else None
 
-    def _find(self, root: Any, key: str | None) -> tuple[int, ...]:
-        """Look for the features and return their shape, or the number of arrays."""
-        names = tuple(part for part in (key or "").split("/") if part)
-        if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
-            names = (str(key),)
-        within = node = root
-        for place, name in enumerate(names):
-            within, node = node, node[name] if not _is_array(node) and name in node else None
-            if node is None:
-                has = "" if _is_array(within) else f": it has {shown(sorted(within))}"
-                raise DataFileError(f"{self._path} has no {'/'.join(names[: place + 1])!r}{has}.")
-        return self._find_matrix(node, names, within) if _is_array(node) else self._find_in_group(node, names)
 
-    def _find_in_group(self, group: Any, place: tuple[str, ...]) -> tuple[int, ...]:
-        names = sorted(group)
-        beside = [name for name in (self._row_ids, *IDS) if isinstance(name, str) and name in names]
-        others = [name for name in names if name not in (*beside, COLUMNS)]
-        if not others:
-            raise DataFileError(f"{self._path} holds no features.")
-        first = group[others[0]]
-        if len(others) == 1 and not _is_array(first):
-            return self._find_in_group(first, (*place, others[0]))
-        if matrix := self._matrix_among(group, others, bool(beside)):
-            return self._find_matrix(group[matrix], (*place, matrix), group)
-        if beside or not _is_array(first):
-            raise DataFileError(
-                f"{self._path} holds {len(others)} arrays or groups, {shown(others)}: say by key= (on the command line "
-                f"{self._path.name}::{others[0]}) which has the features."
-            )
-        self._place, self._names, self._labels = place, others, list(others)
-        if _OWN_ID in getattr(first, "attrs", ()):
-            self._labels = [group[name].attrs[_OWN_ID] for name in others]
-        return (len(others),)
+def _one_matrix(
+    path: Path, place: tuple[str, ...], array: Any, group: Any, row_ids: Any, pool: str | None
+) -> FeatureFile:
+    """Return a matrix with the ids and the names of columns that its group has."""
+    where = f"{path}: {'/'.join(place)!r}"
+    shape = _check_array(array, where)
+    if len(shape) != 2:
+        raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
+    if pool is not None:
+        raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
+    wanted = IDS if row_ids is None else (row_ids,)
+    names = [str(name) for name in wanted if isinstance(name, str | os.PathLike) and str(name) in group]
+    ids: Ids | None
+    if names and names[0] != place[-1]:
+        ids = ids_of(_texts(group, names[0], path), shape[0], str(path))
+    else:
+        ids = ids_beside(path, row_ids, shape[0])
+    columns = None
+    if COLUMNS in group and place[-1] != COLUMNS:
+        texts = [id_text(label) for label in _texts(group, COLUMNS, path)]
+        if len(texts) != shape[1]:
+            raise DataFileError(f"{path} names {len(texts)} columns, but its matrix has {shape[1]}.")
+        columns = make_ids(texts, None, f"columns of {path}")
 
-    def _matrix_among(self, group: Any, names: list[str], has_ids: bool) -> str | None:
-        """Return which of the arrays holds all features; None where each is one of many."""
-        if has_ids and len(names) == 1:
-            return names[0]
-        # Very many are one for each id, and are not opened to see that; so are all of which the rows are to be pooled.
-        if self._pool is not None or (len(names) > _FEW and not has_ids):
-            return None
-        shapes = {name: _shape(item) for name in names if _is_array(item := group[name])}
-        matrices = [name for name, shape in shapes.items() if len(shape) == 2 and (shape[0] > 1 or len(names) == 1)]
-        return matrices[0] if len(matrices) == 1 else None
+    def rows(places: np.ndarray) -> np.ndarray:
+        with _opened(path, place) as array:
+            return _matrix_rows(array, path, places)
 
-    def _find_matrix(self, array: Any, place: tuple[str, ...], group: Any) -> tuple[int, ...]:
-        where = f"{self._path}: {'/'.join(place)!r}"
-        shape = _check_array(array, where)
-        if len(shape) != 2:
-            raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
-        if self._pool is not None:
-            raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
-        names = IDS if self._row_ids is None else (self._row_ids,)
-        ids = next((str(name) for name in names if isinstance(name, str | os.PathLike) and str(name) in group), None)
-        self._place = place
-        self._labels = self._texts(group, ids) if ids is not None and ids != place[-1] else None
-        self._columns = self._texts(group, COLUMNS) if COLUMNS in group and place[-1] != COLUMNS else None
-        return shape
+    return FeatureFile(path, shape[0], ids, columns, rows)
 
-    def _texts(self, group: Any, name: str) -> list[Any]:
-        array = group[name]
-        if not _is_array(array) or len(_shape(array)) != 1:
-            raise DataFileError(f"{self._path}: {name!r} must be a list of names.")
-        dtype = np.dtype(array.dtype)
-        if dtype.kind not in "OSUTiu":
-            raise DataFileError(f"{self._path}: {name!r} holds values of type {array.dtype}, which are no names.")
-        if not dtype.hasobject:
-            check_decoded(self._path, array.shape[0] * dtype.itemsize, f"Reading {name!r} of {self._path}")
-            return list(array[:].tolist())
-        if (dtype.metadata or {}).get("vlen") not in (str, bytes):
-            check_numbers(dtype, f"{self._path}: {name!r}")
-        # In HDF5, text of any length, of which many may be the same one in the file. A few take no more than many times
-        # the file.
-        step = max(256, UNPACKED_LIMIT // max(1, check_file(self._path)))
-        texts: list[Any] = []
-        size = 0
-        for first in range(0, array.shape[0], step):
-            texts.extend(array[first : first + step].tolist())
-            size += sum(map(len, texts[first:]))
-            check_unpacked(self._path, size)
-        return texts
 
-    # Reading them
+def _texts(group: Any, name: str, path: Path) -> list[Any]:
+    """Return the names in an array of a group."""
+    array = group[name]
+    if not _is_array(array) or len(_shape(array)) != 1:
+        raise DataFileError(f"{path}: {name!r} must be a list of names.")
+    dtype = np.dtype(array.dtype)
+    if dtype.kind not in "OSUTiu":
+        raise DataFileError(f"{path}: {name!r} holds values of type {array.dtype}, which are no names.")
+    if not dtype.hasobject:
+        check_decoded(path, array.shape[0] * dtype.itemsize, f"Reading {name!r} of {path}")
+        return list(array[:].tolist())
+    if (dtype.metadata or {}).get("vlen") not in (str, bytes):
+        check_numbers(dtype, f"{path}: {name!r}")
+    # In HDF5, text of any length, of which many may be the same one in the file. A few take no more than many times
+    # the file.
+    step = max(256, UNPACKED_LIMIT // max(1, check_file(path)))
+    texts: list[Any] = []
+    size = 0
+    for first in range(0, array.shape[0], step):
+        texts.extend(array[first : first + step].tolist())
+        size += sum(map(len, texts[first:]))
+        check_unpacked(path, size)
+    return texts
 
-    def _read_matrix(self, places: np.ndarray) -> np.ndarray:
-        with self._opened() as array:
-            return _matrix_rows(array, self._path, places)
 
-    def _read_one_each(self, places: np.ndarray) -> np.ndarray:
-        """Return the vectors of some ids, each from an array of its own; the other arrays are not opened."""
+def _one_each(
+    path: Path, place: tuple[str, ...], group: Any, names: list[str], row_ids: Any, pool: str | None
+) -> FeatureFile:
+    """Return the vectors of some ids, each from an array of its own; arrays that are not asked for are not opened."""
+    if row_ids is not None:
+        raise DataFileError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
+    is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
+    labels = [group[name].attrs[_OWN_ID] for name in names] if is_numbered else names
+    ids = ids_of(labels, len(names), str(path))
+
+    def rows(places: np.ndarray) -> np.ndarray:
         vectors: list[np.ndarray] = []
-        assert self._labels is not None
-        with self._opened() as group:
+        with _opened(path, place) as group:
             for at in places:
-                whose = f"{self._path}: {self._labels[at]!r}"
-                vector = self._vector(group[self._names[at]], whose)
+                whose = f"{path}: {ids.labels[at]!r}"
+                vector = _vector(group[names[at]], whose, path, pool)
                 if not vectors:  # all of them, and what is made of them
-                    purpose = f"Reading {len(places)} × {len(vector)} features of {self._path}"
-                    check_decoded(self._path, 2 * len(places) * vector.nbytes, purpose)
+                    purpose = f"Reading {len(places)} × {len(vector)} features of {path}"
+                    check_decoded(path, 2 * len(places) * vector.nbytes, purpose)
                 elif len(vector) != len(vectors[0]):
                     raise DataFileError(
-                        f"{whose} has {len(vector)} features, but {self._labels[places[0]]!r} has {len(vectors[0])}: "
+                        f"{whose} has {len(vector)} features, but {ids.labels[places[0]]!r} has {len(vectors[0])}: "
                         "all must have as many."
                     )
                 vectors.append(vector)
         return np.stack(vectors)
 
-    def _vector(self, array: Any, whose: str) -> np.ndarray:
-        if not _is_array(array):
-            raise DataFileError(f"{whose} is a group and no array.")
-        shape = _check_array(array, whose)
-        if len(shape) not in (1, 2):
-            raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
-        if len(shape) == 2 and shape[0] > 1 and self._pool is None:
-            raise DataFileError(
-                f"{whose} has an array of shape {shape}, several rows for one id, such as one for each residue: "
-                'pool="mean" (on the command line FILE::pool=mean) takes their mean.'
-            )
-        check_decoded(self._path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}")
-        rows = np.asarray(array[:])
-        vector = rows if rows.ndim == 1 else rows.mean(axis=0, dtype=np.float64)
-        return np.asarray(vector, dtype=kept_dtype(rows.dtype))
+    return FeatureFile(path, len(names), ids, None, rows)
+
+
+def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
+    if not _is_array(array):
+        raise DataFileError(f"{whose} is a group and no array.")
+    shape = _check_array(array, whose)
+    if len(shape) not in (1, 2):
+        raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
+    if len(shape) == 2 and shape[0] > 1 and pool is None:
+        raise DataFileError(
+            f"{whose} has an array of shape {shape}, several rows for one id, such as one for each residue: "
+            'pool="mean" (on the command line FILE::pool=mean) takes their mean.'
+        )
+    check_decoded(path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}")
+    rows = np.asarray(array[:])
+    vector = rows if rows.ndim == 1 else rows.mean(axis=0, dtype=np.float64)
+    return np.asarray(vector, dtype=kept_dtype(rows.dtype))
 
 
 def _is_array(node: Any) -> bool:
@@ -664,7 +612,7 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
     names = _feature_columns(kinds, key, path)
     odd = [name for name in names if kinds[name] not in ("number", "whole", "vectors")]
     if odd and row_ids is None and key is None:
-        return FeatureFile.of_table(path, load_table(path))
+        return FeatureFile.of_table(path, read_cells(path).table())
     if odd:
         raise DataFileError(f"{path} has the columns {shown(odd)}, which are no numbers: expected features.")
     title = None if own == PANDAS else own
@@ -693,15 +641,12 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
 
 def _rows(path: Path, names: list[str], places: np.ndarray) -> np.ndarray:
     with open_parquet(path) as file:
+        sizes = file.sizes(names)
+        blocks = np.searchsorted(file.starts, places, side="right")
+        d = sum(count for count, _ in sizes) // file.n
         # A row group is there as arrow and as numpy has it.
-        return gather(
-            lambda first, end: file.rows(names, first, end),
-            places,
-            file.starts,
-            path,
-            file.width(names),
-            held=lambda first, end: 2 * file.group_bytes(names, first),
-        )
+        held = 2 * max(size for _, size in sizes)
+        return gather(lambda first, end: file.rows(names, first, end), places, blocks, path, d, held)
 
 
 #: Endings of files that features are read from, by their ids.
@@ -729,31 +674,35 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
     """
     check_file(path)
     ending = suffix_of(path)
+    if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
+        row_ids = listed(row_ids, "row_ids")
     if pool is not None and (pool not in POOLS or ending not in CONTAINERS):
         raise ValueError(
             f"pool must be {POOLS[0]!r}, and is for files with one array for each id ({', '.join(CONTAINERS)}); found "
             f"{pool!r} for {path}."
         )
-    if ending in CONTAINERS and not _is_whole(path, ending):
-        return Container(path, row_ids, pool).open(key)
+    if ending == ".npz" and (matrix := _sparse_matrix(path)) is not None:
+        table = Table(matrix, ids_beside(path, row_ids, matrix.shape[0]))
+        return FeatureFile.of_table(path, table)
+    if ending in CONTAINERS:
+        return open_container(path, key, row_ids, pool)
     if ending == ".parquet":
         return open_frame(path, key, row_ids)
     if key is not None:
         raise ValueError(f"{path} holds one table: leave key={key!r} out.")
-    if ending == ".npy" and not is_gzipped(path):
+    if ending == ".npy":
         return open_npy(path, row_ids)
-    table = load_table(path)
-    if row_ids is not None and ending not in ARRAYS:
+    if row_ids is not None:
         raise ValueError(f"{path} has its ids in its first column: leave row_ids out.")
-    found = FeatureFile.of_table(path, table)
-    return found if found.ids is not None else replace(found, ids=ids_beside(path, row_ids, found.n))
+    return FeatureFile.of_table(path, read_cells(path).table())
 
 
-def _is_whole(path: Path, ending: str) -> bool:
-    """Tell whether an archive of numpy can only be read whole: it is gzipped, or a sparse matrix."""
-    if ending != ".npz":
-        return False
-    if is_gzipped(path):
-        return True
+def _sparse_matrix(path: Path) -> Any:
+    """Return the sparse matrix that an archive of numpy is; None where it is none."""
     with reading(path, "npz archive"), open_archive(path) as members:
-        return set(members) >= _SPARSE
+        if not set(members) >= _SPARSE:
+            return None
+    arrays = read_arrays(path)
+    with reading(path, "sparse matrix"):
+        m, p = (int(length) for length in arrays["shape"])
+        return make_sparse(arrays, (m, p), id_text(arrays["format"].item()))

@@ -11,24 +11,24 @@ import io
 import math
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import IO, Any
-from zipfile import ZIP_STORED, ZipFile, ZipInfo
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 from numpy.lib import format as npy
 from scipy import sparse
 
 from dyadlearn._memory import available_memory, check_memory
-from dyadlearn.exceptions import DataFileError
+from dyadlearn.exceptions import DataFileError, IdError
 
-#: The most bytes that a packed file may unpack to, and that a line of one may have, where a quarter of the free memory
-#: is not less. A file that is not packed may have any size.
+#: The most bytes that a packed file may unpack to, where a quarter of the free memory is not less. A file that is not
+#: packed may have any size.
 UNPACKED_LIMIT = 2**32
 
-_GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
+_GZIP = b"\x1f\x8b"
 
 # What is read of a file may take so many times its size without being looked at as something packed.
 _RATIO = 16
@@ -72,7 +72,7 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (DataFileError, MemoryError, ImportError):
+    except (DataFileError, IdError, MemoryError, ImportError):
         raise
     except BaseException as error:
         # Every library has its own errors, and those in Rust panic with what is no `Exception`.
@@ -82,33 +82,15 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         raise DataFileError(f"{path} is damaged or no {what} ({reason}): put a good copy in its place.") from error
 
 
-def is_gzipped(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is packed by gzip, whatever its name."""
-    check_file(path)
-    with open(path, "rb") as file:
-        return file.read(2) == _GZIP
-
-
-def _read_bytes(path: str | os.PathLike[str], what: str, copies: int = 1) -> bytes:
-    """Return what a file holds, unpacked where it is gzipped, if there is memory for so many copies of the file."""
-    size = check_file(path)
-    check_memory(copies * size, np.empty(0), f"Reading {path}", "give a smaller file")
-    with open(path, "rb") as file:
-        content = file.read(size)
-    if not content.startswith(_GZIP):
-        return content
-    parts, size, limit = [], 0, _limit()
-    with reading(path, what), gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
-        while part := packed.read(2**20):
-            size += len(part)
-            check_unpacked(path, size, limit)
-            parts.append(part)
-    return b"".join(parts)
-
-
 def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
     """Return a text in UTF-8, plain or gzipped, with the ends of its lines as they are."""
-    content = _read_bytes(path, what, copies=2)
+    size = check_file(path)
+    check_memory(2 * size, np.empty(0), f"Reading {path}", "give a smaller file")
+    with open(path, "rb") as file:
+        content = file.read(size)
+    with reading(path, what):
+        if content.startswith(_GZIP):
+            content = b"".join(_unpacked(path, content))
     with reading(path, f"{what} in UTF-8"):
         text = content.decode("utf-8-sig")
         if "\x00" in text:
@@ -116,19 +98,14 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
     return text
 
 
-def stream(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Yield the lines of a text in UTF-8, plain or gzipped, without ever holding all of them."""
-    is_packed, limit = is_gzipped(path), _limit()
-    with open(path, "rb") as file, reading(path, "text"):
-        binary = gzip.GzipFile(fileobj=file) if is_packed else file
-        with io.TextIOWrapper(binary, encoding="utf-8-sig") as text:
-            while line := text.readline(limit):
-                if len(line) == limit:
-                    raise DataFileError(
-                        f"{path} has a line of more than {limit / 2**30:.3g} GiB, which is too long for the free "
-                        "memory: break it into lines."
-                    )
-                yield line
+def _unpacked(path: str | os.PathLike[str], content: bytes) -> Iterator[bytes]:
+    """Yield what a gzipped file holds, up to the limit for packed files."""
+    size, limit = 0, _limit()
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
+        while part := packed.read(2**20):
+            size += len(part)
+            check_unpacked(path, size, limit)
+            yield part
 
 
 def _limit() -> int:
@@ -136,30 +113,15 @@ def _limit() -> int:
     return UNPACKED_LIMIT if free is None else min(UNPACKED_LIMIT, free // 4)
 
 
-def read_arrays(path: str | os.PathLike[str], what: str = "array of numpy") -> dict[str, np.ndarray]:
-    """Return the arrays of an npz archive by their names, or the one of an npy file as "values"; either may be gzipped.
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Return the arrays of an npz archive by their names.
 
     Nothing is executed, and nothing is allocated for an array that the file cannot hold.
     """
-    with ExitStack() as stack:
-        file: IO[bytes]
-        if is_gzipped(path):
-            content = _read_bytes(path, what)
-            file, length = io.BytesIO(content), len(content)
-        else:
-            file, length = stack.enter_context(open(path, "rb")), check_file(path)
-        check_memory(length, np.empty(0), f"Reading {path}", "give a smaller file")
-        stack.enter_context(reading(path, what))
-        is_archive = file.read(4) == _ZIP
-        file.seek(0)
-        if not is_archive:
-            return {"values": _array(file, length)}
-        archive = stack.enter_context(ZipFile(file))
+    check_file(path)
+    with reading(path, "npz archive"), ZipFile(path) as archive:
         members = archive.infolist()
-        stored = sum(member.file_size for member in members if member.compress_type == ZIP_STORED)
-        if stored > length:
-            raise ValueError(f"it announces {stored} bytes and has {length}")
-        check_unpacked(path, sum(member.file_size for member in members) - stored)
+        check_decoded(path, sum(member.file_size for member in members), f"Reading {path}")
         return {member.filename.removesuffix(".npy"): read_member(archive, member) for member in members}
 
 
@@ -183,13 +145,9 @@ def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None
 def read_member(archive: ZipFile, member: ZipInfo) -> np.ndarray:
     """Return one array of an archive; no other is unpacked."""
     with archive.open(member) as content:
-        return _array(content, member.file_size)
-
-
-def _array(file: IO[bytes], length: int) -> np.ndarray:
-    read_header(file, length)
-    file.seek(0)
-    return npy.read_array(file, allow_pickle=False)
+        read_header(content, member.file_size)
+        content.seek(0)
+        return npy.read_array(content, allow_pickle=False)
 
 
 def read_header(file: IO[bytes], length: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -217,23 +175,21 @@ def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: s
     Parameters
     ----------
     parts : mapping of str to array of shape (n,)
-        "data", "indices" and "indptr" of csr and csc, "data", "row" and "col" of coo.
+        "data", "indices" and "indptr".
     shape : tuple of two int
-    kind : str, default="csr"
+    kind : {"csr", "csc"}, default="csr"
     """
-    needed = {"csr": ("data", "indices", "indptr"), "csc": ("data", "indices", "indptr"), "coo": ("data", "row", "col")}
-    if kind not in needed:
-        raise ValueError(f"sparse matrices are read in the forms {', '.join(needed)}, found {kind}")
-    data, *places = (parts[name] for name in needed[kind])
+    kinds = {"csr": sparse.csr_array, "csc": sparse.csc_array}
+    if kind not in kinds:
+        raise ValueError(f"sparse matrices are read in the forms {', '.join(kinds)}, found {kind}")
+    data, *places = (parts[name] for name in ("data", "indices", "indptr"))
     if data.ndim != 1 or data.dtype.kind not in "biuf" or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places):
-        raise ValueError(f"a sparse matrix has numbers and whole places in {', '.join(needed[kind])}")
+        raise ValueError("a sparse matrix has numbers and whole places in data, indices, indptr")
     if min(shape) < 0:
         raise ValueError(f"a matrix has no shape {shape}")
     if 8 * max(shape) > _limit():
         raise ValueError(f"a matrix of shape {shape} has more rows or columns than can be counted in this memory")
-    if kind == "coo":
-        return sparse.csr_array(sparse.coo_array((data, tuple(places)), shape=shape))
-    matrix = {"csr": sparse.csr_array, "csc": sparse.csc_array}[kind]((data, *places), shape=shape)
+    matrix = kinds[kind]((data, *places), shape=shape)
     check_places(matrix)
     return sparse.csr_array(matrix)
 
@@ -251,14 +207,3 @@ def parse_number(text: str) -> float:
     if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is not a number")
     return float(text)
-
-
-def parse_row(cells: Sequence[Any]) -> np.ndarray | None:
-    """Return the numbers that the cells of a line are, text or not; None where one of them is none."""
-    text = "".join(cell for cell in cells if isinstance(cell, str))
-    if "_" in text or not text.isascii():
-        return None
-    try:
-        return np.array(cells, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError):
-        return None

@@ -1,7 +1,7 @@
-"""Tables in files, read and written: csv and tsv (plain or gzipped), parquet, npy and npz.
+"""Tables in files, read and written: csv and tsv (plain or gzipped) and parquet.
 
-Ids stand in the first line and column of a text, and beside the matrix of an archive. What is written is there whole or
-not at all; it may go to a terminal too, as csv.
+Ids stand in the first line and column of a text. What is written is there whole or not at all; it may go to a terminal
+too, as csv.
 
 Parquet files, whose metadata tells how much memory a part takes before it is read.
 """
@@ -29,10 +29,7 @@ from dyadlearn._files.packed import (
     check_decoded,
     check_file,
     imported,
-    make_sparse,
     parse_number,
-    parse_row,
-    read_arrays,
     read_text,
     reading,
 )
@@ -80,28 +77,23 @@ class Parquet:
         The number of rows.
     starts : integer array
         The first row of each row group.
-    names : list of str
-        Of the columns.
+    kinds : dict of str to str
+        What each column holds: "whole", "number", "vectors", "text" or "other".
     index : list of str
         The columns in which pandas keeps its index.
     """
 
     def __init__(self, path: Path, file: Any) -> None:
-        self._path, self._file, self._about = path, file, file.metadata
-        sizes = [self._about.row_group(place).num_rows for place in range(self._about.num_row_groups)]
-        self.n = sum(sizes)
-        self.starts = np.cumsum([0, *sizes[:-1]])
-        self.names: list[str] = file.schema_arrow.names
+        self._path, self._file = path, file
+        self._groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+        ends = np.cumsum([0, *(group.num_rows for group in self._groups)])
+        self.n, self.starts = int(ends[-1]), ends[:-1]
+        self.kinds = {field.name: _kind(field.type) for field in file.schema_arrow}
         about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", "{}"))
         # An index that only counts the rows is no column.
         self.index = [name for name in about.get("index_columns", []) if isinstance(name, str)]
-        if len(set(self.names)) < len(self.names):
+        if len(self.kinds) < len(file.schema_arrow):
             raise ValueError("two of its columns have the same name")
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """What each column holds: "whole", "number", "vectors", "text" or "other"."""
-        return {field.name: _kind(field.type) for field in self._file.schema_arrow}
 
     @property
     def id_column(self) -> str | None:
@@ -122,36 +114,24 @@ class Parquet:
         whole = [name for place, name in enumerate(kinds) if kinds[name] == "whole" and (name == PANDAS or place == 0)]
         return next(iter([*texts, *whole[::-1]]), None)
 
-    def width(self, names: Sequence[str]) -> int:
-        """Return the number of values in a row of some columns, by the first row group that has rows."""
-        group = self._group(0)
-        return self._count(group, names)[0] // int(self._about.row_group(group).num_rows)
+    def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
+        """Return how many values some columns have in each row group, and how many bytes these take in memory."""
+        wanted, found = set(names), []
+        for group in self._groups:
+            count, size = 0, 0
+            for place in range(group.num_columns):
+                column = group.column(place)
+                if column.path_in_schema.split(".")[0] in wanted:
+                    length = self._file.metadata.schema.column(place).length
+                    count += column.num_values
+                    size += column.num_values * _WIDTHS.get(column.physical_type, length)
+                    size += column.total_uncompressed_size if column.physical_type == "BYTE_ARRAY" else 0
+            found.append((count, size))
+        return found
 
-    def group_bytes(self, names: Sequence[str], row: int) -> int:
-        """Return the bytes that some columns of the row group take that holds a row."""
-        return self._count(self._group(row), names)[1]
-
-    def _group(self, row: int) -> int:
-        return int(np.searchsorted(self.starts, row, side="right")) - 1
-
-    def _count(self, group: int, names: Sequence[str]) -> tuple[int, int]:
-        """Return how many values some columns of a row group have, and how many bytes these take in memory."""
-        count, size = 0, 0
-        part = self._about.row_group(group)
-        for place in range(part.num_columns):
-            column = part.column(place)
-            if column.path_in_schema.split(".")[0] in names:
-                kind = self._about.schema.column(place)
-                count += column.num_values
-                size += column.num_values * _WIDTHS.get(kind.physical_type, kind.length)
-                size += column.total_uncompressed_size if column.physical_type == "BYTE_ARRAY" else 0
-        return count, size
-
-    def lists(self, names: Sequence[str] | None = None) -> dict[str, list[Any]]:
-        """Return columns as lists of Python; None for all of them."""
-        names = self.names if names is None else names
-        counts = [self._count(group, names) for group in range(self._about.num_row_groups)]
-        need = sum(_OBJECT * count + size for count, size in counts)
+    def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
+        """Return columns as lists of Python."""
+        need = sum(_OBJECT * count + size for count, size in self.sizes(names))
         check_decoded(self._path, need, f"Reading {len(names)} columns of {self._path}")
         table = self._file.read(list(names))
         return {name: [cell for chunk in table[name].chunks for cell in _cells(chunk)] for name in names}
@@ -161,7 +141,7 @@ class Parquet:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        group = self._group(first)
+        group = int(np.searchsorted(self.starts, first, side="right")) - 1
         table = self._file.read_row_group(group, columns=names).slice(first - self.starts[group], end - first)
         if self.kinds[names[0]] != "vectors":
             # Of others than floats an array of objects would be made where one is missing.
@@ -211,9 +191,6 @@ DELIMITERS = ",\t;"
 
 # The bytes that a cell of a text takes as an object of Python in a list, if it is short.
 _CELL = 64
-
-#: Endings of files that hold arrays.
-ARRAYS = (".npy", ".npz")
 
 
 class TextColumnError(DataFileError):
@@ -287,7 +264,7 @@ class Cells:
         """Return some columns as numbers, NaN where a cell is missing; a cell that is no number is named."""
         values = np.empty((len(self.lines), len(places)))
         for row, line in enumerate(self.lines):
-            plain = parse_row([line[place] for place in places])
+            plain = _plain_row([line[place] for place in places])
             values[row] = [self._number(row, place) for place in places] if plain is None else plain
         if np.isinf(values).any():
             row, column = np.argwhere(np.isinf(values))[0]
@@ -316,6 +293,17 @@ class Cells:
         return f"{self.path}, line {self.numbers[row]}, column {self.headings[place]!r}"
 
 
+def _plain_row(cells: Sequence[Any]) -> np.ndarray | None:
+    """Return the numbers that the cells of a line are, text or not; None where one of them is none."""
+    text = "".join(cell for cell in cells if isinstance(cell, str))
+    if "_" in text or not text.isascii():
+        return None
+    try:
+        return np.array(cells, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
 def _remedy(cell: Any) -> str:
     """Return how to write a number that is spelled wrong; empty for what is none."""
     if re.fullmatch(r"[-+]?\d*,\d+(e[-+]?\d+)?", str(cell).strip(), re.IGNORECASE):
@@ -341,11 +329,6 @@ def as_number(cell: Any) -> float | None:
         return parse_number(cell) if isinstance(cell, str) else float(cell)
     except (ValueError, TypeError, OverflowError):
         return None
-
-
-def load_table(path: Path) -> Table:
-    """Read a table of numbers: ids in the first line and column, or an array, which may have none."""
-    return _load_array(path) if suffix_of(path) in ARRAYS else read_cells(path).table()
 
 
 def check_whole(table: Table, path: Path, rule: str = "only labels may have holes") -> None:
@@ -408,7 +391,7 @@ def _delimiter(text: str) -> str:
 
 def _read_parquet(path: Path) -> Cells:
     with open_parquet(path) as file:
-        columns = file.lists()
+        columns = file.lists([*file.kinds])
         if not columns or not file.n:
             raise DataFileError(f"{path} holds no table.")
         own = file.id_column or next(iter(columns))
@@ -418,50 +401,12 @@ def _read_parquet(path: Path) -> Cells:
     return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(own))
 
 
-def _load_array(path: Path) -> Table:
-    """Read an array, with the names of its rows and columns where the archive has them."""
-    arrays: dict[str, Any] = dict(read_arrays(path))
-    if {"data", "shape", "format"} <= set(arrays):
-        with reading(path, "sparse matrix"):
-            m, p = (int(length) for length in arrays["shape"])
-            arrays = {"values": make_sparse(arrays, (m, p), id_text(arrays["format"].item()))}
-    names = {
-        axis: next((arrays[key] for key in keys if key in arrays), None)
-        for axis, keys in {"rows": ("rows", "ids", "index"), "columns": ("columns",)}.items()
-    }
-    tables = [array for array in arrays.values() if array.ndim == 2 and array.dtype.kind in "biuf"]
-    if len(tables) != 1 or not all(tables[0].shape):
-        raise DataFileError(
-            f"{path} must hold one matrix of numbers, and if need be the names of its rows and columns as 'rows' and "
-            f"'columns'; found {shown([f'{key} {array.shape}' for key, array in arrays.items()])}."
-        )
-    if not is_sparse(tables[0]):
-        check_memory(8 * tables[0].size, np.empty(0), f"Reading {path}", "give a smaller file")
-    values = tables[0] if is_sparse(tables[0]) else np.asarray(tables[0], dtype=np.float64)
-    if np.isinf(values.data if is_sparse(values) else values).any():
-        raise DataFileError(f"{path} holds infinity, which is no value.")
-    rows, columns = (_axis(found, axis, values.shape, path) for axis, found in names.items())
-    return Table(values, rows, columns)
-
-
-def _axis(found: np.ndarray | None, axis: str, shape: tuple[int, int], path: Path) -> Ids | None:
-    """Return the ids of the rows or of the columns of an array, None where it names none."""
-    if found is None:
-        return None
-    length = shape[axis == "columns"]
-    if found.shape != (length,):
-        raise DataFileError(f"{path} names {found.size} {axis}, but its matrix has {length}.")
-    with reading(path, f"archive that names its {axis}"):
-        labels = [id_text(label) for label in found.tolist()]
-    return make_ids(labels, None, f"The list of the {axis} of {path}")
-
-
 # Writing -------------------------------------------------------------------------------------------
 
 _TEXTS = (".csv", ".tsv", ".txt")
 
 #: Endings of what a table can be written as.
-TABLES = (*_TEXTS, ".parquet", ".npz")
+TABLES = (*_TEXTS, ".parquet")
 
 # What must stand in quotes: separators, quotes, and whatever some program takes for the end of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
@@ -483,8 +428,6 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
     """
     if path is None or suffix_of(path) in _TEXTS:
         _write_text(path, columns, zip(*columns.values(), strict=True))
-    elif suffix_of(path) == ".npz":
-        _write_arrays(path, {name: np.asarray(cells) for name, cells in columns.items()})
     else:
         pq = imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
         import pyarrow as pa
@@ -496,14 +439,13 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
             pq.write_table(pa.table(table), file)
 
 
-def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
+def write_grid(path: Path | None, values: np.ndarray, rows: Ids, columns: Ids, corner: str) -> None:
     """Write a grid (n, p) with the ids of rows and columns; None prints it as csv.
 
     Parameters
     ----------
     path : Path or None
-    blocks : iterable of arrays of shape (…, p)
-        The rows of the grid, one block after the other; of a text no more than one need be there at a time.
+    values : array of shape (n, p)
     rows, columns : Ids
     corner : str
         The heading of the ids.
@@ -512,14 +454,10 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
     headings = [str(label) for label in columns.labels]
     corner = free_name(corner, headings)
     if path is None or suffix_of(path) in _TEXTS:
-        labels = iter(rows.labels)
-        _write_text(path, [corner, *headings], ([next(labels), *line] for block in blocks for line in block.tolist()))
-    elif suffix_of(path) == ".npz":
-        names = {"rows": np.array(rows.labels), "columns": np.array(columns.labels)}
-        _write_arrays(path, {"values": np.concatenate(list(blocks)), **names})
+        lines = ([label, *line.tolist()] for label, line in zip(rows.labels, values, strict=True))
+        _write_text(path, [corner, *headings], lines)
     else:
-        cells = np.concatenate(list(blocks)).T.tolist()
-        write_columns(path, {corner: list(rows.labels), **dict(zip(headings, cells, strict=True))})
+        write_columns(path, {corner: list(rows.labels), **dict(zip(headings, values.T.tolist(), strict=True))})
 
 
 def _write_text(path: Path | None, headings: Iterable[Any], lines: Iterable[Iterable[Any]]) -> None:
@@ -545,8 +483,3 @@ def _cell(value: Any) -> str:
     """
     text = "" if value is None or value != value else str(value)
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text
-
-
-def _write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    with writing(path), replacing(path) as file:
-        np.savez(file, allow_pickle=False, **arrays)

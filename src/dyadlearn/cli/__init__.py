@@ -11,7 +11,7 @@ import typer
 from dyadlearn import __version__
 from dyadlearn.cli import commands
 from dyadlearn.cli.options import Options, make_command, on_loaded
-from dyadlearn.cli.terminal import INTERRUPTED, NOTHING_WRITTEN, Commands
+from dyadlearn.cli.terminal import INTERRUPTED, Commands
 
 __all__ = ["app", "main"]
 
@@ -20,7 +20,7 @@ app = typer.Typer(
     help="Learn from labelled pairs of instances and tasks.",
     epilog="Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 a bad model file; 4 something the machine lacks (a "
     "package, room on the disk, memory, a network); 5 another process changed the model file meanwhile, run again; "
-    "6 the model file was updated before something went wrong, do not run again; 130 interrupted.",
+    "130 interrupted.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -66,5 +66,5 @@ def main(loaded: Callable[[], object] = lambda: None) -> None:
     try:
         app()
     except KeyboardInterrupt:  # before there was a command that could tell
-        typer.echo(f"dyadlearn: {NOTHING_WRITTEN}", err=True)
+        typer.echo("dyadlearn: interrupted.", err=True)
         sys.exit(INTERRUPTED)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from typer import Argument, Option
 
 from dyadlearn.cli import options
-from dyadlearn.cli.options import SCORES, check_target, given_options
+from dyadlearn.cli.options import SCORES
 
 
 class Demo(options.Options):
@@ -95,15 +94,8 @@ class Tune(options.Data):
     seed: options.Seed = 0
     force: options.Force = False
 
-    models: ClassVar[tuple[str, ...]] = options.MODELS
 
-    def check(self) -> None:
-        """Raise if an option has no effect, or if the output cannot be written."""
-        check_target(self.output, self.force)
-        self.check_model()
-
-
-class Evaluate(options.Data, options.TableOutput):
+class Evaluate(options.OfModel, options.TableOutput):
     """Score, compare, test or verify a model.
 
     Scores are those of exact hold-out predictions for new pairs, instances, tasks, and both, beside baselines.
@@ -119,8 +111,6 @@ class Evaluate(options.Data, options.TableOutput):
 
         dyadlearn evaluate model.dyad --verify
 
-        dyadlearn evaluate labels.csv --instances targets.csv --tasks drugs.csv --alpha 0.1 --task-alpha 10
-
         dyadlearn evaluate model.dyad --scoring roc_auc --scoring average_precision --json
 
         dyadlearn evaluate two_step.dyad --against kronecker.dyad --setting B
@@ -128,9 +118,6 @@ class Evaluate(options.Data, options.TableOutput):
         dyadlearn evaluate model.dyad --permutations 99 --setting D
     """
 
-    source: Annotated[Path, Argument(metavar="MODEL|LABELS", help="A model file, or labels with --instances.")]
-    alpha: Annotated[float | None, Option(help="Regularisation of the instances; 1 by default.")] = None
-    task_alpha: Annotated[float | None, Option(help="Regularisation of the tasks; 1 by default.")] = None
     setting: options.Setting = None
     scoring: options.Scoring = None
     cv: options.Folds = None
@@ -144,7 +131,6 @@ class Evaluate(options.Data, options.TableOutput):
     nested: Annotated[bool, Option(help="Learn kernels again for each fold, or use those of all labels.")] = True
     seed: options.Seed = 0
 
-    models: ClassVar[tuple[str, ...]] = options.MODELS[:3]
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
         "number": ("verify",),
         "permute": ("permutations",),
@@ -155,16 +141,6 @@ class Evaluate(options.Data, options.TableOutput):
         "against": ("permutations", "verify", "cv", "nested"),
         "permutations": ("verify", "cv", "nested"),
     }
-
-    def check(self) -> None:
-        """Raise if an option has no effect, or if the output cannot be written."""
-        super().check()
-        if self.instances:
-            self.check_model()
-            return
-        of_labels = {field.name for base in (options.LabelFile, options.Data) for field in fields(base)}
-        for option in given_options(*of_labels - {"instances", *(field.name for field in fields(options.Sides))}):
-            raise ValueError(f"{option} goes with labels and --instances: a model in a file has its own.")
 
 
 class Predict(options.OfModel, options.TableOutput):
@@ -206,12 +182,8 @@ class Predict(options.OfModel, options.TableOutput):
     task: Annotated[str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")] = None
     by: Annotated[str, Option(help="List that is written by --explain -o: pair, instance or task.")] = "pair"
     number: options.Number = 10
-    instances_smiles: options.InstanceSmiles = None
-    tasks_smiles: options.TaskSmiles = None
 
     needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "instances_smiles": ("instances",),
-        "tasks_smiles": ("tasks",),
         **dict.fromkeys(("instance", "task", "number"), ("explain",)),
         "by": ("explain", "output"),
     }
@@ -242,9 +214,6 @@ class Recommend(options.OfModel, options.TableOutput):
     setting: options.Setting = "A"
     zeros: Annotated[bool | None, Option(help="A zero is not observed; by default in 0/1 labels only.")] = None
     cv: options.Folds = None
-    smiles: Annotated[options.Files, Option(metavar="[NAME=]COLUMN", help="Column of --new that holds SMILES.")] = None
-
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {"smiles": ("new",)}
 
 
 class Screen(options.OfModel, options.TableOutput):
@@ -315,7 +284,3 @@ class Report(options.OfModel):
     scoring: Annotated[str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")] = None
     permutations: Annotated[int, Option(min=0, help="Number of permuted labels that the null is a mean of.")] = 0
     force: options.Force = False
-
-    def check(self) -> None:
-        """Raise if the page cannot be written."""
-        check_target(self.output, self.force)

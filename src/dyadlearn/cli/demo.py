@@ -31,8 +31,6 @@ _NEW = {"A": "A: pair", "B": "B: new package", "C": "C: new tag", "D": "D: both 
 def demo(given: Demo, terminal: Terminal) -> None:
     """Tune three models on Debian packages and tags, list the likeliest missing tags, and write a report."""
     start = time.perf_counter()
-    writes = not given.output.exists() or given.force
-    check_target(given.output, force=True)
     data = data_sets.load_debtags()
     m, q = data.Y.shape
     terminal.say(f"{m} Debian packages × {q} tags, {100 * data.Y.mean():.1f} % of the cells are 1.")
@@ -56,13 +54,10 @@ def demo(given: Demo, terminal: Terminal) -> None:
     likeliest = dyadlearn.screen(model, "A", label=0.0, k=10).columns()
     listed = {"package": likeliest["instance"], "tag": likeliest["task"], "score": likeliest["prediction"]}
     terminal.say("The likeliest tags that nobody has given:", column_table(listed, 2))
-    if writes:
-        shown: dict[str, Any] = {"title": "Debian packages and their tags", "sides": ("package", "tag")}
-        write_page(model, given.output, terminal, **shown, scoring="roc_auc", alphas=_ALPHAS, task_alphas=_ALPHAS)
-    else:
-        terminal.note(f"{given.output} exists already and was not replaced: use --force, or another name by -o.")
+    shown: dict[str, Any] = {"title": "Debian packages and their tags", "sides": ("package", "tag")}
+    write_page(model, given.output, terminal, **shown, scoring="roc_auc", alphas=_ALPHAS, task_alphas=_ALPHAS)
     figures = {"instances": m, "tasks": q, "models": scores, "baselines": popularity, "likeliest_missing": likeliest}
-    terminal.result({**figures, "report": str(given.output) if writes else None})
+    terminal.result({**figures, "report": str(given.output)})
     terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
 
 
@@ -106,7 +101,6 @@ _SETS: dict[str, tuple[str, str, Callable[[Path | None], Any]]] = {
     "e": ("enzymes × drugs (Yamanishi 2008)", "664 × 445", _yamanishi("e")),
     "davis": ("kinases × inhibitors (Davis 2011)", "442 × 68", lambda home: data_sets.fetch_davis(data_home=home)),
     "kiba": ("drugs × kinases, 3/4 missing", "2111 × 229", lambda home: data_sets.fetch_kiba(data_home=home)),
-    "hummingbird": ("plants × birds; from a folder only", "20 × 8", lambda home: data_sets.load_hummingbird(home)),
 }
 
 
@@ -133,7 +127,7 @@ def datasets(given: Datasets, terminal: Terminal) -> None:
         K, G = (data.K, data.G) if "K" in data else data_sets.debtags_kernels(data)
         grids = (data.Y, instances, tasks), (K, instances, instances), (G, tasks, tasks)
         for target, (values, rows, columns) in zip(targets, grids, strict=True):
-            write_grid(target, [np.asarray(values, dtype=np.float64)], rows, columns, "")
+            write_grid(target, np.asarray(values, dtype=np.float64), rows, columns, "")
     terminal.result({"name": given.name, "shape": [m, q], "files": [str(target) for target in targets]})
     terminal.say(f"{given.name}: {what}, {m} × {q}.")
     if targets:

@@ -10,7 +10,6 @@ import difflib
 import math
 import re
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from dyadlearn._array import is_sparse
-from dyadlearn._files import tables
-from dyadlearn._files.embeddings import FeatureFile
-from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells
+from dyadlearn._files.embeddings import FeatureFile, open_features
+from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells, suffix_of
 from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, shown
 from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, training_side
 from dyadlearn.cli.options import Data, LabelFile
@@ -82,8 +80,7 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
         _opened(task_files, given.task_kernel, "--task-kernel", given.tasks_smiles),
     )
     ids = [next((source.file.ids for source in side.values() if source.file.ids is not None), None) for side in sides]
-    may_list = given.model != "online"
-    grid = read_labels(path, given, terminal, ids[0] if given.transpose else ids[1], may_list=may_list)
+    grid = read_labels(path, given, terminal, has_tasks=bool(given.tasks), may_list=given.model != "online")
     if lies_on_its_side(grid.row_ids, grid.column_ids, *ids):
         first = next(iter(files.paths.values()))
         raise IdError(f"{path} looks transposed: its columns are the ids of {first}. Add --transpose.")
@@ -124,7 +121,7 @@ def _opened(
 
 
 def read_labels(
-    path: Path, options: LabelFile, terminal: Terminal, tasks: Ids | None = None, *, may_list: bool = False
+    path: Path, options: LabelFile, terminal: Terminal, *, has_tasks: bool = False, may_list: bool = False
 ) -> Table:
     """Read labels as a grid, with notes about rows of a long table that were dropped or averaged.
 
@@ -133,8 +130,8 @@ def read_labels(
     path : Path
     options : LabelFile
     terminal : Terminal
-    tasks : Ids or None
-        The ids of the tasks if they are known, by which a grid is recognised.
+    has_tasks : bool, default=False
+        Whether the ids of the tasks are known, so that a table that is read in the wrong form is noticed.
     may_list : bool, default=False
         Whether the pairs of a long table whose grid would be large are returned in a sparse matrix.
     """
@@ -143,15 +140,18 @@ def read_labels(
     if options.format == "grid" and options.columns is not None:
         raise ValueError("--columns names those of a long table: leave it or --format grid out.")
     is_long = False
-    if tables.suffix_of(path) in tables.ARRAYS:
-        grid = tables.load_table(path)
-        if not isinstance(grid.values, np.ndarray):
+    if suffix_of(path) in (".npy", ".npz"):
+        grid = open_features(path).take()
+        if is_sparse(grid.values):
             raise DataFileError(f"{path} is sparse, but zeros are labels too: store it dense.")
+        if np.isinf(grid.values).any():
+            raise DataFileError(f"{path} holds infinity, which is no value.")
+        grid = replace(grid, values=grid.values.astype(np.float64))
     else:
         cells = read_cells(path)
-        shape = "long" if options.columns is not None else options.format or shape_of(cells, tasks)
+        shape = "long" if options.columns is not None else options.format or shape_of(cells)
         is_long = shape == "long"
-        if not is_long and options.format is None and tasks is None and _could_be_long(cells):
+        if not is_long and options.format is None and not has_tasks and _could_be_long(cells):
             terminal.note(
                 f"{path} is read as a grid of the tasks {shown(cells.headings[1:])}; if it lists an instance, a task "
                 "and a value in each line, add --format long."
@@ -166,7 +166,10 @@ def read_labels(
 
 def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
     places = _long_places(cells, options)
-    cells = _with_first_line(cells, places, named=options.columns is not None)
+    if cells.headings[places[2]] and _is_number(cells.headings[places[2]]):
+        raise DataFileError(
+            f"{cells.path}, first line: {shown(cells.headings)} looks like a pair: put a line of headings above."
+        )
     first, second = (cells.labels(place) for place in places[:2])
     labels = cells.as_numbers(places[2:])[:, 0]
     if np.isnan(labels).all():
@@ -199,25 +202,6 @@ def _long_places(cells: Cells, options: LabelFile) -> list[int]:
     if len(set(names)) != 3 or len(names) != 3:
         raise ValueError(f"--columns names three columns (instance, task, value), found {options.columns!r}.")
     return [cells.place(name) for name in names]
-
-
-def _with_first_line(cells: Cells, places: list[int], named: bool) -> Cells:
-    """Return a long table with its first line among the others, where that is a pair and no headings."""
-    first, second, value = (cells.headings[place] for place in places)
-    if value and _is_number(value):
-        # pandas numbers the columns of a frame that has no names.
-        if named or cells.headings == ["0", "1", "2"]:
-            first_line = f"{cells.path}, first line: {shown(cells.headings)}"
-            raise DataFileError(f"{first_line} may be headings or a pair. Put a line of headings in words above.")
-        headings = ["instance", "task", "value"]
-        return replace(cells, headings=headings, lines=[cells.headings, *cells.lines], numbers=[1, *cells.numbers])
-    stands = zip((first, second), places, strict=False)
-    if not named and any(heading in {id_text(line[place]) for line in cells.lines} for heading, place in stands):
-        raise DataFileError(
-            f"{cells.path}, first line: {first!r} and {second!r} look like a pair, but {value!r} is not a number. "
-            "Correct it; or, if these are headings, name them by --columns."
-        )
-    return cells
 
 
 def places_in(
@@ -262,18 +246,12 @@ def _lacking(lacking: list[str], file: FeatureFile, wanted: Ids, axis: str, labe
 
 
 def _closest(label: str, known: list[str]) -> str | None:
-    """Return the known id that is the same but for case, punctuation or the form of a number, else the most similar."""
-    spellings: tuple[Callable[[str], Any], ...] = (
-        as_number,
-        lambda text: re.sub(r"[\W_]", "", text).casefold() or None,
-    )
-    for spelled in spellings:
-        found = next((other for other in known if spelled(other) == spelled(label) is not None), None)
-        if found is not None:
-            return found
+    """Return the known id that differs in case or punctuation only, else the most similar."""
+    spelled = {re.sub(r"[\W_]", "", other).casefold(): other for other in known}
+    bare = re.sub(r"[\W_]", "", label).casefold()
     # Comparing takes too long with very many.
     close = difflib.get_close_matches(label, known, n=1, cutoff=0.8) if len(known) <= _MANY else []
-    return close[0] if close else None
+    return spelled[bare] if bare in spelled else next(iter(close), None)
 
 
 def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:
@@ -300,30 +278,21 @@ def _is_number(cell: Any) -> bool:
     return as_number(cell) is not None
 
 
-def shape_of(cells: Cells, tasks: Ids | None = None) -> str:
+def shape_of(cells: Cells) -> str:
     """Return whether a table is a "grid" or "long"; raise where a single typing error could decide.
 
     A grid has numbers in all columns but that of the ids, which are all different. A long table has ids in its first
     two columns and numbers in its third. In the order in which they are asked:
 
-    1. The tasks, where they are known: they are the headings of a grid, or stand in the second column of a long table.
-    2. A table that is a grid without fault is one.
-    3. One of three columns is long if its second column has texts only, of several kinds or beside repeated ids, none
+    1. A table that is a grid without fault is one.
+    2. One of three columns is long if its second column has texts only, of several kinds or beside repeated ids, none
        of which is nearly a number; or if the ids of its first column stand there twice on average, those of its second
        are whole numbers or texts, and no pair stands twice.
 
     Anything else may be a grid with a typing error, or a long table: it is refused with its first fault as a grid and
     with how to go on.
-
-    Parameters
-    ----------
-    cells : Cells
-    tasks : Ids or None
-        The ids of all tasks.
     """
     has_three = len(cells.headings) == 3
-    if has_three and tasks is not None and (known := _shape_by_tasks(cells, tasks)):
-        return known
     fault = _fault_of_grid(cells)
     if fault is None or len(cells.headings) < 3:
         return "grid"
@@ -348,14 +317,6 @@ def _could_be_long(cells: Cells) -> bool:
     """Return whether a grid without fault could be a long table: each instance once, and tasks that are numbers."""
     second = [id_text(line[1]) for line in cells.lines] if len(cells.headings) == 3 else []
     return len(set(second)) > 2 and all(map(_WHOLE.fullmatch, second))
-
-
-def _shape_by_tasks(cells: Cells, tasks: Ids) -> str | None:
-    known = {id_text(label) for label in tasks.labels}
-    listed = sum(id_text(line[1]) in known for line in cells.lines)
-    if known.issuperset(cells.headings[1:]) and not listed:
-        return "grid"
-    return "long" if not known & set(cells.headings) and listed > len(cells.lines) / 2 else None
 
 
 def _fault_of_grid(cells: Cells) -> str | None:

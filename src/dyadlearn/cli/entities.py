@@ -17,7 +17,7 @@ import numpy as np
 from dyadlearn._array import Array, is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
 from dyadlearn._files.packed import parse_number
-from dyadlearn._files.tables import as_number, check_whole, is_blank, read_cells, suffix_of
+from dyadlearn._files.tables import check_whole, read_cells, suffix_of
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, Table, id_text, make_ids, shown, text_ids
 from dyadlearn.cli.options import Data
@@ -25,13 +25,11 @@ from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
-from dyadlearn.kernels.trees import taxonomy_kernel
 
 # What may follow the name of a file of features after two colons: parameters of `read_features`.
 _OPTIONS = ("key", "ids", "row_ids", "pool")
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
-_TAXONOMY = "taxonomy"
 
 #: What a model takes for one side: a table (n, d), or several of the same entities.
 Entities = Table | Descriptions
@@ -177,7 +175,7 @@ class Recipe(Stored):
     Attributes
     ----------
     kind : str
-        "features", "kernel", "smiles", "sequences" or "taxonomy".
+        "features", "kernel", "smiles" or "sequences".
     kernel : str
         The kernel that was asked for.
     params : dict
@@ -189,9 +187,7 @@ class Recipe(Stored):
     sequences : list of str
         The sequences of training, where new ones are aligned with them.
     names : list of str or None
-        The names of the features or of the ranks.
-    paths : list of list of str
-        The taxonomic ranks of training, where new ones are compared with them.
+        The names of the features.
     """
 
     kind: str
@@ -201,12 +197,11 @@ class Recipe(Stored):
     fingerprint: dict[str, Any] = field(default_factory=dict)
     sequences: list[str] = field(default_factory=list)
     names: list[str] | None = None
-    paths: list[list[str]] = field(default_factory=list)
 
     @property
     def of_model(self) -> tuple[str, dict[str, Any] | None]:
         """The kernel of the model and its parameters."""
-        if self.kind in ("kernel", _TAXONOMY) or self.kernel == "smith-waterman":
+        if self.kind == "kernel" or self.kernel == "smith-waterman":
             return "precomputed", None
         if self.kernel == "spectrum":
             return "cosine", None
@@ -218,12 +213,11 @@ class Recipe(Stored):
         if self.kind == "kernel":
             return "a kernel as given"
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
-        kinds = {"smiles": "SMILES", _TAXONOMY: f"ranks ({', '.join(self.names or ())})"}
-        return f"{kinds.get(self.kind, self.kind)}, {self.kernel}{f' ({options})' if options else ''} kernel"
+        kind = "SMILES" if self.kind == "smiles" else self.kind
+        return f"{kind}, {self.kernel}{f' ({options})' if options else ''} kernel"
 
     def _fits(self) -> bool:
-        kinds = ("features", "kernel", "smiles", "sequences", _TAXONOMY)
-        return self.kind in kinds and all(len(path) == len(self.names or ()) for path in self.paths)
+        return self.kind in ("features", "kernel", "smiles", "sequences")
 
 
 #: The recipes of one side by the names of its descriptions.
@@ -258,7 +252,7 @@ class Source(NamedTuple):
     Attributes
     ----------
     kind : str
-        "table", "smiles", "sequences" or "taxonomy".
+        "table", "smiles" or "sequences".
     file : FeatureFile
         Its numbers or texts, with ids if it has any; read in part where that is possible.
     kernel, column : str or None
@@ -274,20 +268,21 @@ class Source(NamedTuple):
 def open_source(
     path: Path, smiles: str | None = None, kernel: str | None = None, smiles_option: str = "--smiles"
 ) -> Source:
-    """Open a file of instances or tasks; `smiles` is the column of molecules, which an option names.
-
-    The kernel of a taxonomy takes words where others take numbers.
-    """
+    """Open a file of instances or tasks; `smiles` is the column of molecules, which an option names."""
     path, options = file_options(path)
-    is_fasta, has_ranks = suffix_of(path) in _FASTA, parse_kernel(kernel)[0] == _TAXONOMY
-    if options and (is_fasta or has_ranks or smiles is not None):
-        held = "sequences" if is_fasta else "ranks" if has_ranks else "SMILES"
-        raise ValueError(f"{path} holds {held}: :: is for files of features.")
+    is_fasta = suffix_of(path) in _FASTA
+    if options and (is_fasta or smiles is not None):
+        raise ValueError(f"{path} holds {'sequences' if is_fasta else 'SMILES'}: :: is for files of features.")
     if is_fasta and smiles is not None:
         raise ValueError(f"{path} holds sequences, and {smiles_option} names a column of a table: leave it out.")
-    if is_fasta or smiles is not None or has_ranks:
-        kind, table = _read_words(path, smiles, is_fasta)
-        return Source(kind, FeatureFile.of_table(path, table), kernel, smiles)
+    if is_fasta:
+        from dyadlearn.kernels.sequences import read_fasta
+
+        found = read_fasta(path)
+        return _of_texts("sequences", path, list(found.values()), make_ids(list(found), None, str(path)), kernel)
+    if smiles is not None:
+        cells = read_cells(path)
+        return _of_texts("smiles", path, cells.column(smiles), cells.ids(), kernel, smiles)
     wanted = options.pop("ids", None)
     file = open_features(path, **options)
     if file.ids is not None:
@@ -297,21 +292,11 @@ def open_source(
     return Source("table", replace(file, rows=lambda places: _double(rows(places))), kernel)
 
 
-def _read_words(path: Path, smiles: str | None, is_fasta: bool) -> tuple[str, Table]:
-    """Return the sequences (n,), the SMILES (n,) or the taxonomic ranks (n, d) in a file, and which of them it has."""
-    if is_fasta:
-        from dyadlearn.kernels.sequences import read_fasta
-
-        found = read_fasta(path)
-        texts = np.fromiter(found.values(), dtype=object, count=len(found))
-        return "sequences", Table(texts, make_ids(list(found), None, str(path)))
-    cells = read_cells(path)
-    if smiles is not None:
-        return "smiles", Table(np.fromiter(cells.column(smiles), dtype=object, count=len(cells.lines)), cells.ids())
-    places = [place for place in range(len(cells.headings)) if place != cells.id_place]
-    ranks = make_ids([cells.headings[place] for place in places], None, f"The first line of {path}")
-    paths = [["" if is_blank(line[place]) else id_text(line[place]) for place in places] for line in cells.lines]
-    return _TAXONOMY, Table(np.array(paths, dtype=object), cells.ids(), ranks)
+def _of_texts(
+    kind: str, path: Path, texts: list[Any], ids: Ids, kernel: str | None, column: str | None = None
+) -> Source:
+    table = Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
+    return Source(kind, FeatureFile.of_table(path, table), kernel, column)
 
 
 def _double(values: Any) -> Any:
@@ -345,17 +330,12 @@ def training_side(
     recipes: Recipes = {}
     kept: dict[str, np.ndarray] = {}
     for name, source in sources.items():
-        kernel, params = parse_kernel(source.kernel)
-        if source.kind in ("smiles", "sequences"):
-            recipe = _text_recipe(source.kind, kernel, params, source.column, given.fingerprint)
-            tables[name], recipes[name], kept[name] = _of_texts(source, places[name], recipe, given, terminal)
-            continue
-        if source.kind == _TAXONOMY:
-            tables[name], recipes[name] = _of_ranks(source.file.take(places[name]), params)
-        else:
+        if source.kind == "table":
             usual = "rbf" if given.model == "learned" else "linear"
-            tables[name], recipes[name] = _of_numbers(source, places[name], kernel, params, usual, terminal)
-        kept[name] = np.arange(tables[name].values.shape[0])
+            tables[name], recipes[name] = _of_numbers(source, places[name], usual, terminal)
+            kept[name] = np.arange(tables[name].values.shape[0])
+        else:
+            tables[name], recipes[name], kept[name] = _numbers_of_texts(source, places[name], given, terminal)
     left = reduce(np.intersect1d, kept.values())
     for name, own in kept.items():
         if len(own) > len(left):
@@ -371,26 +351,23 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
     """Return some of the entities of one file; a kernel is cut on both axes."""
     if recipe.of_model[0] != "precomputed":
         return table.take(rows), recipe
-    known: tuple[list[Any], list[Any]] = recipe.sequences, recipe.paths
-    sequences, paths = ([each[row] for row in rows] if each else [] for each in known)
-    return table.take(rows, rows), replace(recipe, sequences=sequences, paths=paths)
+    sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
+    return table.take(rows, rows), replace(recipe, sequences=sequences)
 
 
-def _text_recipe(
-    kind: str, kernel: str | None, params: dict[str, Any], column: str | None, fingerprint: str | None
-) -> Recipe:
-    if kind == "sequences":
-        if kernel not in (None, *_SEQUENCE_KERNELS):
-            raise KernelError(f"Sequences have the kernels {' and '.join(_SEQUENCE_KERNELS)}, found {kernel!r}.")
-        return Recipe(kind, kernel or "smith-waterman", params)
-    check_kernel(kernel or "tanimoto", params)
-    return Recipe(kind, kernel or "tanimoto", params, column, parse_values(fingerprint) if fingerprint else {})
-
-
-def _of_texts(
-    source: Source, places: np.ndarray | None, recipe: Recipe, given: Data, terminal: Terminal
+def _numbers_of_texts(
+    source: Source, places: np.ndarray | None, given: Data, terminal: Terminal
 ) -> tuple[Table, Recipe, np.ndarray]:
     """Return molecules or sequences as numbers, and the positions of those that could be read."""
+    kernel, params = parse_kernel(source.kernel)
+    if source.kind == "sequences":
+        if kernel not in (None, *_SEQUENCE_KERNELS):
+            raise KernelError(f"Sequences have the kernels {' and '.join(_SEQUENCE_KERNELS)}, found {kernel!r}.")
+        recipe = Recipe("sequences", kernel or "smith-waterman", params)
+    else:
+        check_kernel(kernel or "tanimoto", params)
+        fingerprint = parse_values(given.fingerprint) if given.fingerprint else {}
+        recipe = Recipe("smiles", kernel or "tanimoto", params, source.column, fingerprint)
     table = source.file.take(places)
     values, left = _features(table, recipe, "drop" if given.drop_invalid else "raise", terminal)
     assert table.row_ids is not None  # texts have ids, which tell afterwards who is left
@@ -400,37 +377,10 @@ def _of_texts(
     return Table(values, table.row_ids.take(kept)), recipe, kept
 
 
-def _of_ranks(table: Table, params: dict[str, Any]) -> tuple[Table, Recipe]:
-    """Return the kernel of a taxonomy, and a recipe with the ranks that new ones are compared with."""
-    options, ranks = dict(params), table.column_ids
-    assert ranks is not None
-    if "ranks" in options:
-        ranks = make_ids(_separated(options.pop("ranks")), None, "The list of ranks of the kernel taxonomy")
-    if "weights" in options:
-        numbers = [as_number(weight) for weight in _separated(options["weights"])]
-        if None in numbers:
-            raise KernelError(f"The weights of the kernel taxonomy are numbers, found {options['weights']!r}.")
-        options["weights"] = numbers
-    unknown = options.keys() - {"weights", "normalized"}
-    if unknown:
-        raise KernelError(f"The kernel taxonomy takes ranks, weights and normalized, found {shown(sorted(unknown))}.")
-    if not isinstance(options.get("normalized", True), bool):
-        raise KernelError(f"The kernel taxonomy is normalized=true or false, found {options['normalized']!r}.")
-    assert table.column_ids is not None
-    table = table.take(None, table.column_ids.positions(ranks.labels, "the file's ranks"))
-    names = list(map(str, ranks.labels))
-    recipe = Recipe(_TAXONOMY, _TAXONOMY, options, names=names, paths=table.values.tolist())
-    return Table(taxonomy_kernel(table.values, **options), table.row_ids), recipe
-
-
-def _separated(text: Any) -> list[str]:
-    return [part.strip() for part in str(text).split("/")]
-
-
-def _of_numbers(
-    source: Source, places: np.ndarray | None, name: str | None, params: dict[str, Any], usual: str, terminal: Terminal
-) -> tuple[Table, Recipe]:
-    path, rows, columns = source.file.path, source.file.ids, source.file.columns
+def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal: Terminal) -> tuple[Table, Recipe]:
+    """Return features or a kernel, which has the same ids in rows and columns."""
+    (name, params), path = parse_kernel(source.kernel), source.file.path
+    rows, columns = source.file.ids, source.file.columns
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
         terminal.note(
             f"{path} has the same ids in rows and columns and is taken for a kernel; --kernel or --task-kernel "
@@ -439,10 +389,8 @@ def _of_numbers(
         name = "precomputed"
     if name != "precomputed":
         check_kernel(name or usual, params)
-        table = source.file.take(places)
-        check_whole(table, path)
         names = None if columns is None else list(map(id_text, columns.labels))
-        return table, Recipe("features", name or usual, params, names=names)
+        return source.file.read(places), Recipe("features", name or usual, params, names=names)
     if params:
         raise KernelError(f"A precomputed kernel has no options, found {', '.join(params)}.")
     table = source.file.take()
@@ -489,8 +437,6 @@ def new_side(
     recipes: Recipes,
     ids: Ids | None,
     terminal: Terminal,
-    *,
-    smiles: Sequence[str] | None = None,
     asked: Sequence[Hashable] | None = None,
 ) -> Entities:
     """Return new instances or tasks as a fitted model takes them.
@@ -504,8 +450,6 @@ def new_side(
     ids : Ids or None
         The ids of training, which are the columns of a new block of a kernel.
     terminal : Terminal
-    smiles : sequence of str or None
-        Columns of molecules, where they are not those of training.
     asked : sequence of ids or None
         The ids that are asked for. Of a file that can be read in part no others are read. None asks for all, or, of
         such a file, for those that the other files describe.
@@ -515,13 +459,7 @@ def new_side(
         such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
         found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
         raise ValueError(f"The model was made {told}: give new ones as {files.option} {such}; found {found}.")
-    option = "--smiles" if files.option == "--new" else f"{files.option}-smiles"
-    columns = files.of_each(smiles, option)
-    for name, column in columns.items():
-        if (kind := recipes[name].kind) != "smiles":
-            kind = "a kernel" if kind == "kernel" else kind
-            raise ValueError(f"{option} {column}: the model was made from {kind}, not from SMILES, so leave it out.")
-    sources = {name: open_new(path, recipes[name], columns.get(name)) for name, path in files.paths.items()}
+    sources = {name: open_new(path, recipes[name]) for name, path in files.paths.items()}
     if all(source.file.is_whole for source in sources.values()):
         asked = None  # nothing is saved by leaving some out
     elif asked is None:
@@ -552,11 +490,11 @@ def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
     return _joined({name: change(table) for name, table in tables.items()})
 
 
-def open_new(path: Path, recipe: Recipe, smiles: str | None = None) -> Source:
-    """Open a file of new instances or tasks; the column of molecules may differ from that of training."""
+def open_new(path: Path, recipe: Recipe) -> Source:
+    """Open a file of new instances or tasks; molecules are in the column that they had in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
         raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
-    source = open_source(path, (smiles or recipe.column) if recipe.kind == "smiles" else None, recipe.kernel)
+    source = open_source(path, recipe.column, recipe.kernel)
     if source.kind not in ("table", recipe.kind):
         raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
     return source
@@ -572,14 +510,12 @@ def new_entities(
     path, table = source.file.path, source.file.take(places)
     if source.kind in ("smiles", "sequences"):
         return replace(table, values=_new_features(table, recipe, terminal))
-    what = {"kernel": "ids of training", _TAXONOMY: "ranks"}.get(recipe.kind, "features")
-    names = None if recipe.names is None else make_ids(recipe.names, None, f"The list of the model's {what}")
-    wanted = ids if recipe.kind == "kernel" else names
+    what, wanted = "ids of training", ids
+    if recipe.kind != "kernel":
+        what = "features"
+        wanted = None if recipe.names is None else make_ids(recipe.names, None, "The list of the model's features")
     if wanted is not None and table.column_ids is not None:
         table = _with_columns(table, path, wanted, what, terminal)
-    if source.kind == _TAXONOMY:
-        block = taxonomy_kernel(table.values, np.array(recipe.paths, dtype=object), **recipe.params)
-        return Table(block, table.row_ids)
     check_whole(table, path)
     return replace(table, column_ids=None)
 

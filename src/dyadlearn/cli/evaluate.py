@@ -8,8 +8,7 @@ from typing import Any
 import dyadlearn
 from dyadlearn._text import joined, make_table, number
 from dyadlearn.cli.commands import Evaluate
-from dyadlearn.cli.dyads import read_dyads
-from dyadlearn.cli.models import Loaded, fit_model, load_model, settings_of
+from dyadlearn.cli.models import Loaded, load, load_model, settings_of
 from dyadlearn.cli.terminal import Terminal, column_table
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.metrics import scorer
@@ -24,8 +23,8 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
     for name in given.scoring or ():
         scorer(name)
     settings = None if given.setting is None else settings_of(given.setting)
-    loaded = _fitted(given, terminal) if given.instances else load_model(given.source).named(given.sides)
-    model = _with_alphas(fitted_of(loaded.model).estimator, given)
+    loaded = load(given)
+    model = fitted_of(loaded.model).estimator
     if (given.against or given.permutations) and given.scoring and given.scoring[1:]:
         raise ValueError("--against and --permutations take one --scoring: leave the others out.")
     if given.against:
@@ -59,22 +58,6 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
 def _scoring(given: Evaluate, loaded: Loaded) -> str | None:
     """Return the score that is asked for, else that of the search."""
     return given.scoring[0] if given.scoring else loaded.origin.get("scoring")
-
-
-def _fitted(given: Evaluate, terminal: Terminal) -> Loaded:
-    """Return a model that is fitted on labels with a given regularisation."""
-    data = read_dyads(given.source, given, terminal)
-    model = fit_model(given.model, data, {"fit_intercept": given.intercept, "device": given.device})
-    return Loaded(model, data.recipes).named(given.sides)
-
-
-def _with_alphas(model: Any, given: Evaluate) -> Any:
-    alphas = {name: getattr(given, name) for name in ("alpha", "task_alpha") if getattr(given, name) is not None}
-    if alphas and model.searches:
-        raise ValueError("This model chose its regularisation: give other values with the labels and --instances.")
-    if "task_alpha" in alphas and not hasattr(model, "task_alpha"):
-        raise ValueError(f"--task-alpha is no option of {type(model).__name__}, which has --alpha alone.")
-    return model.set_alpha(**alphas) if alphas else model
 
 
 def _known(model: Any, settings: list[Setting], loaded: Loaded, terminal: Terminal) -> list[Setting]:

@@ -147,7 +147,7 @@ def update(given: Update, terminal: Terminal) -> None:
     """Let an online model learn more, and write its file."""
     check_choice(given.known, "--known", KNOWN)
     target = given.source if given.output is None else given.output
-    check_target(target, given.force or given.output is None)
+    check_target(target, force=True)
     loaded = load(given)
     model, names, (recipes, task_recipes) = loaded.model, loaded.names, loaded.recipes
     if not model.grows:

@@ -148,13 +148,13 @@ class Loaded:
             return int(text)
         return own.labels[int(ids.positions([text], where)[0])]
 
-    def new(self, given: list[str], side: int, option: str, terminal: Terminal, **how: Any) -> Entities:
-        """Read the files of new instances (side 0) or tasks (side 1); `how` is as in `new_side`."""
+    def new(self, given: list[str], side: int, option: str, terminal: Terminal, asked: Any = None) -> Entities:
+        """Read the files of new instances (side 0) or tasks (side 1); `asked` is as in `new_side`."""
         recipes = self.recipes[side]
         if recipes is None:
             tasks = self.names.tasks
             raise ValueError(f"The model knows nothing of {tasks} and cannot predict for new ones: leave {option} out.")
-        return new_side(Files.of(given, option), recipes, self.ids[side], terminal, **how)
+        return new_side(Files.of(given, option), recipes, self.ids[side], terminal, asked)
 
 
 def _is_network(model: Any) -> bool:

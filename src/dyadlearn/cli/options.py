@@ -28,27 +28,25 @@ SCORES = (
     "neg_mean_squared_error, neg_root_mean_squared_error, pearson, precision_at_10, r2, recall_at_10, roc_auc, "
     "spearman, or a name that scikit-learn has for regression"
 )
-#: The models of tune and, with given regularisation, of evaluate.
+#: The models of tune.
 MODELS = names_where()
 # Options that only some models have. Options of tasks need --tasks too.
 _OF_MODELS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("task_alpha", "task_alphas"), names_where(has_alpha="task_alpha")),
+    "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
     "keep_labels": ("online",),
     **dict.fromkeys(("alphas", "scoring", "device", "exhaustive"), names_where(has_alpha="alpha")),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
-_OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alpha", "task_alphas")
+_OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alphas")
 _FILES = "features, embeddings, a kernel, SMILES or FASTA; several where a model is learned, each as NAME=FILE."
 
-_KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto, spectrum:k=3 or taxonomy; of one file by its name, or of all."
+_KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto or spectrum:k=3; of one file by its name, or of all."
 ModelArgument = Annotated[Path, Argument(metavar="MODEL", help="A model file.")]
 Files = list[str] | None
 INSTANCES = Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")
 Instances = Annotated[Files, INSTANCES]
 Tasks = Annotated[Files, Option(metavar="[NAME=]FILE", help=f"Tasks: {_FILES}")]
-InstanceSmiles = Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the instances that holds SMILES.")]
-TaskSmiles = Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the tasks that holds SMILES.")]
 Setting = Annotated[str | None, Option(help="A (new pairs), B (new instances), C (new tasks), D (both), or several.")]
 Scoring = Annotated[list[str] | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")]
 Folds = Annotated[int | None, Option("--cv", help="Number of folds; by default leave-one-out where it is exact.")]
@@ -69,7 +67,7 @@ class Options(Base):
     """Options of every command.
 
     A derived class is a command: its docstring is the help, and its fields are the options. `needs` has options that
-    have no effect without others, `excludes` those that have none beside another, and `models` the values of --model.
+    have no effect without others, and `excludes` those that have none beside another.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
@@ -77,7 +75,6 @@ class Options(Base):
 
     needs: ClassVar[dict[str, tuple[str, ...]]] = {}
     excludes: ClassVar[dict[str, tuple[str, ...]]] = {}
-    models: ClassVar[tuple[str, ...]] = ()
 
     def check(self) -> None:
         """Raise if an option has no effect, or if the output cannot be written."""
@@ -89,6 +86,9 @@ class Options(Base):
         for mode, others in self.excludes.items():
             for option in given_options(*others) if getattr(self, mode) else ():
                 raise ValueError(f"{option} has no effect beside --{mode}: leave one of them out.")
+        output: Path | None = getattr(self, "output", None)
+        if output is not None:
+            check_target(output, getattr(self, "force", False))
 
 
 class Sides(Options):
@@ -106,7 +106,7 @@ class OfModel(Sides):
 class TableOutput(Sides):
     """The file that a table is written to."""
 
-    output: Annotated[Path | None, Option("--output", "-o", help="A .csv, .tsv, .parquet or .npz to write.")] = None
+    output: Annotated[Path | None, Option("--output", "-o", help="A .csv, .tsv or .parquet to write.")] = None
     force: Force = False
 
     def check(self) -> None:
@@ -114,10 +114,8 @@ class TableOutput(Sides):
         from dyadlearn._files.tables import TABLES, suffix_of
 
         super().check()
-        if self.output is not None:
-            if suffix_of(self.output) not in TABLES:
-                raise ValueError(f"{self.output} must end in one of {', '.join(TABLES)}, so that its format is known.")
-            check_target(self.output, self.force)
+        if self.output is not None and suffix_of(self.output) not in TABLES:
+            raise ValueError(f"{self.output} must end in one of {', '.join(TABLES)}, so that its format is known.")
 
 
 class LabelFile(Options):
@@ -139,25 +137,28 @@ class Data(LabelFile, Sides):
     device: Annotated[str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")] = None
     kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")] = None
     task_kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")] = None
-    instances_smiles: InstanceSmiles = None
-    tasks_smiles: TaskSmiles = None
+    instances_smiles: Annotated[
+        Files, Option(metavar="[NAME=]COLUMN", help="Column of the instances that holds SMILES.")
+    ] = None
+    tasks_smiles: Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the tasks that holds SMILES.")] = (
+        None
+    )
     fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
     drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
 
-    def check_model(self) -> None:
+    def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
+        super().check()
         name = self.model
-        if name not in self.models:
-            later = f"; fit it with tune --model {name}, then evaluate the model file" if name in MODELS else ""
-            raise ValueError(f"--model is one of {', '.join(self.models)}, found {name!r}{later}.")
+        if name not in MODELS:
+            raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
         if not self.tasks and name in ("two-step", "kronecker"):
             raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
         for option in () if self.tasks else given_options(*_OF_TASKS):
             raise ValueError(f"{option} is about tasks, and there are none: give them by --tasks, or leave it out.")
         for parameter, having in _OF_MODELS.items():
-            those = [model for model in having if model in self.models]
-            for option in given_options(parameter) if those and name not in those else ():
-                raise ValueError(f"{option} is no option of --model {name}: use it with --model {' or '.join(those)}.")
+            for option in given_options(parameter) if name not in having else ():
+                raise ValueError(f"{option} is no option of --model {name}: use it with --model {' or '.join(having)}.")
         if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
             raise ValueError("--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave it out.")
 

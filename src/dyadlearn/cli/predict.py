@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import dyadlearn
-from dyadlearn._array import row_blocks, to_numpy
+from dyadlearn._array import to_numpy
 from dyadlearn._files.tables import read_cells, write_columns, write_grid
 from dyadlearn._tables import Ids, shown
 from dyadlearn._text import number
@@ -43,36 +42,33 @@ def predict(given: Predict, terminal: Terminal) -> None:
     output, names = given.output, loaded.names
     word, words = ("probability", "probabilities") if given.probability else ("prediction", "predictions")
     X, T = (_with_own_ids(loaded, place, side) for place, side in enumerate(sides))
-    figures: dict[str, Any] = {}
+    shape = tuple(_size(loaded, place, side) for place, side in enumerate(sides))
+    rows, columns = (_ids(loaded, place, side, shape[place]) for place, side in enumerate(sides))
+    figures: dict[str, Any] = {"instances": shape[0], "tasks": shape[1]}
     predicted = loaded.model.predict
     if given.probability:
         calibration = _calibrated(loaded, terminal, X, T)
         predicted, figures["calibration"] = calibration.predict, calibration.columns()
-    n_rows, n_tasks, blocks = _in_blocks(lambda X: _grid(predicted(X, tasks=T)), X)
-    rows, columns = (_ids(loaded, *each) for each in ((0, sides[0], n_rows), (1, sides[1], n_tasks)))
-    figures = {"instances": n_rows, "tasks": n_tasks, **figures}
     content: dict[str, Any] = {}
+    is_printed = output is None and terminal.json
     if given.pairs is None and not given.long and given.interval is None:
-        done = f"{n_rows} × {n_tasks} {words}"
-        if output is None and terminal.json:
-            grid = np.concatenate(list(blocks))
+        grid, done = _grid(predicted(X, tasks=T)), f"{shape[0]} × {shape[1]} {words}"
+        if is_printed:
             content = {"rows": list(rows.labels), "columns": list(columns.labels), words: grid}
         else:
-            write_grid(output, blocks, rows, columns, "instance" if loaded.sides is None else names.instance)
+            write_grid(output, grid, rows, columns, "instance" if loaded.sides is None else names.instance)
     else:
         if given.pairs is None:
-            first, second = (place.ravel() for place in np.indices((n_rows, n_tasks)))
+            places = np.indices(shape).reshape(2, -1)
         else:
             first = rows.positions(asked[0], f"the {names.instances}")
-            second = columns.positions(asked[1], f"the {names.tasks}")
-        table: dict[str, Any] = _of_pairs(
-            given, loaded, (X, T), (first, second), (n_rows, n_tasks), blocks, word, terminal
-        )
+            places = np.array([first, columns.positions(asked[1], f"the {names.tasks}")])
+        table = _of_pairs(given, loaded, predicted, (X, T), places, shape, word, terminal)
         sides_of_table = ("instance", "task") if loaded.sides is None else names.headings(table)
-        labels = rows.take(first).labels, columns.take(second).labels
+        labels = rows.take(places[0]).labels, columns.take(places[1]).labels
         table = {**dict(zip(sides_of_table, labels, strict=True)), **table}
-        done = f"{len(first)} {words}"
-        if output is None and terminal.json:
+        done = f"{len(places[0])} {words}"
+        if is_printed:
             content = {words: table}
         else:
             write_columns(output, table)
@@ -85,12 +81,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
 
 def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> Entities | None:
     """Read the new instances (place 0) or tasks; None without a file."""
-    files, smiles = (given.instances, given.instances_smiles), (given.tasks, given.tasks_smiles)
-    option = ("--instances", "--tasks")[place]
-    paths, columns = (files, smiles)[place]
-    if not paths:
-        return None
-    return loaded.new(paths, place, option, terminal, smiles=columns, asked=asked)
+    paths, option = ((given.instances, "--instances"), (given.tasks, "--tasks"))[place]
+    return loaded.new(paths, place, option, terminal, asked) if paths else None
 
 
 def _with_own_ids(loaded: Loaded, place: int, side: Entities | None) -> Entities | None:
@@ -114,15 +106,12 @@ def _grid(values: Any) -> np.ndarray:
     return array.reshape(array.shape[0], -1)
 
 
-def _in_blocks(predict: Callable[[Any], np.ndarray], X: Entities | None) -> tuple[int, int, Iterable[np.ndarray]]:
-    """Return the numbers of instances and tasks, and the predictions in blocks of rows, one after the other."""
-    if X is None:
-        grid = predict(None)
-        return *grid.shape, [grid]
-    # One instance shows how many tasks there are, and raises errors before anything is written.
-    n, n_tasks = n_entities(X), predict(_taken(X, np.arange(1))).shape[1]
-    parts = (_taken(X, np.arange(n)[part]) for part in row_blocks(n, 8 * n_tasks))
-    return n, n_tasks, map(predict, parts)
+def _size(loaded: Loaded, place: int, side: Entities | None) -> int:
+    """Return the number of instances (place 0) or tasks; without new ones it is that of training."""
+    if side is not None:
+        return n_entities(side)
+    model = loaded.model
+    return int((model.n_seen_, model.n_tasks_)[place] if model.grows else fitted_of(model).labels.shape[place])
 
 
 def _taken(side: Entities, rows: np.ndarray) -> Entities:
@@ -142,8 +131,8 @@ def _calibrated(loaded: Loaded, terminal: Terminal, X: Any, T: Any) -> Calibrati
 
 
 def _of_pairs(
-    given: Predict, loaded: Loaded, sides: Any, places: Any, shape: Any, blocks: Any, word: str, terminal: Terminal
-) -> dict[str, list[float]]:
+    given: Predict, loaded: Loaded, predicted: Any, sides: Any, places: Any, shape: Any, word: str, terminal: Terminal
+) -> dict[str, Any]:
     """Return predictions, and bounds if they are asked for, of the pairs at some places of the grid."""
     model = loaded.model
     if given.pairs is not None and given.interval is None and not given.probability and is_large(shape):
@@ -152,13 +141,13 @@ def _of_pairs(
             ids = own if side is None else side.row_ids
             wanted.append(at.tolist() if ids is None else ids.take(at).labels)
         return {word: to_numpy(model.predict_pairs(*sides, list(zip(*wanted, strict=True)))).tolist()}
-    grids = {word: np.concatenate(list(blocks))}
+    grids = {word: _grid(predicted(*sides))}
     if given.interval is not None:
         bounds = model.predict_interval(*sides, coverage=given.interval)
         grids |= dict(zip(("lower", "upper"), map(_grid, bounds), strict=True))
         if Setting.A in settings_of(model, *sides) and model.fitted_.labels.grid is not None:
             terminal.note("bounds of pairs with a known label are around the prediction that is made without it.")
-    return {name: grid[places].tolist() for name, grid in grids.items()}
+    return {name: grid[tuple(places)].tolist() for name, grid in grids.items()}
 
 
 def _labels_of(pairs: Path) -> tuple[list[str], list[str]]:
@@ -246,9 +235,7 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
     with terminal.working("Predictions" if given.new else "Hold-out"):
         if given.new:
             place = int(role == "task")
-            new: dict[str, Any] = {
-                ("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal, smiles=given.smiles)
-            }
+            new: dict[str, Any] = {("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal)}
             found = dyadlearn.recommend(model, **new, k=given.number or 10, sides=loaded.sides)
         elif given.pairs:
             _ = loaded.ids  # which must differ as text

@@ -22,7 +22,6 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from dyadlearn._files.atomic import Written, noting_files
 from dyadlearn._progress import Progress
 from dyadlearn._text import make_table, number, printable
 from dyadlearn.exceptions import FileChangedError, ModelFileError
@@ -199,10 +198,7 @@ def _plain(value: Any) -> Any:
 # Errors --------------------------------------------------------------------------------------------
 
 # 0 is success, and 1 a mistake in dyadlearn itself, which is shown in full.
-DONE_BUT = 6
 INTERRUPTED = 130
-
-NOTHING_WRITTEN = "interrupted; no output was written."
 
 # The exit code of each kind of error: the first kind that fits.
 _CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
@@ -223,35 +219,27 @@ class Commands(TyperGroup):
         try:
             return super().make_context(*args, **kwargs)
         except KeyboardInterrupt:
-            _stop(INTERRUPTED, NOTHING_WRITTEN, [])
+            _stop(INTERRUPTED, "interrupted.")
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
-        with noting_files() as written:
-            try:
-                result = super().invoke(ctx)
-                sys.stdout.flush()  # a disk that is full shows only now
-                return result
-            except KeyboardInterrupt:
-                _stop(INTERRUPTED, NOTHING_WRITTEN if not written else "interrupted.", written)
-            except Exception as error:
-                code = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
-                is_unread = getattr(error, "errno", None) == errno.EPIPE and not any(file.in_place for file in written)
-                if code is None or is_unread:
-                    raise  # a bug; or nobody reads on, and typer ends quietly
-                if isinstance(error, OSError):
-                    _drop_output()
-                _stop(code, _about(error), written)
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # a disk that is full shows only now
+            return result
+        except KeyboardInterrupt:
+            _stop(INTERRUPTED, "interrupted.")
+        except Exception as error:
+            code = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
+            if code is None or getattr(error, "errno", None) == errno.EPIPE:
+                raise  # a bug; or nobody reads on, and typer ends quietly
+            if isinstance(error, OSError):
+                _drop_output()
+            _stop(code, _about(error))
 
 
-def _stop(code: int, sentence: str, written: list[Written]) -> None:
-    """End a command with a sentence, which names the files that were written all the same."""
-    if written:
-        sentence += f" Before that, {', '.join(str(file.path) for file in written)} was written in full"
-        if any(file.in_place for file in written):
-            code = DONE_BUT
-            sentence += ": do not repeat the command, or the model learns the same once more"
-        sentence += "."
+def _stop(code: int, sentence: str) -> None:
+    """End a command with a sentence."""
     # Some messages of other libraries have several lines.
     typer.echo(f"dyadlearn: {spoken(' '.join(sentence.split()))}", err=True)
     raise typer.Exit(code)

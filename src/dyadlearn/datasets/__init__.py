@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dyadlearn.datasets.davis import fetch_davis
 from dyadlearn.datasets.debtags import debtags_kernels, load_debtags
+from dyadlearn.datasets.drug_target import fetch_davis, fetch_kiba, fetch_yamanishi
 from dyadlearn.datasets.dyads import make_dyads
-from dyadlearn.datasets.hummingbird import load_hummingbird
-from dyadlearn.datasets.kiba import fetch_kiba
-from dyadlearn.datasets.yamanishi import fetch_yamanishi
 
 __all__ = [
     "debtags_kernels",
@@ -15,6 +12,5 @@ __all__ = [
     "fetch_kiba",
     "fetch_yamanishi",
     "load_debtags",
-    "load_hummingbird",
     "make_dyads",
 ]

@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -25,7 +24,7 @@ from sklearn.utils import Bunch
 from dyadlearn._array import Array
 from dyadlearn._files.atomic import replacing
 from dyadlearn._files.packed import read_arrays, read_text, reading
-from dyadlearn._files.tables import check_whole, load_table
+from dyadlearn._files.tables import check_whole, read_cells
 from dyadlearn._tables import Ids, Table, make_ids, write_table
 from dyadlearn.exceptions import DataFileError
 
@@ -47,16 +46,8 @@ def resolve_home(data_home: str | os.PathLike[str] | None = None) -> Path:
         Need not exist; ``~`` is the user's own folder.
     """
     given = data_home if data_home is not None else os.environ.get(VARIABLE)
-    return Path(given).expanduser() if given else _user_cache() / "dyadlearn"
-
-
-def _user_cache() -> Path:
-    """Return where this system wants files that can be fetched again."""
-    if cache := os.environ.get("XDG_CACHE_HOME"):
-        return Path(cache)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    return Path.home() / "Library" / "Caches" if sys.platform == "darwin" else Path.home() / ".cache"
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(given).expanduser() if given else Path(cache, "dyadlearn")
 
 
 @dataclass(frozen=True)
@@ -183,7 +174,7 @@ _WORDS = {NUMBERS: "numbers", WHOLE: "whole numbers", NAMES: "names"}
 
 
 def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.ndarray]:
-    """Return the arrays of an npz archive, plain or gzipped, after a check of their dimensions and kinds.
+    """Return the arrays of an npz archive, after a check of their dimensions and kinds.
 
     Parameters
     ----------
@@ -191,7 +182,7 @@ def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.
     wanted : mapping of str to (int, str)
         The number of dimensions of each array, and `NUMBERS`, `WHOLE` or `NAMES` for what it must hold.
     """
-    stored = read_arrays(path, "npz archive")
+    stored = read_arrays(path)
     missing = [key for key in wanted if key not in stored]
     if missing:
         raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
@@ -310,7 +301,7 @@ class DrugTarget:
 
 def read_grid(path: Path) -> Table:
     """Read a table of numbers with ids in its first row and column, all of them there."""
-    table = load_table(path)
+    table = read_cells(path).table()
     check_whole(table, path, "every cell has one")
     return table
 

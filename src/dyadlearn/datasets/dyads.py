@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from dyadlearn._array import Array, eigh
+from dyadlearn._array import Array
 from dyadlearn._checks import check_choice, check_count
 from dyadlearn.kernels.gram import gram
-from dyadlearn.kernels.repair import rank_threshold, repaired_values, symmetrized
 
 # A factor is spanned by this many centres, and its scale is measured on this many further rows. Both are
 # drawn with the function, so that the truth does not depend on the size of the sample.
@@ -46,8 +45,8 @@ def make_dyads(
               a_r(x) = \sum_c k(x, z_c)\, w_{cr}, \quad b_r(t) = \sum_c g(t, z'_c)\, w'_{cr},
 
     with random centres `z` and random weights `w` that add up to zero for each r. The truth is scaled to mean
-    square 1 over a large sample drawn along with it (over the grid itself where both kernels are matrices). A grand
-    mean and main effects :math:`a_0(x) + b_0(t)`, drawn from the same kernels, may be added to it.
+    square 1 over a large sample drawn along with it. A grand mean and main effects :math:`a_0(x) + b_0(t)`, drawn from
+    the same kernels, may be added to it.
 
     Function, instances, tasks, noise and holes are drawn from random streams of their own: under one
     `random_state` a larger sample is drawn from the same truth, and its first rows are the rows of the
@@ -56,14 +55,13 @@ def make_dyads(
     Parameters
     ----------
     n_instances, n_tasks : int, default=50, 30
-        Size of the grid. A side whose kernel is a matrix has the size of the matrix.
+        Size of the grid.
     n_features, n_task_features : int, default=5, 4
         Features of each side, uniform in [-1, 1].
-    kernel, task_kernel : str, callable or array of shape (n, n), default="rbf"
-        Kernel of each side: a name or callable as in the models, or the kernel matrix itself (symmetric and
-        positive semi-definite). From a matrix the factors are drawn as :math:`a_r = K^{1/2} w_r`.
+    kernel, task_kernel : str or callable, default="rbf"
+        Kernel of each side, as in the models.
     kernel_params, task_kernel_params : mapping or None, default=None
-        Parameters of named or callable kernels.
+        Their parameters.
     rank : int, default=3
         Number of terms. With a `symmetry` each term is joined by its mirror image.
     mean : float, default=0.0
@@ -88,9 +86,9 @@ def make_dyads(
     data : Bunch
         With the keys
 
-        X : ndarray of shape (n_instances, n_features) or (n_instances, n_instances)
-            Features, or the kernel matrix where that was given.
-        tasks : ndarray of shape (n_tasks, n_task_features) or (n_tasks, n_tasks), or None
+        X : ndarray of shape (n_instances, n_features)
+            Features of the instances.
+        tasks : ndarray of shape (n_tasks, n_task_features) or None
             The same for the tasks; None with a `symmetry`.
         K, G : ndarray of shape (n_instances, n_instances), (n_tasks, n_tasks)
             Kernel matrices of both sides.
@@ -100,10 +98,9 @@ def make_dyads(
             The truth without noise, mean and main effects included, real also for binary labels.
         observed : ndarray of bool of shape (n_instances, n_tasks)
             False where `Y` is NaN.
-        function : callable or None
+        function : callable
             ``function(X, tasks)`` gives the truth for other rows, (n, n_features) and (p, n_task_features),
-            as an array of shape (n, p); ``tasks=None`` with a `symmetry` means the rows of X. None where a
-            kernel was given as a matrix.
+            as an array of shape (n, p); ``tasks=None`` with a `symmetry` means the rows of X.
 
     Examples
     --------
@@ -139,8 +136,8 @@ def make_dyads(
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[symmetry]
     function_stream, instance_stream, task_stream, noise_stream, hole_stream, effect_stream = _streams(random_state)
 
-    side = kernel, kernel_params, n_features, "kernel"
-    task_side = side if sign else (task_kernel, task_kernel_params, n_task_features, "task_kernel")
+    side = kernel, kernel_params, n_features
+    task_side = side if sign else (task_kernel, task_kernel_params, n_task_features)
     first, second = (_draw_factor(*each, rank, function_stream) for each in (side, task_side))
     function = _scaled(_Truth(first, second, sign), function_stream)
     function = replace(function, mean=float(mean))
@@ -164,44 +161,33 @@ def make_dyads(
         Y=np.where(observed, values, np.nan),
         truth=truth,
         observed=observed,
-        function=None if first.root is not None or second.root is not None else function,
+        function=function,
     )
 
 
 @dataclass(frozen=True)
 class _Factor:
-    """The functions a_1 … a_rank of one side: expansions over centres, or over a root of its kernel matrix.
-
-    `kernel` is a name, a callable or a matrix (n, n), `centres` (c, features), `weights` (c, rank);
-    `root` (n, n) and no centres where the kernel is a matrix.
-    """
+    """The functions a_1 … a_rank of one side: expansions over `centres` (c, features) with `weights` (c, rank)."""
 
     kernel: Any
     params: Mapping[str, Any] | None
-    centres: np.ndarray | None
+    centres: np.ndarray
     weights: np.ndarray
-    root: np.ndarray | None = None
 
     def __call__(self, rows: np.ndarray) -> np.ndarray:
-        """Evaluate at `rows` (n, features), or (n, n) and unused where the kernel is a matrix."""
+        """Evaluate at `rows` (n, features)."""
         return np.asarray(self.basis(rows) @ self.weights)
 
     def basis(self, rows: np.ndarray) -> np.ndarray:
-        """Return what the weights multiply, of shape (n, c)."""
-        if self.root is not None:
-            return self.root
+        """Return the kernel (n, c) between rows and centres, which the weights multiply."""
         return np.asarray(gram(rows, self.centres, kernel=self.kernel, params=self.params))
 
     def draw_rows(self, n_rows: int, stream: np.random.Generator) -> np.ndarray:
-        """Draw features (n_rows, features), or return the kernel matrix where there are none."""
-        if self.centres is None:
-            return np.asarray(self.kernel)
+        """Draw features (n_rows, features)."""
         return stream.uniform(-1, 1, size=(n_rows, self.centres.shape[1]))
 
     def kernel_matrix(self, rows: np.ndarray) -> np.ndarray:
         """Return the kernel matrix (n, n) of `rows`."""
-        if self.centres is None:
-            return rows
         return np.asarray(gram(rows, kernel=self.kernel, params=self.params))
 
 
@@ -232,36 +218,23 @@ class _Truth:
 
 
 def _draw_factor(
-    kernel: Any, params: Mapping[str, Any] | None, n_features: int, name: str, rank: int, stream: np.random.Generator
+    kernel: Any, params: Mapping[str, Any] | None, n_features: int, rank: int, stream: np.random.Generator
 ) -> _Factor:
     """Draw the functions of one side."""
-    if isinstance(kernel, str) or callable(kernel):
-        centres = stream.uniform(-1, 1, size=(_N_CENTRES, n_features))
-        factor = _Factor(kernel, params, centres, stream.standard_normal((_N_CENTRES, rank)))
-    else:
-        matrix, root = _matrix_root(kernel, name)
-        factor = _Factor(matrix, None, None, stream.standard_normal((len(root), rank)), root)
+    centres = stream.uniform(-1, 1, size=(_N_CENTRES, n_features))
+    weights = stream.standard_normal((_N_CENTRES, rank))
     # Where all rows are similar, weights that do not add up to zero would give little but a constant.
-    return replace(factor, weights=factor.weights - factor.weights.mean(axis=0))
+    return _Factor(kernel, params, centres, weights - weights.mean(axis=0))
 
 
 def _drawn_effect(
-    side: tuple[Any, Mapping[str, Any] | None, int, str], mean_square: float, stream: np.random.Generator
+    side: tuple[Any, Mapping[str, Any] | None, int], mean_square: float, stream: np.random.Generator
 ) -> _Factor:
     """Draw what rows of one side add by themselves, of a given mean square over a reference sample."""
     factor = _draw_factor(*side, 1, stream)
     values = factor(factor.draw_rows(_N_REFERENCE, stream))
     size = np.linalg.norm(values) / np.sqrt(values.size)
     return replace(factor, weights=factor.weights * (np.sqrt(mean_square) / size if size > 0 else 0.0))
-
-
-def _matrix_root(kernel: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return a kernel matrix (n, n) and its symmetric square root (n, n)."""
-    matrix, _ = symmetrized(np.asarray(kernel, dtype=np.float64), "error", name)
-    values, vectors = eigh(matrix)
-    values, _ = repaired_values(values, "error", len(values), name)
-    values[values <= rank_threshold(values, len(values))] = 0.0
-    return matrix, np.asarray((vectors * np.sqrt(values)) @ vectors.T)
 
 
 def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:

@@ -28,8 +28,8 @@ _LONGEST = 300
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted model to a file, by custom one that ends in ``.dyad``.
 
-    The file is there as a whole or not at all: a file of that name stays as it is until the new one is complete and
-    has been read back, which takes no second copy of the arrays in memory.
+    The file is there as a whole or not at all: a file of that name stays as it is until the new one is complete. What
+    `load` would refuse is not written.
 
     Parameters
     ----------
@@ -42,8 +42,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     ModelFileError
-        If the model holds something that a file cannot hold, such as a kernel that is a Python function; if what was
-        written cannot be read back.
+        If the model holds something that a file cannot hold, such as a kernel that is a Python function.
 
     See Also
     --------
@@ -83,16 +82,11 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
     plain = writer.write(model, "")
     header = {"versions": _versions(), "model": plain, **more}
 
-    def check(written: Path) -> None:
-        try:
-            _model(*read_container(written, writer.arrays), written, copies=False)
-        except (ModelFileError, OSError) as error:
-            reason = _short(str(error).replace(str(written), "it"))
-            raise ModelFileError(
-                f"The model was not saved, because what was written for {path} could not be read back: {reason}."
-            ) from error
-
-    write_container(Path(path), header, writer.arrays, over=over, check=check)
+    try:
+        _model(header, writer.arrays, Path(path), copies=False)
+    except ModelFileError as error:
+        raise ModelFileError(f"The model was not saved, because it could not be loaded again: {error}") from error
+    write_container(Path(path), header, writer.arrays, over=over)
 
 
 def _versions() -> dict[str, str]:

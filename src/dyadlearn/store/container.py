@@ -50,7 +50,6 @@ _HEAD = re.compile(re.escape(_START) + rb'(\d{1,9})"(?:,"checksum":"([0-9a-f]{64
 _NO_CHECKSUM = "0" * 64
 # Readers of safetensors refuse a longer head.
 _LONGEST_HEAD = 100_000_000
-_CHUNK = 2**24
 
 # The names that safetensors has for types of numbers: F64, I8, BOOL and so on.
 _SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
@@ -60,12 +59,7 @@ _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 
 
 def write_container(
-    path: Path,
-    header: Mapping[str, Any],
-    arrays: Mapping[str, np.ndarray],
-    *,
-    over: str | None = None,
-    check: Callable[[Path], Any] | None = None,
+    path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, over: str | None = None
 ) -> None:
     """Write a file in one go, or nothing.
 
@@ -78,8 +72,6 @@ def write_container(
         Of any shape; floats, whole numbers or truth values.
     over : str or None
         The checksum of the file that alone may be replaced; None replaces any.
-    check : callable or None
-        Takes the path of the finished file before it takes the place of another, and raises where it is no good.
     """
     # The largest items first: then all are aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
@@ -112,9 +104,6 @@ def write_container(
             file.write(content)
         file.seek(8 + head.index(_NO_CHECKSUM.encode()))
         file.write(digest.hexdigest().encode())
-        file.flush()
-        if check is not None:
-            check(Path(file.name))
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -133,21 +122,18 @@ def read_checksum(path: Path) -> str | None:
     return None if found is None or found[2] is None else found[2].decode()
 
 
-def read_container(path: Path, written: Mapping[str, np.ndarray] | None = None) -> tuple[Any, Mapping[str, np.ndarray]]:
+def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     """Return the header and the arrays of a file after checking it down to the last byte.
 
     Parameters
     ----------
     path : Path
-    written : mapping of str to array or None
-        The arrays that the file was made of. They are returned, and of those in the file no more than a piece at a time
-        is in memory.
 
     Returns
     -------
     header : what JSON holds
     arrays : mapping of str to array
-        Contiguous, row by row, unless they were given.
+        Contiguous, row by row.
 
     Raises
     ------
@@ -159,21 +145,16 @@ def read_container(path: Path, written: Mapping[str, np.ndarray] | None = None) 
     size = check_file(path, ModelFileError)
     with open(path, "rb") as file:
         head, span, header, forms = _read_tables(file, size, path)
-        if written is None:
-            # A file with holes may be larger than any disk.
-            check_memory(1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine")
-            arrays: Mapping[str, np.ndarray] = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
-        else:
-            arrays = written
+        # A file with holes may be larger than any disk.
+        check_memory(1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine")
+        arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
         digest = hashlib.sha256(len(head).to_bytes(8, "little"))
         digest.update(head[: span[0]] + _NO_CHECKSUM.encode() + head[span[1] :])
-        for name in forms:
-            for first in range(0, arrays[name].nbytes, _CHUNK):
-                length = min(_CHUNK, arrays[name].nbytes - first)
-                part = memoryview(bytearray(length)) if written else _bytes(arrays[name])[first : first + length]
-                if file.readinto(part) != length:
-                    raise _cut_short(path, file.tell(), size)
-                digest.update(part)
+        for array in arrays.values():
+            content = _bytes(array)
+            if file.readinto(content) != array.nbytes:
+                raise _cut_short(path, file.tell(), size)
+            digest.update(content)
         if digest.hexdigest().encode() != head[slice(*span)]:
             raise _damaged(path, "its checksum does not match")
     return header, arrays

@@ -1,0 +1,440 @@
+"""Drugs and the proteins they bind: the data of Yamanishi and others (2008), of Davis and others (2011), and KIBA."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from dyadlearn._checks import check_choice
+from dyadlearn._tables import Ids, Table, make_ids
+from dyadlearn.datasets._home import (
+    NAMES,
+    NUMBERS,
+    DataFolder,
+    DrugTarget,
+    both_ids,
+    check_shape,
+    load_npz,
+    read_texts,
+    resolve_home,
+)
+from dyadlearn.exceptions import DataFileError
+from dyadlearn.kernels import normalize, tanimoto
+from dyadlearn.kernels.chemistry import MorganFingerprints
+
+# Where the publisher keeps the files.
+_YAMANISHI = "http://web.kuicr.kyoto-u.ac.jp/supp/yoshi/drugtarget/"
+
+_NAMES = {"enzyme": "e", "ion_channel": "ic", "gpcr": "gpcr", "nuclear_receptor": "nr"}
+_TITLES = {
+    "e": "enzymes",
+    "ic": "ion channels",
+    "gpcr": "G-protein-coupled receptors",
+    "nr": "nuclear receptors",
+}
+
+# SHA-256 of the publisher's texts. That of e_simmat_dg.txt is not known, so it is not downloaded.
+_CHECKSUMS = {
+    "e_admat_dgc.txt": "bf73f8f0c1a71f9fe92d1e0d8a1065a1122b383532cd47fc73df1cb0d9ba6c10",
+    "e_simmat_dc.txt": "28105b9570c91b4eac688eaf92db2e4aacb7117bc8665cab527fc5d45cd83606",
+    "gpcr_admat_dgc.txt": "49b2a8a0139dac3116399618bfefc9d1afcc276ce31b7de4e241d1b6e62ef8ab",
+    "gpcr_simmat_dc.txt": "ba9c1cf096f0f688d1341fec22ebdecb63162005394d3b5ec3e2f2ef3fd40df9",
+    "gpcr_simmat_dg.txt": "c58c4311d2086a6914208ed0914598528ce54ade88eb52b0f737eedcaf5001e4",
+    "ic_admat_dgc.txt": "ac9df3498bc12af5174503e5f1e09ce26a6d78d753861a5eca55425f9f9ae2c9",
+    "ic_simmat_dc.txt": "c1078ca88528d75ddb43d4ed2559391d7d8f5375ec572e6e9112e519d9cdbbf9",
+    "ic_simmat_dg.txt": "e15626145623124ad42a45412c544d5fed5e079003727df784d29ed3ca72efef",
+    "nr_admat_dgc.txt": "74256ec88b415dbdb93735e93797955e82587f3154988e99787a4e604111963b",
+    "nr_simmat_dc.txt": "f80e101f284934b85c5dc7601ecaca2cc86c62a946141b2587f3ac8482c9a7c1",
+    "nr_simmat_dg.txt": "5bf651f310b037320fe5d8aa61dfa15e0d8af4b0fd50c3969201085e64b631e1",
+}
+
+
+def fetch_yamanishi(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    instances: str = "targets",
+    as_frame: bool = False,
+    download: bool = True,
+) -> Bunch:
+    r"""Fetch one of the four drug–target networks of Yamanishi and others (2008).
+
+    The files are read from a folder, in the publisher's own format, plain or gzipped; those that are not
+    there are downloaded from the publisher's address first, by their checksums. That of ``e_simmat_dg.txt`` is not
+    known: put the file there yourself.
+
+    =========  ===========================  =======  =====  =====
+    name       targets                      targets  drugs  ones
+    =========  ===========================  =======  =====  =====
+    ``e``      enzymes                      664      445    2,926
+    ``ic``     ion channels                 204      210    1,476
+    ``gpcr``   G-protein-coupled receptors  95       223    635
+    ``nr``     nuclear receptors            26       54     90
+    =========  ===========================  =======  =====  =====
+
+    Parameters
+    ----------
+    name : str
+        ``"e"``, ``"ic"``, ``"gpcr"`` or ``"nr"``; or ``"enzyme"``, ``"ion_channel"``, ``"nuclear_receptor"``.
+    data_home : path or None, default=None
+        Folder that holds ``{name}_admat_dgc.txt``, ``{name}_simmat_dc.txt`` and ``{name}_simmat_dg.txt``, itself or in
+        a folder ``yamanishi2008``. By default the one that the environment variable ``DYADLEARN_DATA`` names, else
+        one in the user's cache.
+    instances : {"targets", "drugs"}, default="targets"
+        What the rows of the grid are; the others are the tasks.
+    as_frame : bool, default=False
+        Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
+    download : bool, default=True
+        Whether to download files that are not there.
+
+    Returns
+    -------
+    data : Bunch
+        With the keys
+
+        Y : ndarray or DataFrame of shape (m, q)
+            1.0 where the drug acts on the target, else 0.0.
+        K : ndarray or DataFrame of shape (m, m)
+            Similarities of the instances as published, in the order of `Y`: those of drugs are not symmetric.
+        G : ndarray or DataFrame of shape (q, q)
+            The same for the tasks.
+        instance_names, task_names : ndarray of shape (m,), (q,)
+            The ids.
+        smiles : dict of str to str
+            The structure of each drug where a file ``{name}_smiles.tsv`` lies beside the others (the publisher has
+            none), else empty.
+        DESCR : str
+            What the data are and where they come from.
+
+    See Also
+    --------
+    dyadlearn.kernels.repair : makes kernels of the similarities.
+    dyadlearn.labels.fisher_relabel : makes both classes weigh the same.
+
+    Examples
+    --------
+    The publisher's format, on a network of one protein and two drugs:
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from dyadlearn.datasets import fetch_yamanishi
+    >>> tables = {
+    ...     "nr_admat_dgc.txt": "\tD1\tD2\nhsa1\t1\t0\n",
+    ...     "nr_simmat_dc.txt": "\tD2\tD1\nD2\t1\t0.5\nD1\t0.4\t1\n",
+    ...     "nr_simmat_dg.txt": "\thsa1\nhsa1\t1\n",
+    ... }
+    >>> with TemporaryDirectory() as folder:
+    ...     for name, text in tables.items():
+    ...         _ = Path(folder, name).write_text(text)
+    ...     data = fetch_yamanishi("nr", data_home=folder, instances="drugs")
+    >>> data.K
+    array([[1. , 0.4],
+           [0.5, 1. ]])
+    >>> data.Y.shape, data.instance_names.tolist()
+    ((2, 1), ['D1', 'D2'])
+    """
+    short = _short_name(name)
+    check_choice(instances, "instances", ("targets", "drugs"))
+    folder = DataFolder(repr(short), "yamanishi2008", resolve_home(data_home))
+    names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
+    paths = folder.obtain(names, _YAMANISHI, download=download, checksums=_CHECKSUMS)
+    data = DrugTarget.with_ids(*paths, by_target=True)
+    values = data.labels.values
+    data.check(~np.isin(values, (0, 1)), str(paths[0]), "0 or 1")
+    return data.bunch(
+        "yamanishi",
+        instances,
+        as_frame,
+        smiles=read_texts(folder.find(f"{short}_smiles.tsv")),
+        facts={"title": _TITLES[short], "ones": int(values.sum()), "address": _YAMANISHI},
+    )
+
+
+def _short_name(name: str) -> str:
+    word = str(name).strip().lower().replace(" ", "_").replace("-", "_")
+    short = _NAMES.get(word, word)
+    if short not in _TITLES:
+        raise ValueError(f"Unknown data set {name!r}: expected one of {', '.join([*_TITLES, *_NAMES])}.")
+    return short
+
+
+# Where the publisher of the similarities keeps the files.
+_DAVIS = "http://staff.cs.utu.fi/~aatapa/data/DrugTarget/"
+
+# The publisher's labels and the ids of drugs and targets. The second name of a file is what others who pass the data on
+# call it.
+_DAVIS_FILES = (
+    (
+        "drug-target_interaction_affinities_Kd__Davis_et_al.2011.txt",
+        "drug-target_interaction_affinities_Kd__Davis_et_al.2011v1.txt",
+    ),
+    ("drug_PubChem_CIDs.txt", "ligands_can.txt"),
+    ("target_gene_names.txt", "proteins.txt"),
+)
+
+
+def fetch_davis(
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    instances: str = "targets",
+    labels: str = "pKd",
+    drug_similarity: str = "2D",
+    target_similarity: str = "WS",
+    as_frame: bool = False,
+) -> Bunch:
+    r"""Fetch the kinase inhibitors of Davis and others (2011): 68 drugs × 442 kinases, every pair measured.
+
+    Labels are, unless asked otherwise,
+
+    .. math:: \mathrm{pK_d} = 9 - \log_{10} (K_d / \mathrm{nM}),
+
+    so that more is stronger; 5 stands for "no binding seen" (69.6 % of the cells).
+
+    Parameters
+    ----------
+    data_home : path or None, default=None
+        Folder that holds the files, itself or in a folder ``davis``. By default the one that the environment variable
+        ``DYADLEARN_DATA`` names, else one in the user's cache. Files, plain or gzipped, are either tables with ids
+        (``kd_nM.tsv``, ``drug_similarity_2D.tsv``, ``drug_similarity_ECFP4.tsv``, ``target_similarity_WS.tsv``,
+        ``target_similarity_WS_normalized.tsv``) or, without ``kd_nM.tsv``, the publisher's own. Nothing is downloaded,
+        since the publisher's files have no known checksums: put them there.
+    instances : {"targets", "proteins", "drugs"}, default="targets"
+        What the rows of the grid are; the others are the tasks. Proteins are the targets.
+    labels : {"pKd", "Kd"}, default="pKd"
+        Whether to take the logarithm, or leave nM.
+    drug_similarity : {"2D", "ECFP4"}, default="2D"
+        By the keys of PubChem or by circular fingerprints.
+    target_similarity : {"WS", "WS_normalized"}, default="WS"
+        ``"WS"``: Smith–Waterman scores, each divided by the root of the product of both proteins' scores with
+        themselves (positive semi-definite, of rank 384). ``"WS_normalized"``: normalised by the publisher
+        (109 negative eigenvalues), in shares of 1.
+    as_frame : bool, default=False
+        Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
+
+    Returns
+    -------
+    data : Bunch
+        With the keys
+
+        Y : ndarray or DataFrame of shape (m, q)
+            How strongly each pair binds.
+        K : ndarray or DataFrame of shape (m, m)
+            Similarities of the instances, in the order of `Y`.
+        G : ndarray or DataFrame of shape (q, q)
+            The same for the tasks.
+        instance_names, task_names : ndarray of shape (m,), (q,)
+            The ids: PubChem's for drugs, genes with their variant for kinases.
+        smiles, sequences : dict of str to str
+            The structure of each drug and the sequence of each kinase where ``smiles.tsv`` and ``proteins.tsv`` lie
+            beside the others (the publisher has none), else empty.
+        DESCR : str
+            What the data are and where they come from.
+
+    See Also
+    --------
+    dyadlearn.kernels.repair : makes kernels of the similarities.
+
+    Examples
+    --------
+    Tables with ids, of one drug and two kinases:
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from dyadlearn.datasets import fetch_davis
+    >>> tables = {
+    ...     "kd_nM.tsv": "\tABL1\tAAK1\n5291\t10\t10000\n",
+    ...     "drug_similarity_2D.tsv": "\t5291\n5291\t1\n",
+    ...     "target_similarity_WS.tsv": "\tAAK1\tABL1\nAAK1\t400\t30\nABL1\t30\t900\n",
+    ... }
+    >>> with TemporaryDirectory() as folder:
+    ...     for name, text in tables.items():
+    ...         _ = Path(folder, name).write_text(text)
+    ...     data = fetch_davis(data_home=folder)
+    >>> data.Y
+    array([[8.],
+           [5.]])
+    >>> data.K
+    array([[1.  , 0.05],
+           [0.05, 1.  ]])
+    """
+    check_choice(instances, "instances", ("targets", "proteins", "drugs"))
+    check_choice(labels, "labels", ("pKd", "Kd"))
+    check_choice(drug_similarity, "drug_similarity", ("2D", "ECFP4"))
+    check_choice(target_similarity, "target_similarity", ("WS", "WS_normalized"))
+    folder = DataFolder("'davis'", "davis", resolve_home(data_home))
+    if folder.find("kd_nM.tsv"):
+        names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
+        data = DrugTarget.with_ids(*folder.find_all([(name,) for name in names], "tables with ids"))
+    else:
+        drugs = (f"drug-drug_similarities_{drug_similarity}.txt",)
+        targets = (f"target-target_similarities_{target_similarity}.txt",)
+        data = DrugTarget.without_ids(*folder.find_all([*_DAVIS_FILES, drugs, targets], f"from {_DAVIS}"))
+        if target_similarity == "WS_normalized" and data.targets.diagonal().max() > 1:
+            data = replace(data, targets=data.targets / 100)  # the publisher counts in per cent
+    Kd = data.labels.values
+    data.check(Kd <= 0, "The table of Kd", "positive numbers")
+    if labels == "pKd":
+        data = replace(data, labels=replace(data.labels, values=9 - np.log10(Kd)))
+    if target_similarity == "WS":
+        data = replace(data, targets=normalize(data.targets))
+    return data.bunch(
+        "davis",
+        instances,
+        as_frame,
+        smiles=read_texts(folder.find("smiles.tsv", "ligands_can.txt")),
+        sequences=read_texts(folder.find("proteins.tsv", "proteins.txt")),
+        facts={
+            "share": 100 * np.mean(Kd == 10_000),
+            "labels": "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
+            "drug_similarity": drug_similarity,
+            "address": _DAVIS,
+        },
+    )
+
+
+# Where the filtered scores are passed on with ids and sequences.
+_KIBA = "https://raw.githubusercontent.com/hkmztrk/DeepDTA/master/data/kiba/"
+
+_KIBA_FILES = ("kiba_binding_affinity_v2.txt", "ligands_iso.txt", "proteins.txt", "kiba_target_sim.txt")
+_N_BITS = 2048
+
+_SIMILARITIES = {"ECFP4": "Tanimoto coefficients of ECFP4 fingerprints", "published": "PubChem's, of structures"}
+
+
+def fetch_kiba(
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    instances: str = "drugs",
+    drug_similarity: str = "ECFP4",
+    as_frame: bool = False,
+) -> Bunch:
+    r"""Fetch the KIBA scores of 2,111 drugs × 229 kinases, of which 24.5 % are observed; the others are NaN.
+
+    Parameters
+    ----------
+    data_home : path or None, default=None
+        Folder that holds the files, itself or in a folder ``kiba``. By default the one that the environment variable
+        ``DYADLEARN_DATA`` names, else one in the user's cache. The files are either one archive ``kiba.npz`` (arrays
+        ``kiba``, ``drug_ecfp4_bits``, ``target_sim``, ``drug_ids``, ``target_ids``) or, without it, the published
+        texts, plain or gzipped. Nothing is downloaded, since the texts have no known checksums: put them there.
+    instances : {"drugs", "targets", "proteins"}, default="drugs"
+        What the rows of the grid are; the others are the tasks. Proteins are the targets.
+    drug_similarity : {"ECFP4", "published"}, default="ECFP4"
+        ``"ECFP4"``: the Tanimoto kernel of circular fingerprints, which are in the archive and are computed from the
+        structures in the published texts (this needs rdkit). ``"published"``: the table ``kiba_drug_sim.txt`` of the
+        published texts, as it is.
+    as_frame : bool, default=False
+        Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
+
+    Returns
+    -------
+    data : Bunch
+        With the keys
+
+        Y : ndarray or DataFrame of shape (m, q)
+            The scores, NaN where nobody measured.
+        K : ndarray or DataFrame of shape (m, m)
+            Similarities of the instances, in the order of `Y`.
+        G : ndarray or DataFrame of shape (q, q)
+            The same for the tasks.
+        instance_names, task_names : ndarray of shape (m,), (q,)
+            The ids.
+        fingerprints : ndarray of shape (2111, 2048) or None
+            The ECFP4 bits of the drugs, uint8, in the order of the drugs; None with the published similarity.
+        smiles, sequences : dict of str to str
+            The structure of each drug and the sequence of each kinase where a file has them, else empty.
+        DESCR : str
+            What the data are and where they come from.
+
+    See Also
+    --------
+    dyadlearn.kernels.tanimoto : the kernel of the drugs.
+
+    Examples
+    --------
+    An archive of two drugs and one kinase:
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from dyadlearn.datasets import fetch_kiba
+    >>> bits = np.zeros((2, 2048), dtype=np.uint8)
+    >>> bits[0, :3] = bits[1, 1:4] = 1
+    >>> with TemporaryDirectory() as folder:
+    ...     np.savez(
+    ...         Path(folder, "kiba.npz"),
+    ...         kiba=[[11.1], [np.nan]],
+    ...         drug_ecfp4_bits=np.packbits(bits, axis=1),
+    ...         target_sim=[[1.0]],
+    ...         drug_ids=["CHEMBL1", "CHEMBL2"],
+    ...         target_ids=["O00141"],
+    ...     )
+    ...     data = fetch_kiba(data_home=folder)
+    >>> data.Y
+    array([[11.1],
+           [ nan]])
+    >>> data.K
+    array([[1. , 0.5],
+           [0.5, 1. ]])
+    """
+    check_choice(instances, "instances", ("drugs", "targets", "proteins"))
+    check_choice(drug_similarity, "drug_similarity", ("ECFP4", "published"))
+    folder = DataFolder("'kiba'", "kiba", resolve_home(data_home))
+    archive = folder.find("kiba.npz") if drug_similarity == "ECFP4" else None
+    fingerprints: np.ndarray | None
+    if archive:
+        data, fingerprints = _read_archive(archive)
+    else:
+        is_published = drug_similarity == "published"
+        names = [*_KIBA_FILES, *(["kiba_drug_sim.txt"] if is_published else [])]
+        scores, ligands, proteins, targets, *drugs = folder.find_all([(name,) for name in names], f"from {_KIBA}")
+        published = drugs[0] if is_published else None
+        data = DrugTarget.without_ids(scores, ligands, proteins, published, targets, holes=True)
+        fingerprints = None if is_published else _fingerprints(both_ids(data.labels)[0], read_texts(ligands))
+    observed = int(np.isfinite(data.labels.values).sum())
+    return replace(data, drugs=data.drugs if fingerprints is None else tanimoto(fingerprints)).bunch(
+        "kiba",
+        instances,
+        as_frame,
+        fingerprints=fingerprints,
+        smiles=read_texts(folder.find("ligands.tsv", "ligands_iso.txt")),
+        sequences=read_texts(folder.find("proteins.tsv", "proteins.txt")),
+        facts={
+            "observed": observed,
+            "share": 100 * observed / data.labels.values.size,
+            "drug_similarity": _SIMILARITIES[drug_similarity],
+            "address": _KIBA,
+        },
+    )
+
+
+def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:
+    """Read an archive of arrays: labels and similarities, those of drugs (m, 0), and the bits (drugs, 2048)."""
+    tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
+    stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
+    drugs, targets = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
+    m, q = len(drugs), len(targets)
+    for key, shape in (("kiba", (m, q)), ("drug_ecfp4_bits", (m, _N_BITS // 8)), ("target_sim", (q, q))):
+        check_shape(stored[key], shape, f"{key} of {path}", "the ids of drugs and targets")
+    bits = stored["drug_ecfp4_bits"]
+    if bits.dtype != np.uint8:
+        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {bits.dtype}.")
+    grid = Table(stored["kiba"].astype(np.float64), drugs, targets)
+    data = DrugTarget(grid, np.empty((m, 0)), stored["target_sim"].astype(np.float64))
+    return data, np.unpackbits(bits, axis=1, count=_N_BITS)
+
+
+def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:
+    """Compute the ECFP4 bits (drugs, 2048) of the structures."""
+    structures = {drug: smiles[str(drug)] for drug in drugs.labels}
+    try:
+        return np.asarray(MorganFingerprints(n_bits=_N_BITS).transform(structures).toarray())
+    except ImportError as error:
+        raise ImportError(
+            "fetch_kiba(drug_similarity='ECFP4') needs kiba.npz, or rdkit to compute fingerprints: install it, or "
+            "use drug_similarity='published'."
+        ) from error
