@@ -9,10 +9,10 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from inspect import Parameter, Signature, signature
 from numbers import Real
-from typing import Any, ClassVar, ParamSpec, TypedDict, get_type_hints
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_array
@@ -26,8 +26,6 @@ from dyadlearn.settings import Setting, as_setting
 
 #: The metrics that `scoring` knows, by their names; each enters when its class is declared.
 METRICS: dict[str, type[Metric]] = {}
-
-Given = ParamSpec("Given")
 
 _AVERAGES = ("micro", "instance", "task")
 
@@ -280,68 +278,6 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
     return xp.reshape(values, (int(np.prod(shape, dtype=np.int64)), m, q)), shape
 
 
-class Averaging(TypedDict, total=False):
-    """Options of every metric.
-
-    Attributes
-    ----------
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out because the metric is undefined there.
-    """
-
-    average: str | None
-    setting: str | Setting | None
-    return_undefined: bool
-
-
-class Ranking(Averaging, total=False):
-    """Options of metrics in which predictions can tie: those of `Averaging`, and one more.
-
-    Attributes
-    ----------
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    """
-
-    tie_tolerance: float | None
-
-
-def computed_by(
-    metric: Callable[..., Metric], options: type[Averaging] = Ranking
-) -> Callable[[Callable[Given, Any]], Callable[Given, Any]]:
-    """Return a decorator for a documented function of (Y, F, …): a metric computes it, with explicit `options`."""
-    defaults: dict[str, Any] = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
-    kinds = get_type_hints(options)
-    added = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name])
-        for name, default in defaults.items()
-        if name in kinds
-    ]
-
-    def decorate(function: Any) -> Callable[Given, Any]:
-        *own, _ = signature(function).parameters.values()
-        taken = Signature([*own, *added])
-
-        @wraps(function)
-        def score(*args: Given.args, **kwargs: Given.kwargs) -> Any:
-            try:
-                given = taken.bind(*args, **kwargs).arguments
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
-            Y, F, returned = given.pop("Y"), given.pop("F"), given.pop("return_undefined", False)
-            return metric(Y, **given)(F, returned)
-
-        score.__signature__ = taken  # type: ignore[attr-defined]
-        return score
-
-    return decorate
-
-
 class Metric(ABC):
     """A metric of one grid of labels, with all that depends on the labels alone computed once.
 
@@ -359,6 +295,8 @@ class Metric(ABC):
         Predictions that differ by no more than this share of the largest, in absolute value, that they are ranked
         with are ties to metrics of order. None is what rounding makes of the ties of hold-out predictions:
         ε to the power of 3/4, 1.8e-12 in float64 and 6.4e-6 in float32.
+    return_undefined : bool, default=False
+        Of functions: also return the number of rows or columns where the metric is undefined.
 
     Attributes
     ----------
@@ -375,6 +313,8 @@ class Metric(ABC):
     scoring: ClassVar[str]
     #: Whether a row or column has a score of its own, whatever the others are.
     is_of_rows: ClassVar[bool] = True
+    #: Whether it depends on which predictions tie.
+    can_tie: ClassVar[bool] = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -400,23 +340,10 @@ class Metric(ABC):
         self.n_undefined = int(defined.size - self.rows.size)
         self._prepare()
 
-    def __call__(self, F: Any, return_undefined: bool = False) -> Any:
-        """Return the metric of predictions.
-
-        Parameters
-        ----------
-        F : array of shape (…, m, q)
-        return_undefined : bool, default=False
-            Also return `n_undefined`.
-
-        Returns
-        -------
-        float, or array of shape (…) for a stack
-            With `return_undefined`, a pair of this and an int.
-        """
+    def __call__(self, F: Any) -> Any:
+        """Return the metric of predictions (…, m, q): a float, or an array of shape (…) for a stack."""
         mean = self.combined(self.each(F))
-        score = mean if mean.ndim else float(mean)
-        return (score, self.n_undefined) if return_undefined else score
+        return mean if mean.ndim else float(mean)
 
     def each(self, F: Any) -> Array:
         """Return the metric of every row or column where it is defined.
@@ -458,13 +385,45 @@ class Metric(ABC):
     def _defined(self, cells: Cells) -> np.ndarray:
         """Tell in which rows (R,) the metric is defined."""
 
-    @abstractmethod
-    def _prepare(self) -> None:
+    def _prepare(self) -> None:  # noqa: B027
         """Compute what depends on the labels alone."""
 
     @abstractmethod
     def _score(self, F: Array) -> Array:
         """Return the metric (s, R) of each row for a block of predictions (s, m, q)."""
+
+
+def function_of(metric: type[Metric]) -> Callable[..., Any]:
+    """Return the function of (Y, F, …) that a metric computes, documented as its class is; losses are positive."""
+    name = metric.scoring.removeprefix("neg_")
+    sign = 1 if name == metric.scoring else -1
+    options = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
+    given = signature(metric).parameters.values()
+    own = [each for each in given if each.kind is each.KEYWORD_ONLY and each.name not in options]
+    if not metric.can_tie:
+        del options["tie_tolerance"]
+    taken = Signature(
+        [
+            *(Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in ("Y", "F")),
+            *(each.replace(kind=each.POSITIONAL_OR_KEYWORD) for each in own),
+            *(Parameter(each, Parameter.KEYWORD_ONLY, default=default) for each, default in options.items()),
+        ]
+    )
+
+    def score(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = taken.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        Y, F, returned = given.pop("Y"), given.pop("F"), given.pop("return_undefined", False)
+        prepared = metric(Y, **given)
+        return (sign * prepared(F), prepared.n_undefined) if returned else sign * prepared(F)
+
+    score.__doc__ = f"Return {metric.__doc__[:1].lower()}{metric.__doc__[1:]}" if metric.__doc__ else None
+    score.__name__ = score.__qualname__ = name
+    score.__module__ = metric.__module__
+    score.__signature__ = taken  # type: ignore[attr-defined]
+    return score
 
 
 # Scores that differ by less than this share of the best one differ by rounding only.

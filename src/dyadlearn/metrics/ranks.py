@@ -20,13 +20,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, namespace
 from dyadlearn.labels import distinct_labels, is_binary
-from dyadlearn.metrics.cells import Cells, Metric, Ranking, computed_by, refuse_nan
+from dyadlearn.metrics.cells import Cells, Metric, function_of, refuse_nan
+
+__all__ = ["average_precision", "concordance_index", "pearson", "roc_auc", "spearman"]
 
 
 def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = False) -> Array:
@@ -163,7 +165,42 @@ class OfPositives(Ranked):
 
 
 class RocAuc(OfPositives):
-    """The area under the ROC curve; see `roc_auc`."""
+    r"""The area under the ROC curve: how often a positive is ranked above a negative.
+
+    With P positives and N negatives, and a tie counted as half,
+
+    .. math:: \frac{1}{PN} \sum_{i \in +} \sum_{j \in -} [f_i > f_j] + \tfrac12 [f_i = f_j] .
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of two values, the larger being the positive class; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
+        without a positive or without a negative are left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import roc_auc
+    >>> Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]])
+    >>> F = np.array([[0.9, 0.1, 0.2], [0.5, 0.5, 0.1], [0.3, 0.2, 0.1]])
+    >>> round(roc_auc(Y, F), 4)
+    0.6944
+    >>> roc_auc(Y, F, setting="B", return_undefined=True)
+    (0.625, 1)
+    >>> roc_auc(Y, np.stack([F, -F]), setting="B")
+    array([0.625, 0.375])
+    """
 
     title = "The area under the ROC curve"
     scoring = "roc_auc"
@@ -193,25 +230,25 @@ class RocAuc(OfPositives):
         return xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)
 
 
-@computed_by(RocAuc)
-def roc_auc(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the area under the ROC curve: how often a positive is ranked above a negative.
+roc_auc = function_of(RocAuc)
 
-    With P positives and N negatives, and a tie counted as half,
 
-    .. math:: \frac{1}{PN} \sum_{i \in +} \sum_{j \in -} [f_i > f_j] + \tfrac12 [f_i = f_j] .
+class AveragePrecision(OfPositives):
+    r"""The average precision: the precision at the place of each positive, averaged over them.
+
+    .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
 
     Parameters
     ----------
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
-        without a positive or without a negative are left out.
+        without a positive are left out.
     **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -221,20 +258,12 @@ def roc_auc(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.metrics import roc_auc
+    >>> from dyadlearn.metrics import average_precision
     >>> Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]])
-    >>> F = np.array([[0.9, 0.1, 0.2], [0.5, 0.5, 0.1], [0.3, 0.2, 0.1]])
-    >>> round(roc_auc(Y, F), 4)
-    0.6944
-    >>> roc_auc(Y, F, setting="B", return_undefined=True)
-    (0.625, 1)
-    >>> roc_auc(Y, np.stack([F, -F]), setting="B")
-    array([0.625, 0.375])
+    >>> F = np.array([[0.9, 0.1, 0.2], [0.4, 0.5, 0.1], [0.3, 0.2, 0.1]])
+    >>> round(average_precision(Y, F, average="instance"), 4)
+    0.9167
     """
-
-
-class AveragePrecision(OfPositives):
-    """The average precision; see `average_precision`."""
 
     title = "The average precision"
     scoring = "average_precision"
@@ -256,38 +285,7 @@ class AveragePrecision(OfPositives):
         return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
 
 
-@computed_by(AveragePrecision)
-def average_precision(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the average precision: the precision at the place of each positive, averaged over them.
-
-    .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels of two values, the larger being the positive class; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
-        without a positive are left out.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import average_precision
-    >>> Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]])
-    >>> F = np.array([[0.9, 0.1, 0.2], [0.4, 0.5, 0.1], [0.3, 0.2, 0.1]])
-    >>> round(average_precision(Y, F, average="instance"), 4)
-    0.9167
-    """
+average_precision = function_of(AveragePrecision)
 
 
 # Whole numbers up to this are sorted fast.
@@ -380,7 +378,38 @@ def _increasing(ranks: Array, highest: int) -> Array:
 
 
 class ConcordanceIndex(Metric):
-    """The concordance index; see `concordance_index`."""
+    r"""The concordance index: how often, of two cells, the one with the greater label is ranked above the other.
+
+    Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
+    it is the area under the ROC curve.
+
+    .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
+        in the same column, then the mean over the columns. Those of equal labels only are left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import concordance_index
+    >>> Y = np.array([[5.0, 6.5, 8.0, 5.0]])
+    >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
+    0.7
+    """
 
     title = "The concordance index"
     scoring = "concordance_index"
@@ -413,40 +442,7 @@ class ConcordanceIndex(Metric):
         return xp.astype(won, xp.float64) / xp.astype(2 * self._pairs, xp.float64)
 
 
-@computed_by(ConcordanceIndex)
-def concordance_index(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the concordance index: how often, of two cells, the one with the greater label is ranked above the other.
-
-    Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
-    it is the area under the ROC curve.
-
-    .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Real labels; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
-        in the same column, then the mean over the columns. Those of equal labels only are left out.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import concordance_index
-    >>> Y = np.array([[5.0, 6.5, 8.0, 5.0]])
-    >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
-    0.7
-    """
+concordance_index = function_of(ConcordanceIndex)
 
 
 def take_along_rows(rows: Array, order: Array) -> Array:
@@ -487,7 +483,41 @@ class Correlation(Metric):
 
 
 class Pearson(Correlation):
-    """The correlation of labels and predictions; see `pearson`."""
+    r"""The correlation of Pearson: 1 for predictions that rise with the labels on a line, −1 where they fall.
+
+    .. math::
+
+        \frac{\sum_i (y_i - \bar y)(f_i - \bar f)}{\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (f_i - \bar f)^2}}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
+        are left out; equal predictions have a correlation of 0.
+    tie_tolerance : float or None, default=0.0
+        Predictions are equal where all lie within this share of the largest, in absolute value, of their row. None is
+        the rounding of hold-out predictions, 1.8e-12 in float64.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import pearson
+    >>> Y = np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])
+    >>> F = np.array([[0.1, 0.3, 0.2], [0.1, 0.2, 0.3]])
+    >>> round(pearson(Y, F, setting="B"), 4), pearson(Y, F, setting="B", return_undefined=True)[1]
+    (0.5, 1)
+    """
 
     title = "The Pearson correlation"
     scoring = "pearson"
@@ -523,28 +553,29 @@ class Pearson(Correlation):
         return rows if self._cells.are_complete else xp.where(self._observed, rows, xp.zeros_like(rows))
 
 
-@computed_by(Pearson)
-def pearson(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the correlation of Pearson: 1 for predictions that rise with the labels on a line, −1 where they fall.
+pearson = function_of(Pearson)
+
+
+class Spearman(Correlation):
+    r"""The correlation of Spearman: that of Pearson between the ranks of labels and predictions.
+
+    Equal labels, and predictions that tie, share the mean of their ranks r and s:
 
     .. math::
 
-        \frac{\sum_i (y_i - \bar y)(f_i - \bar f)}{\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (f_i - \bar f)^2}}
+        \frac{\sum_i (r_i - \bar r)(s_i - \bar s)}{\sqrt{\sum_i (r_i - \bar r)^2 \sum_i (s_i - \bar s)^2}}
 
     Parameters
     ----------
     Y : array of shape (m, q)
         Real labels; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
         are left out; equal predictions have a correlation of 0.
-    tie_tolerance : float or None, default=0.0
-        Predictions are equal where all lie within this share of the largest, in absolute value, of their row. None is
-        the rounding of hold-out predictions, 1.8e-12 in float64.
     **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -554,16 +585,10 @@ def pearson(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.metrics import pearson
-    >>> Y = np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])
-    >>> F = np.array([[0.1, 0.3, 0.2], [0.1, 0.2, 0.3]])
-    >>> round(pearson(Y, F, setting="B"), 4), pearson(Y, F, setting="B", return_undefined=True)[1]
-    (0.5, 1)
+    >>> from dyadlearn.metrics import spearman
+    >>> round(spearman(np.array([[1.0, 2.0, 8.0, 9.0]]), np.array([[0.1, 0.3, 0.3, 5.0]])), 4)
+    0.9487
     """
-
-
-class Spearman(Correlation):
-    """The correlation of the ranks of labels and predictions; see `spearman`."""
 
     title = "The Spearman correlation"
     scoring = "spearman"
@@ -592,40 +617,7 @@ class Spearman(Correlation):
         return self._correlate(ranks, directions)
 
 
-@computed_by(Spearman)
-def spearman(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the correlation of Spearman: that of Pearson between the ranks of labels and predictions.
-
-    Equal labels, and predictions that tie, share the mean of their ranks r and s:
-
-    .. math::
-
-        \frac{\sum_i (r_i - \bar r)(s_i - \bar s)}{\sqrt{\sum_i (r_i - \bar r)^2 \sum_i (s_i - \bar s)^2}}
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Real labels; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
-        are left out; equal predictions have a correlation of 0.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import spearman
-    >>> round(spearman(np.array([[1.0, 2.0, 8.0, 9.0]]), np.array([[0.1, 0.3, 0.3, 5.0]])), 4)
-    0.9487
-    """
+spearman = function_of(Spearman)
 
 
 def _mean_places(tied: Array) -> Array:
