@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -214,9 +214,9 @@ def _name(cell: Any, rank: Any) -> str | None:
     return str(int(cell) if isinstance(cell, float) else cell)
 
 
-# A name or a length, and a name in quotes, in which two quotes stand for one.
-_WORD = re.compile(r"([^()\[\]:;,'\s]*)")
-_QUOTED = re.compile(r"'((?:[^']|'')*)'(?!')")
+# A name in quotes, in which two quotes stand for one; a name or a length; a sign. Blanks and comments are neither, and
+# a comment may hold others.
+_TOKEN = re.compile(r"\s+|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|'((?:[^']|'')*)'(?!')|([^()\[\]:;,'\s]+)|(.)")
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,62 @@ def read_newick(text: str) -> Tree:
     """
     if not isinstance(text, str):
         raise TypeError(f"a tree in Newick's notation is a text, found {type(text).__name__}.")
-    return _Reader(text).tree()
+    names, parents, lengths = [""], [-1], list[float | None]([None])
+    node, depth, last = 0, 0, ""
+    for token in _TOKEN.finditer(text):
+        quoted, word, sign = token.groups()
+        if quoted is word is sign is None:
+            continue
+        if last == ";":
+            raise _newick_error("goes on after the semicolon: give one tree at a time", text, token.start())
+        if last == ":":
+            lengths[node] = _branch_length(word or "", text, token.start())
+            last = "length"
+        elif sign is None and last in ("", "(", ",", ")"):
+            names[node] = word or quoted.replace("''", "'")
+            last = "name"
+        elif (sign == "(" and last in ("", "(", ",")) or (sign == "," and depth):
+            parents.append(node if sign == "(" else parents[node])
+            names.append("")
+            lengths.append(None)
+            node, depth, last = len(names) - 1, depth + (sign == "("), sign
+        elif sign == ")" and depth:
+            node, depth, last = parents[node], depth - 1, sign
+        elif (sign == ":" and last != "length") or (sign == ";" and not depth):
+            last = sign
+        else:
+            problems = {
+                "'": "has a quote that is not closed",
+                "[": "has a comment that is not closed",
+                ";": f"has {depth} parentheses that are not closed",
+            }
+            found = text[token.start()]
+            problem = problems.get(sign, f"has {found!r} where ',', ')' or ';' belongs")
+            raise _newick_error(problem, text, token.start())
+    if last != ";":
+        raise _newick_error("ends without a semicolon: is the text cut off?", text, len(text))
+    lengths[0] = 0.0
+    missing = sum(length is None for length in lengths)
+    if 0 < missing < len(lengths) - 1:
+        raise ValueError(f"{missing} of the {len(lengths) - 1} branches of the tree have no length.")
+    tree = Tree(tuple(names), tuple(parents), tuple(1.0 if length is None else length for length in lengths))
+    make_ids(tree.tips, None, "The list of tips of the tree")
+    return tree
+
+
+def _branch_length(word: str, text: str, at: int) -> float:
+    try:
+        length = parse_number(word)
+    except ValueError:
+        raise _newick_error(f"has {word!r} where a length belongs", text, at) from None
+    if not 0 <= length < math.inf:
+        raise _newick_error(f"has a branch of length {word}: lengths must be finite and not negative", text, at)
+    return length
+
+
+def _newick_error(problem: str, text: str, at: int) -> ValueError:
+    near = text[max(at - 15, 0) : at + 15]
+    return ValueError(f"The tree in Newick's notation {problem}, at character {at + 1} (near {near!r}).")
 
 
 def brownian_kernel(tree: Tree | str, tips: Iterable[Hashable] | None = None) -> Any:
@@ -407,101 +462,3 @@ def _shared(tree: Tree | str, tips: Iterable[Hashable] | None) -> tuple[np.ndarr
         K[row, row + 1 :] = K[row + 1 :, row] = np.minimum.accumulate(between[row:-1])
     back = np.argsort(order)
     return K[np.ix_(back, back)], float(depths[nodes].max())
-
-
-@dataclass
-class _Reader:
-    """Reads one tree from left to right, without recursion, so that no tree is too deep."""
-
-    text: str
-    at: int = 0
-    names: list[str] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    lengths: list[float | None] = field(default_factory=list)
-
-    def tree(self) -> Tree:
-        above: list[int] = []
-        while True:
-            while self._takes("("):
-                above.append(self._new(above))
-            self._describe(self._new(above))
-            while above and self._takes(")"):
-                self._describe(above.pop())
-            if not above or not self._takes(","):
-                break
-        if above or not self._takes(";"):
-            sign = self.text[self.at : self.at + 1]
-            if sign == "":
-                raise self._error("ends without a semicolon: is the text cut off?")
-            if sign == ";":
-                raise self._error(f"has {len(above)} parentheses that are not closed")
-            raise self._error(f"has {sign!r} where ',', ')' or ';' belongs")
-        self._skip()
-        if self.at < len(self.text):
-            raise self._error("goes on after the semicolon: give one tree at a time")
-        return self._checked()
-
-    def _takes(self, sign: str) -> bool:
-        """Pass over a sign; return False where the text goes on with something else."""
-        self._skip()
-        is_there = self.text.startswith(sign, self.at)
-        self.at += is_there
-        return is_there
-
-    def _new(self, above: list[int]) -> int:
-        self.names.append("")
-        self.parents.append(above[-1] if above else -1)
-        self.lengths.append(None)
-        return len(self.names) - 1
-
-    def _describe(self, node: int) -> None:
-        """Read the name and the length of a node, neither of which must be there."""
-        self._skip()
-        self.names[node] = self._word(_QUOTED if self.text.startswith("'", self.at) else _WORD)
-        if self._takes(":"):
-            self._skip()
-            word = self._word(_WORD)
-            try:
-                length = parse_number(word)
-            except ValueError:
-                raise self._error(f"has {word!r} where a length belongs") from None
-            if not 0 <= length < math.inf:
-                raise self._error(f"has a branch of length {word}: lengths must be finite and not negative")
-            self.lengths[node] = length
-
-    def _word(self, pattern: re.Pattern[str]) -> str:
-        """Read a word, which may be empty, or a name in quotes."""
-        found = pattern.match(self.text, self.at)
-        if found is None:
-            raise self._error("has a quote that is not closed")
-        self.at = found.end()
-        return found[1].replace("''", "'")
-
-    def _skip(self) -> None:
-        """Pass over blanks and comments, which may hold comments."""
-        depth = 0
-        while self.at < len(self.text):
-            sign = self.text[self.at]
-            if sign == "[":
-                depth += 1
-            elif sign == "]" and depth:
-                depth -= 1
-            elif not depth and not sign.isspace():
-                return
-            self.at += 1
-        if depth:
-            raise self._error("has a comment that is not closed")
-
-    def _checked(self) -> Tree:
-        self.lengths[0] = 0.0
-        missing = sum(length is None for length in self.lengths)
-        if 0 < missing < len(self.lengths) - 1:
-            raise ValueError(f"{missing} of the {len(self.lengths) - 1} branches of the tree have no length.")
-        lengths = tuple(1.0 if length is None else length for length in self.lengths)
-        tree = Tree(tuple(self.names), tuple(self.parents), lengths)
-        make_ids(tree.tips, None, "The list of tips of the tree")
-        return tree
-
-    def _error(self, problem: str) -> ValueError:
-        near = self.text[max(self.at - 15, 0) : self.at + 15]
-        return ValueError(f"The tree in Newick's notation {problem}, at character {self.at + 1} (near {near!r}).")
