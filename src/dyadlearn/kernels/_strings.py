@@ -41,8 +41,8 @@ class Strings:
         """The ids, or positions where there are none."""
         return list(range(len(self.values))) if self.ids is None else list(self.ids.labels)
 
-    def sift(self, wrong: Mapping[int, str], on_error: str | None) -> tuple[Strings, np.ndarray]:
-        """Refuse or leave out what is not valid; return the rest and its positions, (n_kept,).
+    def sift(self, wrong: Mapping[int, str], on_error: str | None) -> Strings:
+        """Refuse or leave out what is not valid; return the rest.
 
         Parameters
         ----------
@@ -53,18 +53,18 @@ class Strings:
         """
         if on_error is not None:
             check_choice(on_error, "on_error", ("raise", "drop"))
-        kept = np.array([position for position in range(len(self.values)) if position not in wrong], dtype=np.intp)
         if not wrong:
-            return self, kept
+            return self
         labels = self.labels
+        kept = [position for position in range(len(self.values)) if position not in wrong]
         name = "" if self.ids else "position "
         listed = [f"{name}{labels[position]!r} ({reason})" for position, reason in sorted(wrong.items())]
         shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
         message = f"{len(wrong)} of {len(self.values)} {self.what} are not valid: {shown}"
-        if on_error == "drop" and len(kept):
+        if on_error == "drop" and kept:
             warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=4)
             ids = Ids(tuple(labels[position] for position in kept), self.ids.name if self.ids else None)
-            return Strings([self.values[position] for position in kept], self.what, ids, self.kind), kept
+            return Strings([self.values[position] for position in kept], self.what, ids, self.kind)
         hint = ', or leave them out with on_error="drop"' if on_error == "raise" else ""
         raise ValueError(f"{message}. Correct or remove them{hint}.")
 

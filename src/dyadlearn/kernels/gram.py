@@ -29,8 +29,9 @@ SAME = 1e-6
 # What gives k(a, a) of each row, for those that have a shorter way to it than a block.
 _DIAGONALS: dict[str, Callable[..., Array]] = {}
 
-# Where there is none, k(a, a) is read off blocks of this many rows: few values are for nothing, and so are few calls.
-_DIAGONAL_ROWS = 16
+# Where there is none, k(a, a) is read off blocks of this many rows, of kernels by name and of callables: few values are
+# for nothing, and so are few calls.
+_DIAGONAL_ROWS, _DIAGONAL_ROWS_CALLED = 256, 16
 
 _Function = TypeVar("_Function", bound=Callable[..., Array])
 
@@ -80,8 +81,8 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
         The columns of the answer; `A` where not given. Features that have names are brought into the order of those of
         `A`.
     kernel : str or callable, default="linear"
-        A name out of `kernel_names`: those of scikit-learn, "tanimoto", "minmax", "delta". Or a callable
-        ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
+        A name out of `kernel_names`: those of scikit-learn that are kernels, "tanimoto", "minmax", "delta". Or a
+        callable ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
         ``sklearn.gaussian_process.kernels``. It gets the features as they are, a frame without its column of ids,
         and always two of them.
     params : mapping, optional
@@ -180,7 +181,7 @@ def _diagonal(A: Any, kernel: Kernel, params: dict[str, Any]) -> Array:
     A = A.tocsr() if is_sparse(A) else A if hasattr(A, "shape") else np.asarray(A)
     shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
     if not callable(shortcut):
-        blocks = row_blocks(A.shape[0], 1, _DIAGONAL_ROWS)
+        blocks = row_blocks(A.shape[0], 1, _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS)
         parts = [gram(A[rows, ...], kernel=kernel, params=params) for rows in blocks]
         xp = namespace(parts[0])
         return xp.concat([xp.linalg.diagonal(part) for part in parts])

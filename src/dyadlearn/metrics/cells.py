@@ -15,10 +15,9 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, is_sparse, namespace, row_blocks, to_numpy
-from dyadlearn._checks import check_choice, check_real, check_same_library
+from dyadlearn._checks import check_choice, check_real, check_same_library, reading_numbers
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.labels import read_labels
@@ -251,19 +250,8 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
     values = table.values
     if is_sparse(values):
         raise TypeError("F is sparse, but its zeros are predictions too: give it dense, as F.toarray().")
-    if is_foreign(values):
-        values = check_real(values, "F")
-    else:
-        values = check_array(
-            values,
-            dtype=[np.float64, np.float32],
-            ensure_2d=False,
-            allow_nd=True,
-            ensure_all_finite=False,
-            ensure_min_samples=0,
-            ensure_min_features=0,
-            input_name="F",
-        )
+    with reading_numbers(values, "F"):
+        values = check_real(values if is_foreign(values) else np.asarray(values), "F")
     check_same_library({"Y": grid.values, "F": values})
     m, q = grid.values.shape
     xp = namespace(values)
