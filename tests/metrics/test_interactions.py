@@ -184,7 +184,7 @@ def test_selection_by_it(each):
             search.fit(X, Y, tasks=T)
         assert_allclose(search.best_score_, slow_ic_index(Y, search.holdout_))
         assert_array_equal(landscape(search, [0.1, 1.0, 10.0], [0.1, 10.0], letter)[letter], search.landscape_)
-    with pytest.raises(ValueError, match="ic_index compares tasks with each other, so that no task has a score of its"):
+    with pytest.raises(ValueError, match="ic_index is a score of whole grids, so that no task has a score of its"):
         IndependentTaskRidgeCV(alpha_per_task=True, scoring="ic_index").fit(X, Y)
 
 

@@ -115,7 +115,7 @@ class _Combination(Stored, stored=False):
     def _joined(self, blocks: Iterable[Any]) -> Table:
         """Add weighed blocks, or multiply their powers, one after the other."""
         join: Callable[[Array, Array], Array] = operator.imul if self._are_powers else operator.iadd
-        total: Any = None
+        total: Table | None = None
         for position, (block, weight) in enumerate(zip(blocks, self._all_weights, strict=True)):
             table = read_gram(block, f"kernels[{position}]")
             part = self._weighed(table.values, weight, f"kernels[{position}]")
@@ -123,6 +123,7 @@ class _Combination(Stored, stored=False):
                 dtype = float_dtype(total.values, part)
                 part = join(cast(total.values, dtype), cast(part, dtype))
             total = replace(table, values=part)
+        assert total is not None  # there is at least one weight
         return total
 
     def _weighed(self, K: Array, weight: float, name: str) -> Array:

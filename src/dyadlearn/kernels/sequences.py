@@ -7,7 +7,6 @@ alignment is made; everything else needs neither.
 from __future__ import annotations
 
 import io
-import math
 import os
 import re
 from collections.abc import Hashable, Sequence
@@ -15,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import product
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +21,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._checks import check_choice, check_whole
+from dyadlearn._checks import check_alpha, check_choice, check_whole
 from dyadlearn._files.packed import imported, read_text
 from dyadlearn._progress import Progress
 from dyadlearn._tables import make_ids
@@ -442,10 +440,8 @@ class SmithWaterman(TextStep):
     def _check_parameters(self) -> None:
         check_choice(self.matrix, "matrix", _MATRICES)
         for name in ("gap_open", "gap_extend"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
-                raise ValueError(f"{name} must be a finite number of at least 0, found {value!r}.")
-            if not float(_SCALE * value).is_integer():
+            value = check_alpha(getattr(self, name), name)
+            if not (_SCALE * value).is_integer():
                 raise ValueError(f"{name} must be a whole or half number, found {value!r}.")
         if self.gap_extend > self.gap_open:
             raise ValueError(

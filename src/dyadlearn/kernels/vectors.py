@@ -308,12 +308,13 @@ def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
 def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Array | None]:
     """Return both feature matrices in one floating dtype, checked; `B` is None for a Gram matrix.
 
-    `nonnegative` names the kernel that refuses negative features.
+    Parameters
+    ----------
+    A, B : feature matrices
+    nonnegative : str, optional
+        The kernel that takes no negative entries, for the message.
     """
-    if B is A:
-        B = None
-    A = _matrix(A, "A", nonnegative)
-    B = None if B is None else _matrix(B, "B", nonnegative)
+    A, B = _matrix(A, "A", nonnegative), None if B is None or B is A else _matrix(B, "B", nonnegative)
     check_same_library({"A": A, "B": B})
     if B is not None and A.shape[1] != B.shape[1]:
         raise ValueError(f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them.")

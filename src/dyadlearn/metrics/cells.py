@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import Parameter, Signature, signature
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, is_sparse, namespace, row_blocks, to_numpy
-from dyadlearn._checks import check_choice, check_real, check_same_library, reading_numbers
+from dyadlearn._checks import check_alpha, check_choice, check_real, check_same_library, reading_numbers
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.labels import read_labels
@@ -76,38 +75,28 @@ class Cells:
         m, q = self.grid.values.shape
         if self.average != "micro":
             return int(q if self.average == "instance" else m)
-        return int(m * q if self.is_whole else self.positions.shape[1])
-
-    @cached_property
-    def positions(self) -> np.ndarray:
-        """Where each cell stands in the raveled grid, of shape (R, n)."""
-        m, q = self.grid.values.shape
-        if self.average == "instance":
-            return np.asarray(self.rows[:, None] * q + np.arange(q))
-        if self.average == "task":
-            return np.asarray(self.rows[:, None] + q * np.arange(m))
-        return np.arange(m * q)[None, :] if self.is_whole else np.flatnonzero(~np.isnan(self._values))[None, :]
+        return int(m * q if self.is_whole else self._places.size)
 
     @cached_property
     def _values(self) -> np.ndarray:
-        return to_numpy(self.grid.values)
+        """The labels with a row for each instance, or for each task where these are averaged."""
+        values = to_numpy(self.grid.values)
+        return values.T if self.average == "task" else values
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """Where the observed labels stand in the raveled grid."""
+        return np.flatnonzero(~np.isnan(self._values))
 
     @cached_property
     def labels(self) -> np.ndarray:
         """The labels (R, n), NaN where not observed."""
         values = self._values
         if self.average == "micro":
-            found = values.reshape(1, -1) if self.is_whole else values.reshape(-1)[self.positions]
-        else:
-            found = values if self.average == "instance" else values.T
-            found = found if self.rows.size == found.shape[0] else found[self.rows]
-        return found.astype(np.float64, copy=False)
-
-    def at(self, chosen: np.ndarray) -> np.ndarray:
-        """Return where the cells of a mask (R, n) stand in the raveled grid, row after row."""
-        if self.average == "micro" and self.is_whole:
-            return np.flatnonzero(chosen)
-        return np.asarray(self.positions[chosen])
+            values = values.reshape(1, -1) if self.is_whole else values.reshape(-1)[None, self._places]
+        elif self.rows.size != values.shape[0]:
+            values = values[self.rows]
+        return values.astype(np.float64, copy=False)
 
     @cached_property
     def observed(self) -> np.ndarray:
@@ -150,7 +139,7 @@ class Cells:
 
     @cached_property
     def _order(self) -> Array:
-        return self.place(self.positions[0] if self.average == "micro" else self.rows)
+        return self.place(self._places if self.average == "micro" else self.rows)
 
     @cached_property
     def _mask(self) -> Array:
@@ -174,14 +163,11 @@ class Cells:
             F = xp.take(F, self._order, axis=1)
         return F if self.are_complete else xp.where(self._mask, F, xp.full_like(F, float("nan")))
 
-    def sort(self, F: Array) -> Array:
-        """Return the predictions (s, m, q) in rows (s, R, n) of ascending order, those not observed last."""
-        rows = self.arrange(F)
+    def sort(self, rows: Array) -> Array:
+        """Return rows (s, R, n) in ascending order, those not observed last; the argument may be overwritten."""
         if is_foreign(rows):
             rows = namespace(rows).sort(rows, axis=-1)
         else:
-            # One copy, laid out row by row: to sort along a stride costs twice the time.
-            rows = np.array(rows, order="C")
             rows.sort(axis=-1)
         self.check_last(rows)
         return rows
@@ -220,12 +206,8 @@ def refuse_nan() -> None:
 
 def check_tolerance(tolerance: Any) -> float | None:
     """Return a tolerance of ties, refusing what is not a share."""
-    if tolerance is None:
-        return None
-    if isinstance(tolerance, bool) or not isinstance(tolerance, Real):
-        raise TypeError(f"tie_tolerance must be a number in [0, 1) or None, found {tolerance!r}.")
-    share = float(tolerance)
-    if not 0 <= share < 1:
+    share = None if tolerance is None else check_alpha(tolerance, "tie_tolerance")
+    if share is not None and share >= 1:
         raise ValueError(f"tie_tolerance is a share of the largest prediction, in [0, 1), found {tolerance}.")
     return share
 
@@ -531,18 +513,14 @@ def warn_of_undefined(
     missing = np.isnan(scores).reshape(-1, len(alphas), len(columns)).any(axis=0)
     if not missing.any():
         return
-    whole_rows, whole_columns = missing.all(axis=1), missing.all(axis=0) & (task_alphas is not None)
-    words = [
-        f"{name} {', '.join(f'{value:g}' for value in np.asarray(values)[whole])}"
-        for name, values, whole in (("alpha", alphas, whole_rows), ("task_alpha", columns, whole_columns))
-        if whole.any()
-    ]
-    single = np.argwhere(missing & ~whole_rows[:, None] & ~whole_columns)
-    words += [f"alpha {alphas[row]:g} with task_alpha {columns[column]:g}" for row, column in single[:3]]
-    more = f" and {len(single) - 3} more" if len(single) > 3 else ""
+    whole = missing.all(axis=1)
+    words = [f"alpha {alphas[row]:g}" for row in np.flatnonzero(whole)]
+    single = np.argwhere(missing & ~whole[:, None])
+    words += [f"alpha {alphas[row]:g} with task_alpha {columns[column]:g}" for row, column in single]
+    more = f" and {len(words) - 5} more" if len(words) > 5 else ""
     warnings.warn(
-        f"In setting {setting} there is no score for {'; '.join(words)}{more}, where the model interpolates what is to "
-        "be left out, or the metric is undefined: NaN stands there, and is not chosen. Leave such values out.",
+        f"In setting {setting} there is no score for {', '.join(words[:5])}{more}, where the model interpolates what "
+        "is to be left out, or the metric is undefined: NaN stands there, and is not chosen. Leave such values out.",
         UndefinedScoreWarning,
         stacklevel=stacklevel + 1,
     )

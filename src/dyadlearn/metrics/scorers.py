@@ -309,36 +309,20 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
     Its answer, of shape (q,), is NaN for a column where the score is undefined; if it is so for all of them, that is
     an error.
     """
-    judge, q = scorer(scoring), Y.shape[1]
-    if isinstance(judge.metric, type):
-        metric = judge.metric(Y, average="task", **{"tie_tolerance": None, **judge.options})
-        if not metric.is_of_rows:
-            raise ValueError(
-                f"{judge.name} compares tasks with each other, so that no task has a score of its own: take another "
-                "scoring, such as 'concordance_index', or one regularisation for all tasks."
-            )
+    judge = scorer(scoring)
+    if not isinstance(judge.metric, type) or not judge.metric.is_of_rows:
+        raise ValueError(
+            f"{judge.name} is a score of whole grids, so that no task has a score of its own: take another scoring, "
+            "such as 'concordance_index' or what make_scorer of scikit-learn returns, or one regularisation for all."
+        )
+    metric = judge.metric(Y, average="task", **{"tie_tolerance": None, **judge.options})
 
-        def by_metric(F: Any) -> np.ndarray:
-            scores = np.full(q, np.nan)
-            scores[metric.rows] = to_numpy(metric.each(F))
-            return scores
-
-        return by_metric
-    labelled = np.flatnonzero(~np.isnan(to_numpy(Y)).all(axis=0))
-
-    def by_function(F: Any) -> np.ndarray:
-        scores, refusals = np.full(q, np.nan), []
-        for column in labelled.tolist():
-            place = slice(column, column + 1)
-            try:
-                scores[column] = judge(Y[:, place], F[:, place])
-            except ValueError as error:  # as functions do of labels that they have no score for
-                refusals.append(error)
-        if refusals and np.isnan(scores).all():
-            raise refusals[0]
+    def score(F: Any) -> np.ndarray:
+        scores = np.full(Y.shape[1], np.nan)
+        scores[metric.rows] = to_numpy(metric.each(F))
         return scores
 
-    return by_function
+    return score
 
 
 def scorer_names() -> list[str]:

@@ -19,13 +19,12 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_foreign, namespace
-from dyadlearn._checks import check_count
+from dyadlearn._array import Array, epsilon, is_foreign, namespace, to_numpy
+from dyadlearn._checks import check_alpha, check_count
 from dyadlearn.metrics.cells import (
     BLOCK_BYTES,
     CELL_BYTES,
@@ -227,11 +226,9 @@ class EnrichmentFactor(Hits):
     scoring = "enrichment_factor"
 
     def __init__(self, Y: Any, *, fraction: float = 0.01, **options: Any) -> None:
-        if isinstance(fraction, bool) or not isinstance(fraction, Real):
-            raise TypeError(f"fraction must be a number in (0, 1], found {fraction!r}.")
-        if not 0 < fraction <= 1:
+        self._fraction = check_alpha(fraction, "fraction")
+        if not 0 < self._fraction <= 1:
             raise ValueError(f"fraction must be in (0, 1], found {fraction}.")
-        self._fraction: float = float(fraction)
         super().__init__(Y, **options)
 
     def _best(self, counts: np.ndarray) -> np.ndarray:
@@ -401,10 +398,8 @@ class IcIndex(Metric):
         super().__init__(Y, average="micro", **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        self._observed: np.ndarray = np.zeros(cells.grid.values.shape, dtype=bool)
-        self._observed.reshape(-1)[cells.positions[0]] = True
-        labels: np.ndarray = np.full(self._observed.shape, np.nan)
-        labels.reshape(-1)[cells.positions[0]] = cells.labels[0]
+        labels = to_numpy(cells.grid.values).astype(np.float64)
+        self._observed = ~np.isnan(labels)
         self._is_turned = labels.shape[0] > labels.shape[1]
         self._labels = labels.T if self._is_turned else labels
         n_rows, n_columns = self._labels.shape
