@@ -13,17 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    eigh,
-    epsilon,
-    float_dtype,
-    is_foreign,
-    largest,
-    namespace,
-    refuse_mask,
-    row_blocks,
-)
+from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, largest, namespace, refuse_mask, row_blocks
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning

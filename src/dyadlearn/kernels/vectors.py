@@ -154,12 +154,10 @@ def delta(A: Array, B: Array | None = None) -> Array:
            [1., 0., 0.]])
     """
     A, B = _prepared(A, B)
-    as_sparse = is_sparse(A) or is_sparse(B)
     number_of: dict[bytes, int] = {}
 
     def numbers(features: Array) -> Array:
-        keys = _row_keys(features, as_sparse)
-        return as_array_of([number_of.setdefault(key, len(number_of)) for key in keys], features)
+        return as_array_of([number_of.setdefault(key, len(number_of)) for key in _row_keys(features)], features)
 
     a = numbers(A)
     b = a if B is None else numbers(B)
@@ -375,16 +373,14 @@ def _lengths(A: Array) -> Array:
     return lengths + namespace(lengths).astype(lengths == 0, lengths.dtype)
 
 
-def _row_keys(A: Array, as_sparse: bool) -> list[bytes]:
-    """Return one key per row, the same for equal rows, from the stored entries only if `as_sparse`."""
-    if as_sparse:
-        A = csr_array(A, copy=True)
-        A.sum_duplicates()  # also sorts the indices
-        A.eliminate_zeros()
-        ends = zip(A.indptr, A.indptr[1:], strict=False)
-        indices = A.indices.astype(np.int64)
-        return [indices[start:stop].tobytes() + A.data[start:stop].tobytes() for start, stop in ends]
-    return [row.tobytes() for row in np.ascontiguousarray(to_numpy(A) + 0.0)]  # + 0.0 turns -0.0 into 0.0
+def _row_keys(A: Array) -> list[bytes]:
+    """Return one key per row, the same for equal rows, from the entries that are not zero."""
+    stored = csr_array(A if is_sparse(A) else to_numpy(A), copy=True)
+    stored.sum_duplicates()  # also sorts the indices
+    stored.eliminate_zeros()
+    ends = zip(stored.indptr, stored.indptr[1:], strict=False)
+    indices = stored.indices.astype(np.int64)
+    return [indices[start:stop].tobytes() + stored.data[start:stop].tobytes() for start, stop in ends]
 
 
 def _manhattan(A: Array, B: Array) -> Array:

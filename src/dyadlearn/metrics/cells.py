@@ -33,6 +33,11 @@ BLOCK_BYTES, FOREIGN_BLOCK_BYTES = 2**24, 2**28
 CELL_BYTES = 64
 
 
+def block_bytes(like: Array) -> int:
+    """Return the bytes of cells that are scored together where `like` lives."""
+    return FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
+
+
 def as_average(average: str | None, setting: str | Setting | None) -> str:
     """Return the average that is asked for, by its name or by the setting that it belongs to."""
     if setting is None:
@@ -348,8 +353,7 @@ class Metric(ABC):
 
     def _blocks(self, stack: Array) -> Iterable[slice]:
         """Return which grids of a stack (s, m, q) are scored together."""
-        limit = FOREIGN_BLOCK_BYTES if is_foreign(stack) else BLOCK_BYTES
-        return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], limit)
+        return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], block_bytes(stack))
 
     @abstractmethod
     def _defined(self, cells: Cells) -> np.ndarray:
@@ -514,9 +518,9 @@ def warn_of_undefined(
     if not missing.any():
         return
     whole = missing.all(axis=1)
-    words = [f"alpha {alphas[row]:g}" for row in np.flatnonzero(whole)]
+    words = [f"alpha {alphas[row]:g}" for row in np.flatnonzero(whole).tolist()]
     single = np.argwhere(missing & ~whole[:, None])
-    words += [f"alpha {alphas[row]:g} with task_alpha {columns[column]:g}" for row, column in single]
+    words += [f"alpha {alphas[row]:g} with task_alpha {columns[column]:g}" for row, column in single.tolist()]
     more = f" and {len(words) - 5} more" if len(words) > 5 else ""
     warnings.warn(
         f"In setting {setting} there is no score for {', '.join(words[:5])}{more}, where the model interpolates what "

@@ -310,12 +310,13 @@ def each_column(scoring: Any, Y: Any) -> Callable[[Any], np.ndarray]:
     an error.
     """
     judge = scorer(scoring)
-    if not isinstance(judge.metric, type) or not judge.metric.is_of_rows:
+    options = {"average": "task", "tie_tolerance": None, **judge.options}
+    metric = judge.metric(Y, **options) if isinstance(judge.metric, type) else None
+    if metric is None or not metric.is_of_rows:
         raise ValueError(
             f"{judge.name} is a score of whole grids, so that no task has a score of its own: take another scoring, "
             "such as 'concordance_index' or what make_scorer of scikit-learn returns, or one regularisation for all."
         )
-    metric = judge.metric(Y, average="task", **{"tie_tolerance": None, **judge.options})
 
     def score(F: Any) -> np.ndarray:
         scores = np.full(Y.shape[1], np.nan)

@@ -23,18 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_foreign, namespace, to_numpy
+from dyadlearn._array import Array, epsilon, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_count
-from dyadlearn.metrics.cells import (
-    BLOCK_BYTES,
-    CELL_BYTES,
-    FOREIGN_BLOCK_BYTES,
-    Cells,
-    Metric,
-    as_average,
-    function_of,
-    refuse_nan,
-)
+from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, as_average, block_bytes, function_of, refuse_nan
 from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
 from dyadlearn.settings import Setting
 
@@ -430,8 +421,7 @@ class IcIndex(Metric):
 
     def _ordered_pairs(self, like: Array) -> Iterator[_Ordered]:
         """Yield first and second rows (P,) of some pairs, and the order of the differences of their labels."""
-        limit = FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
-        most = max(1, limit // (CELL_BYTES * self._labels.shape[1]))
+        most = max(1, block_bytes(like) // (CELL_BYTES * self._labels.shape[1]))
         rows = np.triu_indices(self._labels.shape[0], 1)
         for start in range(0, rows[0].size, most):
             first, second = (each[start : start + most] for each in rows)
