@@ -39,9 +39,18 @@ from dyadlearn.kernels.gram import named
 # --- k(a, a) of every row --------------------------------------------------------------------------
 
 
+def _squares(A: Array) -> Array:
+    return _square_norms(_prepared(A, None)[0])
+
+
 def _ones(A: Array, **_: Any) -> Array:
-    A, _B = _prepared(A, None)
-    return namespace(A).ones_like(_row_sums(A))
+    squares = _squares(A)
+    return namespace(squares).ones_like(squares)
+
+
+def _nonzero(A: Array) -> Array:
+    squares = _squares(A)
+    return namespace(squares).astype(squares > 0, squares.dtype)
 
 
 # --- the kernels -----------------------------------------------------------------------------------
@@ -164,7 +173,7 @@ def delta(A: Array, B: Array | None = None) -> Array:
     return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
 
 
-@named("linear")
+@named("linear", diagonal=_squares)
 def linear(A: Array, B: Array | None = None) -> Array:
     r"""Inner product.
 
@@ -203,7 +212,7 @@ def polynomial(
     return K
 
 
-@named("cosine")
+@named("cosine", diagonal=_nonzero)
 def cosine(A: Array, B: Array | None = None) -> Array:
     r"""Cosine of the angle between two vectors; 0 where one of them is zero.
 

@@ -261,15 +261,10 @@ def _borrowed(scoring: Any) -> Scorer:
     """Return the scorer of this library that a scorer of scikit-learn, or its name, stands for."""
     found = get_scorer(scoring)
     function = getattr(found, "_score_func", None)
+    name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(found))
     # Any function can be called as one of scikit-learn is: it has to be the same.
-    name = next(
-        (
-            name
-            for name in get_scorer_names()
-            if repr(get_scorer(name)) == repr(found) and getattr(get_scorer(name), "_score_func", None) is function
-        ),
-        None,
-    )
+    if name is not None and getattr(get_scorer(name), "_score_func", None) is not function:
+        name = None
     if name in METRICS:
         return _named(name, {})
     cause: Exception | None = None
