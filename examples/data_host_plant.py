@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dyadlearn import TwoStepRidgeCV, evaluate
 from dyadlearn.exceptions import GridEdgeWarning
-from dyadlearn.kernels import normalize, weighted_sum
+from dyadlearn.kernels import normalize
 from dyadlearn.metrics import roc_auc
 from dyadlearn.plots import GridDisplay
 
@@ -49,7 +49,7 @@ def kernels(covariance, trait):
     """Return the kernels (n, n) of one side."""
     length = np.log(trait)
     trees, traits = normalize(covariance), rbf_kernel((length - length.mean()) / length.std(), gamma=0.5)
-    return {"phylogeny": trees, "traits": traits, "both": weighted_sum([trees, traits])}
+    return {"phylogeny": trees, "traits": traits, "both": trees + traits}
 
 
 plants, birds = kernels(K, corolla), kernels(G, bill)

@@ -40,34 +40,11 @@ def test_a_setting_stands_for_itself():
         assert setting == setting.value
 
 
-def test_cold_words_go_by_what_the_axes_are_called():
-    assert as_setting("cold_protein", instances="protein", tasks="drug") is Setting.B
-    assert as_setting("cold_drug", instances="protein", tasks="drug") is Setting.C
-    assert as_setting("Cold_Drug", instances="Drug", tasks="Protein") is Setting.B
-    with pytest.raises(ValueError, match="Unknown setting 'cold_instance'"):
-        as_setting("cold_instance", instances="protein", tasks="drug")
-
-
-def test_cold_words_are_read_as_freely_as_the_others():
-    assert as_setting("cold-cell-line", instances="cell-line", tasks="drug") is Setting.B
-    assert as_setting("cold_cell_line", instances="drug", tasks="Cell-Line") is Setting.C
-
-
-@over(
-    lines(
-        "word hint",
-        ("E", ""),
-        ("nothing like it", ""),
-        ("leave_x3_out", " Did you mean 'leave_x2_out', setting C?"),
-        ("rows", " Did you mean 'row', setting B?"),
-        ("cold_instances", " Did you mean 'cold_instance', setting B?"),
-    )
-)
-def test_an_unknown_word_is_refused_in_one_line(word, hint):
-    with pytest.raises(ValueError, match=f"^Unknown setting '{word}': expected A .*, B .*, C .* or D ") as caught:
-        as_setting(word)
-    assert str(caught.value).endswith(f"another library has for it.{hint}")
-    assert len(str(caught.value)) < 220
+def test_an_unknown_word_is_refused_in_one_line():
+    for word in ("E", "nothing like it", "cold_drug"):
+        with pytest.raises(ValueError, match=f"^Unknown setting '{word}': expected A .*, B .*, C .* or D ") as caught:
+            as_setting(word)
+        assert len(str(caught.value)) < 180
 
 
 @over(every(name=[None, 1, ["A"]]))

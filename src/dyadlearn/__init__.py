@@ -1,3 +1,4 @@
+# ruff: noqa: F403, F405
 """Learning from labelled pairs: an instance, a task, and a label for the two together."""
 
 import sys
@@ -10,33 +11,12 @@ if sys.argv[:1] == ["-m"]:  # python -m dyadlearn: Ctrl-C is quiet while the res
     import _dyadlearn_main  # noqa: F401
 
 if TYPE_CHECKING:
-    from dyadlearn.diagnostics import calibrate, compare, explain, permutation_test, recommend, screen, top_pairs
+    from dyadlearn.diagnostics import *
     from dyadlearn.features import read_features
     from dyadlearn.holdout.refit import verify_holdout
     from dyadlearn.kernels import Descriptions, Landmarks
-    from dyadlearn.models import (
-        IndependentTaskRidge,
-        KroneckerRidge,
-        OnlineTwoStepRidge,
-        PairKernelRidge,
-        PairRegressor,
-        Tasks,
-        TwoStepRegressor,
-        TwoStepRidge,
-    )
-    from dyadlearn.selection import (
-        IndependentTaskRidgeCV,
-        KroneckerRidgeCV,
-        LearnedKernelRidge,
-        PairKernelRidgeCV,
-        SettingKFold,
-        TwoStepRidgeCV,
-        audit,
-        bootstrap_interval,
-        evaluate,
-        landscape,
-        nested_score,
-    )
+    from dyadlearn.models import *
+    from dyadlearn.selection import *
     from dyadlearn.store import load, save
 
 __version__ = "0.1.0.dev0"

@@ -266,7 +266,7 @@ def is_transposed(array: Array) -> bool:
 
 
 def row_major(array: Array) -> Array:
-    """Return a matrix that lies in memory row by row, a copy where it did not."""
+    """Return a matrix that lies in memory row by row, a copy where it did not; a sparse one is returned as it is."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
     return array.contiguous() if array_api_compat.is_torch_array(array) else array

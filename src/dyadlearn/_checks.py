@@ -110,13 +110,7 @@ def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool,
     """Return the rows of a Table of instances, and note (`reset`) or compare how many features they have."""
     if is_foreign(table.values):
         rows = check_matrix(table.values, "X")
-        if reset:
-            estimator.n_features_in_ = int(rows.shape[1])
-        elif rows.shape[1] != estimator.n_features_in_:
-            raise ValueError(
-                f"X has {rows.shape[1]} features, but {type(estimator).__name__} is expecting "
-                f"{estimator.n_features_in_} features as input."
-            )
+        validate_data(estimator, rows, reset=reset, skip_check_array=True)
         return rows
     # Columns of a kernel are ids and were aligned as such; they are no feature names.
     values = np.asarray(table.values) if is_kernel and table.kind else table.values
@@ -162,7 +156,7 @@ def reading_numbers(values: Any, name: str) -> Iterator[None]:
 
 
 def check_real(array: Array, name: str) -> Array:
-    """Return a foreign array as floats, refusing complex numbers."""
+    """Return an array as floats, refusing complex numbers."""
     xp = namespace(array)
     if xp.isdtype(array.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")

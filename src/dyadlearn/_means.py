@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, double, is_sparse, is_transposed, matmul, namespace, row_blocks, zeros
+from dyadlearn._array import Array, double, is_sparse, matmul, namespace, row_blocks, zeros
 
 
 def means_of(features: Array) -> Array:
@@ -98,20 +98,6 @@ def framed(components: Array, last: Array) -> Array:
     xp = namespace(components)
     corner = xp.concat([zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0)
     return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)
-
-
-def in_rows(matrix: Array) -> Array:
-    """Return a matrix row by row in memory, so that sums over its rows do not depend on how it came."""
-    if is_sparse(matrix) or not is_transposed(matrix):
-        return matrix
-    result = zeros(matrix.shape, matrix)
-    result[...] = matrix
-    return result
-
-
-def no_mean(width: int, like: Array) -> Array:
-    """Return the mean (2, width) of no rows, which is taken for zero."""
-    return zeros((2, width), like)
 
 
 def mean_of(matrix: Array) -> Array:

@@ -87,25 +87,22 @@ class SideSize(NamedTuple):
     @property
     def decomposing(self) -> int:
         """Numbers while the side is decomposed: the kernel, its eigenvectors and the workspace of LAPACK."""
-        n, d = self.n_rows, self.n_columns
-        return {
-            "gram": 6 * n * n,
-            "kernel": 7 * n * n + n * d,
-            "sparse": 7 * d * d,
-            "wide": 9 * n * n + 4 * n * d,
-            "features": 4 * n * d + 7 * d * d,
-        }[self.form]
+        return self._numbers[0]
 
     @property
     def kept(self) -> int:
         """Numbers that are kept once it is decomposed."""
+        return self._numbers[1]
+
+    @property
+    def _numbers(self) -> tuple[int, int]:
         n, d = self.n_rows, self.n_columns
         return {
-            "gram": n * n,
-            "kernel": n * n + n * d,
-            "sparse": d * d,
-            "wide": 3 * n * n + n * d,
-            "features": n * d + d * d,
+            "gram": (6 * n * n, n * n),
+            "kernel": (7 * n * n + n * d, n * n + n * d),
+            "sparse": (7 * d * d, d * d),
+            "wide": (9 * n * n + 4 * n * d, 3 * n * n + n * d),
+            "features": (4 * n * d + 7 * d * d, n * d + d * d),
         }[self.form]
 
 

@@ -98,8 +98,15 @@ class SpectralFilter(Stored, ABC, stored=False):
     def _interpolates(self, alpha: float) -> bool:
         return alpha == 0 and self.uses_alpha()
 
-    @abstractmethod
-    def _phi(self, values: Array, alpha: float) -> Array: ...
+    def _phi(self, values: Array, alpha: float) -> Array:
+        """Return f/σ, with its limit at σ = 0."""
+        xp = namespace(values)
+        safe = xp.where(values > 0, values, xp.ones_like(values))
+        limit = xp.full_like(values, self._phi_at_zero(values, alpha))
+        return xp.where(values > 0, self._shrinkage(values, alpha) / safe, limit)
+
+    def _phi_at_zero(self, values: Array, alpha: float) -> float:
+        return 0.0
 
     @abstractmethod
     def _shrinkage(self, values: Array, alpha: float) -> Array: ...
@@ -160,11 +167,6 @@ class SpectralCutoff(SpectralFilter):
     #: Unbounded.
     qualification = math.inf
 
-    def _phi(self, values: Array, alpha: float) -> Array:
-        xp = namespace(values)
-        kept = values >= alpha
-        return xp.where(kept, 1.0 / xp.where(kept, values, xp.ones_like(values)), xp.zeros_like(values))
-
     def _shrinkage(self, values: Array, alpha: float) -> Array:
         xp = namespace(values)
         return xp.where(values >= alpha, xp.ones_like(values), xp.zeros_like(values))
@@ -207,8 +209,8 @@ class IteratedTikhonov(SpectralFilter):
         r"""Return :math:`\sigma^{-n}`, the limit of :math:`(1 - f)/\lambda^n`."""
         return values ** -int(self.n_iter)
 
-    def _phi(self, values: Array, alpha: float) -> Array:
-        return _ratio(self._shrinkage(values, alpha), values, self.n_iter / alpha)
+    def _phi_at_zero(self, values: Array, alpha: float) -> float:
+        return self.n_iter / alpha
 
     def _shrinkage(self, values: Array, alpha: float) -> Array:
         xp = namespace(values)
@@ -252,10 +254,9 @@ class Landweber(SpectralFilter):
         """Tell whether `alpha` sets the number of steps."""
         return self.n_iter is None
 
-    def _phi(self, values: Array, alpha: float) -> Array:
+    def _phi_at_zero(self, values: Array, alpha: float) -> float:
         top = largest(values)
-        at_zero = self._steps(top, alpha) / top if top > 0 else 0.0
-        return _ratio(self._shrinkage(values, alpha), values, at_zero)
+        return self._steps(top, alpha) / top if top > 0 else 0.0
 
     def _shrinkage(self, values: Array, alpha: float) -> Array:
         xp = namespace(values)
@@ -308,9 +309,6 @@ class Tabulated(SpectralFilter):
         """Tell that `alpha` changes nothing."""
         return False
 
-    def _phi(self, values: Array, alpha: float) -> Array:
-        return _ratio(self.kept, values, 0.0)
-
     def _shrinkage(self, values: Array, alpha: float) -> Array:
         return self.kept
 
@@ -322,10 +320,3 @@ def _on_range(values: Array, kept: Array) -> Array:
     """Return `kept` where `values` is positive and zero on the null space."""
     xp = namespace(values)
     return xp.where(values > 0, kept, xp.zeros_like(values))
-
-
-def _ratio(shrinkage: Array, values: Array, at_zero: float) -> Array:
-    """Return f/σ, with its limit at σ = 0."""
-    xp = namespace(values)
-    safe = xp.where(values > 0, values, xp.ones_like(values))
-    return xp.where(values > 0, shrinkage / safe, xp.full_like(values, at_zero))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
@@ -63,37 +62,22 @@ class Setting(Stored, StrEnum):
 
 
 #: Other libraries' words, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL.
-_ALIASES = {
-    "in_sample_loo": Setting.A,
-    "leave_x1_out": Setting.B,
-    "leave_x2_out": Setting.C,
-    "out_of_sample_loo": Setting.D,
-    "interaction": Setting.A,
-    "edges": Setting.A,
-    "row": Setting.B,
-    "column": Setting.C,
-    "both": Setting.D,
-    "vertices": Setting.D,
-    "random": Setting.A,
-    "cold_both": Setting.D,
-    "r": Setting.A,
-    "i1e": Setting.B,
-    "i1f": Setting.C,
-    "i2": Setting.D,
+_WORDS = {
+    Setting.A: ("in_sample_loo", "interaction", "edges", "random", "r"),
+    Setting.B: ("leave_x1_out", "row", "cold_instance", "i1e"),
+    Setting.C: ("leave_x2_out", "column", "cold_task", "i1f"),
+    Setting.D: ("out_of_sample_loo", "both", "vertices", "cold_both", "i2"),
 }
 
 
-def as_setting(name: str | Setting, *, instances: str = "instance", tasks: str = "task") -> Setting:
+def as_setting(name: str | Setting) -> Setting:
     """Return the setting that a name stands for.
 
     Parameters
     ----------
     name : str or Setting
         A letter A to D, or the word of another library: RLScore's ``leave_x1_out`` and its
-        kin, xnet's ``row`` or ``vertices``, DataSAIL's ``I1e``, or ``cold_<axis>`` as in TDC.
-    instances, tasks : str
-        What an instance and a task are called, for the ``cold_<axis>`` words: with
-        ``instances="protein"``, ``"cold_protein"`` is setting B.
+        kin, xnet's ``row`` or ``vertices``, DataSAIL's ``I1e``, or ``cold_task`` as in TDC.
 
     Returns
     -------
@@ -104,26 +88,17 @@ def as_setting(name: str | Setting, *, instances: str = "instance", tasks: str =
     >>> from dyadlearn.settings import as_setting
     >>> as_setting("leave_x2_out").value
     'C'
-    >>> as_setting("cold_drug", instances="protein", tasks="drug").value
-    'C'
     """
     if not isinstance(name, str):
         raise TypeError(f"A setting is named by a string, found {type(name).__name__}.")
-    word = _plain(name)
-    aliases = {
-        **{setting.value.lower(): setting for setting in Setting},
-        **_ALIASES,
-        f"cold_{_plain(instances)}": Setting.B,
-        f"cold_{_plain(tasks)}": Setting.C,
-    }
-    if word not in aliases:
-        close = get_close_matches(word, [alias for alias in aliases if len(alias) > 1], n=1)
-        hint = f" Did you mean {close[0]!r}, setting {aliases[close[0]].value}?" if close else ""
-        raise ValueError(
-            f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new), "
-            f"or the word that another library has for it.{hint}"
-        )
-    return aliases[word]
+    word = name.strip().lower().replace("-", "_")
+    for setting, words in _WORDS.items():
+        if word in (setting.value.lower(), *words):
+            return setting
+    raise ValueError(
+        f"Unknown setting {name!r}: expected A (a new pair), B (a new instance), C (a new task) or D (both new), "
+        "or the word that another library has for it."
+    )
 
 
 def check_groups(setting: Setting, groups: Any, task_groups: Any, cells: Any = None) -> None:
@@ -135,7 +110,3 @@ def check_groups(setting: Setting, groups: Any, task_groups: Any, cells: Any = N
     ):
         if labels is not None and not leaves:
             raise ValueError(f"{name} are groups of left-out {what}, and setting {setting.value} leaves none out.")
-
-
-def _plain(word: str) -> str:
-    return word.strip().lower().replace("-", "_")

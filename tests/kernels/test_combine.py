@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import cosine_similarity, linear_kernel, rbf_kernel
 
 from dyadlearn.exceptions import KernelError
-from dyadlearn.kernels import Product, Sum, gram, normalize, weighted_product, weighted_sum
+from dyadlearn.kernels import Product, Sum, gram, normalize
 from sweeps import every, over
 
 
@@ -73,65 +73,34 @@ def test_normalize_refuses(library):
         normalize(library.asarray([[1.0, np.nan], [np.nan, 1.0]]))
 
 
-@over(every(weights=[None, (1, 0.3, 0), (0.5, 2, 4)]))
-def test_weighted_sum(weights, library):
-    grams = kernels(3)
-    found = weighted_sum((library.asarray(K) for K in grams), weights)
-    assert found.dtype == library.asarray(grams[0]).dtype
-    w = weights or (1, 1, 1)
-    expected = w[0] * grams[0] + w[1] * grams[1] + w[2] * grams[2]
-    assert_allclose(library.to_numpy(found), expected, rtol=1e-6 if library.dtype == "float32" else 1e-14)
-
-
-@over(every(weights=[None, (1, 0.3, 0), (0.5, 2, 4)]))
-def test_weighted_product(weights, library):
-    grams = kernels(3)
-    found = weighted_product([library.asarray(K) for K in grams], weights)
-    assert found.dtype == library.asarray(grams[0]).dtype
-    w = weights or (1, 1, 1)
-    expected = grams[0] ** w[0] * grams[1] ** w[1] * grams[2] ** w[2]
-    assert_allclose(library.to_numpy(found), expected, rtol=1e-5 if library.dtype == "float32" else 1e-14)
-
-
-@over(every(combined=[weighted_sum, weighted_product]))
-def test_inputs_are_left_alone_and_precision_is_that_of_the_finest(combined):
+@over(every(combination=[Sum, Product]))
+def test_blocks_are_left_alone_and_precision_is_that_of_the_finest(combination):
     grams = kernels(2)
     before = copy.deepcopy(grams)
-    combined(grams)
-    combined(grams[:1])[:] = 7
+    members = [lambda A, B, K=K: K for K in grams]
+    X = [np.ones((side, 1)) for side in grams[0].shape]
+    combination(members)(*X)
+    combination(members[:1])(*X)[:] = 7
     assert_array_equal(grams, before)
-    coarse = [K.astype(np.float32) for K in grams]
-    assert combined(coarse).dtype == np.float32
-    assert combined([coarse[0], grams[1]]).dtype == np.float64
-    assert combined([np.ones((2, 2), dtype=int)]).dtype == np.float64
+    coarse = [lambda A, B, K=K: K.astype(np.float32) for K in grams]
+    assert combination(coarse)(*X).dtype == np.float32
+    assert combination([coarse[0], members[1]])(*X).dtype == np.float64
+    assert combination([lambda A, B: np.ones((len(A), len(B)), dtype=int)])(*X).dtype == np.float64
 
 
 def test_whole_exponents_take_negative_entries():
     K = np.array([[1.0, -0.5], [-0.5, 1.0]])
-    assert_allclose(weighted_product([K], weights=[3]), K**3)
-    with pytest.raises(KernelError, match=r"grams\[1\] has negative entries, without a power 0.5"):
-        weighted_product([np.abs(K), K], weights=[0.5, 0.5])
+    members, X = [lambda A, B: np.abs(K), lambda A, B: K], np.ones((2, 1))
+    assert_allclose(Product(members[1:], weights=[3])(X), K**3)
+    with pytest.raises(KernelError, match=r"kernels\[1\] has negative entries, without a power 0.5"):
+        Product(members, weights=[0.5, 0.5])(X)
 
 
-@pytest.mark.parametrize("combined", [weighted_sum, weighted_product])
-def test_combinations_refuse(combined):
-    K = np.ones((2, 3))
-    with pytest.raises(ValueError, match="grams must hold at least one, found none"):
-        combined([])
-    with pytest.raises(ValueError, match="one number for each of 2 grams, found 3"):
-        combined([K, K], weights=[1, 2, 3])
+@over(every(combination=[Sum, Product]))
+def test_weights_are_not_negative(combination):
     for weight in (-0.1, np.nan, np.inf, "1"):
         with pytest.raises(ValueError, match="weights must be non-negative finite numbers, found"):
-            combined([K, K], weights=[1, weight])
-    with pytest.raises(KernelError, match=r"grams\[1\] has \(3, 2\), those before it have \(2, 3\)"):
-        combined([K, K.T])
-    with pytest.raises(KernelError, match=r"grams\[0\] must be a matrix .* found shape \(3,\)"):
-        combined([np.ones(3)])
-    with pytest.raises(ValueError, match=r"grams\[1\] contains NaN"):
-        combined([K, K * np.nan])
-    strict = pytest.importorskip("array_api_strict")
-    with pytest.raises(TypeError, match=r"one library, found grams\[0\] of numpy, grams\[1\] of array_api_strict"):
-        combined([K, strict.asarray(K)])
+            combination(("rbf", "linear"), weights=[1, weight])
 
 
 def test_sum_of_kernels(library):

@@ -22,8 +22,6 @@ from dyadlearn.kernels import (
     repair,
     shared_ancestors_kernel,
     tree_distance_kernel,
-    weighted_product,
-    weighted_sum,
 )
 
 NAMES, OTHERS, FEATURES = tuple("abcd"), tuple("xyz"), ("f", "g", "h")
@@ -96,30 +94,6 @@ def test_a_diagonal_is_matched_by_its_ids(features):
     check(normalize(K, *diagonals), normalize(block, rows, columns), NAMES, OTHERS, "pandas")
     with pytest.raises(IdError, match="row_diagonal and the rows of K"):
         normalize(K, *diagonals[::-1])
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("combine", [weighted_sum, weighted_product])
-def test_combined_kernels_are_matched_by_their_ids(combine, kind, similarity):
-    first, second, third = similarity, similarity.T @ similarity, similarity**2
-    weights = (1, 2, 0.5)
-    expected = combine([first, second, third], weights)
-    turned = [2, 0, 3, 1]
-    names = [NAMES[place] for place in turned]
-    grams = [
-        named(first, NAMES, NAMES, kind),
-        named(second[turned], names, NAMES, kind),
-        named(third[np.ix_(turned, turned)], names, names, kind),
-    ]
-    check(combine(grams, weights), expected, NAMES, NAMES, kind)
-    # An array has no ids and is taken as it stands, wherever it comes.
-    stands = combine([first, third[np.ix_(turned, turned)]], weights[:2])
-    check(combine([first, grams[2]], weights[:2]), stands, names, names, kind)
-    check(combine([grams[0], second], weights[:2]), combine([first, second], weights[:2]), NAMES, NAMES, kind)
-    with pytest.raises(IdError, match=r"the rows of grams\[1\] and those before it.*'a'.*'q'"):
-        combine([grams[0], named(second, tuple("qbcd"), NAMES, kind)])
-    with pytest.raises(IdError, match=r"the columns of grams\[1\] and those before it.*'a'.*'q'"):
-        combine([grams[0], named(second, NAMES, tuple("qbcd"), kind)])
 
 
 @pytest.mark.parametrize("kind", KINDS)

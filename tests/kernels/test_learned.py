@@ -178,7 +178,7 @@ def test_ways_to_say_which_kernel(kernels, expected):
         ("rfb", KernelError, "Did you mean 'rbf'"),
         (["rbf", ("precomputed", {"gamma": 1})], KernelError, r"X\['b'\] has a precomputed kernel, which takes no"),
         (["rbf", "precomputed"], KernelError, r"kernel X\['b'\] must be a square matrix, found shape \(13, 8\)"),
-        (("sigmoid", {"coef0": -9.0}), KernelError, r"kernel of X\['a'\] is negative on its diagonal"),
+        (("poly", {"degree": 1, "coef0": -99.0}), KernelError, r"kernel of X\['a'\] is negative on its diagonal"),
     )
 )
 def test_kernels_that_are_refused(kernels, error, words):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import metrics as sk
-from sklearn.metrics import get_scorer, make_scorer
+from sklearn.metrics import get_scorer, get_scorer_names, make_scorer
 
 from dyadlearn import TwoStepRidge, TwoStepRidgeCV, evaluate, landscape, load, save
 from dyadlearn.exceptions import ModelFileError
@@ -19,8 +19,6 @@ from sweeps import covering, lines, over
 
 RNG = np.random.default_rng(0)
 REAL = RNG.gamma(2.0, size=(6, 5))
-BINARY = np.where(RNG.random((6, 5)) < 0.5, 3.0, 1.0)
-BINARY[:, 0], BINARY[:, 1], BINARY[0] = 3.0, 1.0, 1.0
 STACK = RNG.gamma(2.0, size=(1, 2, 6, 5))
 AVERAGES = ("micro", "instance", "task")
 
@@ -55,7 +53,7 @@ def by_rows(function, Y, F, average):
 
 @over(covering(strength=1, name=[*BY_DISTANCE, "neg_max_error"], average=AVERAGES))
 def test_names_of_scikit_learn(name, average):
-    if name not in borrowed.sklearn_names():
+    if name not in get_scorer_names():
         return  # older ones are called otherwise
     function = BY_DISTANCE.get(name, lambda y, f: -sk.max_error(y, f))
     Y = REAL.copy()
@@ -111,33 +109,17 @@ def test_scorers_of_any_metric_of_two_vectors(made, title, function):
     assert_array_equal(pickle.loads(pickle.dumps(judge))(REAL, STACK), judge(REAL, STACK))
 
 
-def test_ranks_of_two_labels():
-    """The larger is the positive class here too; rows of one class have no such area and are counted."""
-    made = make_scorer(sk.roc_auc_score, response_method="decision_function", max_fpr=0.5)
-
-    def area(y, f):
-        return sk.roc_auc_score(y == 3.0, f, max_fpr=0.5) if len(set(y)) == 2 else None
-
-    for average in AVERAGES:
-        expected = [[by_rows(area, BINARY, F, average) for F in row] for row in STACK]
-        assert_allclose(scorer(made)(BINARY, STACK, average=average), expected, rtol=1e-13)
-    assert scorer(made).prepare(BINARY, setting="B").n_undefined == 1
-    assert scorer(made).prepare(BINARY, setting="C").n_undefined == 1
-    with pytest.raises(ValueError, match="roc_auc_score needs labels of exactly two values.*found 30 in Y"):
-        scorer(made)(REAL, STACK)
-    with pytest.raises(ValueError, match="score of scikit-learn is undefined here.*no column of Y has"):
-        scorer(made)(BINARY[1:, :2], STACK[..., 1:, :2], setting="C")
-
-
 def test_what_judges_classes_is_refused(each):
     others = {*METRICS, *BY_DISTANCE, "neg_max_error", "max_error"}
-    for name in each(name for name in borrowed.sklearn_names() if name not in others):
+    for name in each(name for name in get_scorer_names() if name not in others):
         for scoring in (name, get_scorer(name)):
             with pytest.raises(
-                ValueError, match="of scikit-learn judges the classes or probabilities.*such as 'roc_auc'"
+                ValueError, match="of scikit-learn judges the classes, probabilities or decisions.*such as 'roc_auc'"
             ):
                 scorer(scoring)
-    for made in (make_scorer(sk.ndcg_score), make_scorer(sk.fbeta_score, beta=2), sk.check_scoring(TwoStepRidge())):
+    area = make_scorer(sk.roc_auc_score, response_method="decision_function", max_fpr=0.5)
+    others = make_scorer(sk.ndcg_score), make_scorer(sk.fbeta_score, beta=2), sk.check_scoring(TwoStepRidge())
+    for made in (area, *others):
         with pytest.raises(ValueError, match=r"these models predict numbers: take a score of order or distance"):
             scorer(made)
 
@@ -154,11 +136,8 @@ def test_the_cause_of_a_refusal_is_told():
 def test_options_and_close_names():
     with pytest.raises(TypeError, match="Only metrics of this library take options, found k with 'explained_variance'"):
         scorer("explained_variance", k=3)
-    with pytest.raises(ValueError, match="Unknown scoring 'explained_varianc'.*Did you mean 'explained_variance'"):
+    with pytest.raises(ValueError, match="Unknown scoring 'explained_varianc'"):
         scorer("explained_varianc")
-    # A name that would be refused is no advice.
-    with pytest.raises(ValueError, match=r"Unknown scoring 'acuracy'.*or a function\.$"):
-        scorer("acuracy")
 
 
 def test_errors_of_the_metric_are_passed_on():

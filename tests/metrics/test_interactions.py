@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import TwoStepRidgeCV, bootstrap_interval, landscape
 from dyadlearn.exceptions import GridEdgeWarning
-from dyadlearn.metrics import ic_index, scorer
+from dyadlearn.metrics import cells, ic_index, scorer
 from dyadlearn.metrics import top as interactions
 from sweeps import covering, every, over
 
@@ -63,7 +63,7 @@ CASES = covering(
 
 @over(CASES)
 def test_equals_the_loop(shape, labels, predictions, missing, block, monkeypatch):
-    monkeypatch.setattr(interactions, "BLOCK_BYTES", block)
+    monkeypatch.setattr(cells, "BLOCK_BYTES", block)
     Y, F = make_grids(shape, labels, predictions, missing)
     expected = slow_ic_index(Y, F)
     for kept in (0, 2**26):

@@ -67,7 +67,6 @@ def by_exponent(distance: Callable[..., float], default: float | None = None) ->
 
 
 BY_HAND: dict[str, Callable[..., float]] = {
-    "additive_chi2": lambda a, b: -chi_squared(a, b),
     "chi2": by_exponent(chi_squared, 1.0),
     "cosine": cosine,
     "delta": lambda a, b: float(all(a == b)),
@@ -77,7 +76,6 @@ BY_HAND: dict[str, Callable[..., float]] = {
     "poly": polynomial,
     "polynomial": polynomial,
     "rbf": by_exponent(lambda a, b: dot(a - b, a - b)),
-    "sigmoid": lambda a, b, gamma=None, coef0=1: math.tanh((gamma or 1 / len(a)) * dot(a, b) + coef0),
     "tanimoto": tanimoto,
 }
 PARAMS: dict[str, dict[str, float]] = {
@@ -86,7 +84,6 @@ PARAMS: dict[str, dict[str, float]] = {
     "poly": {"degree": 2, "gamma": 0.5, "coef0": 2},
     "polynomial": {"degree": 2, "gamma": 0.5, "coef0": 2},
     "rbf": {"gamma": 0.1},
-    "sigmoid": {"gamma": 0.01, "coef0": 0.1},
 }
 CHOICES = [(name, {}) for name in BY_HAND] + list(PARAMS.items())
 every_choice = lines("name params", *CHOICES)
@@ -300,7 +297,7 @@ def test_primal_equals_dual(Model, alpha):
 
 # --- sparse features ---------------------------------------------------------------------------
 
-DENSE_ONLY = ("additive_chi2", "chi2")
+DENSE_ONLY = ("chi2",)
 SPARSE = [name for name in BY_HAND if name not in DENSE_ONLY]
 
 

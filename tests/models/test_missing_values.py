@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge
-from dyadlearn.kernels import repair, tanimoto, weighted_sum
+from dyadlearn.kernels import repair, tanimoto
 from dyadlearn.labels import read_labels, to_grid
 from dyadlearn.metrics import mean_squared_error
 from sweeps import every, lines, over
@@ -71,7 +71,6 @@ def test_masked_ids_are_missing():
         (lambda: PairRegressor(TwoStepRidge(), instances=masked(X)).fit(PAIRS, Y.ravel()), "instances"),
         (lambda: mean_squared_error(Y, masked(Y)), "F"),
         (lambda: repair(masked(np.eye(2))), "K"),
-        (lambda: weighted_sum([masked(np.eye(2)), np.eye(2)]), r"grams\[0\]"),
         (lambda: tanimoto(masked(np.eye(2))), "A"),
     )
 )

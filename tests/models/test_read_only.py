@@ -35,8 +35,6 @@ from dyadlearn.kernels import (
     repair,
     shared_ancestors_kernel,
     tanimoto,
-    weighted_product,
-    weighted_sum,
 )
 
 pytestmark = [
@@ -65,8 +63,6 @@ KERNELS = {
     "repair": (repair, SKEW),
     "repair indefinite": (repair, SKEW - 0.5 * np.eye(N)),
     "normalize": (normalize, K),
-    "weighted_sum": (lambda A: weighted_sum([A, A], [1, 2]), K),
-    "weighted_product": (lambda A: weighted_product([A, A], [1, 2]), K),
     "tanimoto": (tanimoto, BITS),
     "minmax": (minmax, X),
     "delta": (delta, X[:, :1]),

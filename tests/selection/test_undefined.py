@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRidgeCV, TwoStepRidgeCV, landscape
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
-from dyadlearn.metrics import roc_auc, scorer
+from dyadlearn.metrics import scorer
 from sweeps import every, lines, over
 
 pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -29,8 +29,6 @@ SINGULAR = np.diag([1.0, 1.0, 0.0])
 PAPER = {"fit_intercept": False}
 
 
-def of_a_function(Y, F):
-    return roc_auc(Y, F)
 
 
 @over(

@@ -56,11 +56,9 @@ from dyadlearn._means import (
     about,
     centred,
     difference,
-    in_rows,
     mean_of,
     moments,
     moved,
-    no_mean,
     outer,
     value,
     with_ones,
@@ -124,7 +122,7 @@ class Group(Stored):
         if Phi.shape[0] == 0:
             (d, c), dtype = (int(Phi.shape[1]), int(Y.shape[1])), namespace(Y).float64
             none = cls(0, zeros((d, d), Y, dtype), zeros((d, c), Y, dtype))
-            return replace(none, mean=no_mean(d, none.gram), label_mean=zeros((c,), none.gram)) if constant else none
+            return replace(none, mean=zeros((2, d), none.gram), label_mean=zeros((c,), none.gram)) if constant else none
         width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y))
         make = _block_about_mean if constant else _block
         with np.errstate(over="ignore", invalid="ignore"):
@@ -181,7 +179,7 @@ class Group(Stored):
             return total
         if n_rows == 0:
             empty = namespace(self.cross).zeros_like(self.label_mean)
-            return replace(total, mean=no_mean(int(self.gram.shape[0]), self.gram), label_mean=empty)
+            return replace(total, mean=zeros((2, int(self.gram.shape[0])), self.gram), label_mean=empty)
         if self.n_rows == 0:
             return replace(total, mean=other.mean, label_mean=other.label_mean)
         means: list[Any] = [other.label_mean, self.label_mean]
@@ -307,7 +305,7 @@ def _block(Phi: Array, Y: Array) -> Group:
 
 def _block_about_mean(Phi: Array, Y: Array) -> Group:
     """Return the sums over rows about their mean."""
-    Phi, Y = in_rows(Phi), in_rows(Y)
+    Phi, Y = row_major(Phi), row_major(Y)
     n, (mean, gram), label_mean = int(Phi.shape[0]), moments(Phi), mean_of(Y)
     (rows, rest), (labels, label_rest) = about(Phi, mean), about(Y, label_mean)
     cross = matmul(rows.T, labels)

@@ -9,7 +9,7 @@ the tips of trees and the entities of a taxonomy are here too, and `dyadlearn.ke
 
 from __future__ import annotations
 
-from dyadlearn.kernels.combine import Product, Sum, normalize, weighted_product, weighted_sum
+from dyadlearn.kernels.combine import Product, Sum, normalize
 from dyadlearn.kernels.descriptions import Descriptions
 from dyadlearn.kernels.gram import gram, gram_diagonal, kernel_names
 from dyadlearn.kernels.graphs import diffusion_kernel, graph_distance_kernel, shared_ancestors_kernel
@@ -41,6 +41,4 @@ __all__ = [
     "tanimoto",
     "taxonomy_kernel",
     "tree_distance_kernel",
-    "weighted_product",
-    "weighted_sum",
 ]

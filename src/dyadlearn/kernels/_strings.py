@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from dyadlearn._array import is_sparse
 from dyadlearn._checks import check_choice
 from dyadlearn._memory import check_memory
-from dyadlearn._tables import Ids, make_ids, write_table
+from dyadlearn._tables import Ids, make_ids, read_table, write_table
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Strings:
         """The ids, or positions where there are none."""
         return list(range(len(self.values))) if self.ids is None else list(self.ids.labels)
 
-    def sift(self, wrong: Mapping[int, str], on_error: str | None) -> tuple[Strings, np.ndarray]:
-        """Refuse or leave out what is not valid; return the rest and its positions, (n_kept,).
+    def sift(self, wrong: Mapping[int, str], on_error: str | None) -> Strings:
+        """Refuse or leave out what is not valid; return the rest.
 
         Parameters
         ----------
@@ -53,18 +53,18 @@ class Strings:
         """
         if on_error is not None:
             check_choice(on_error, "on_error", ("raise", "drop"))
-        kept = np.array([position for position in range(len(self.values)) if position not in wrong], dtype=np.intp)
         if not wrong:
-            return self, kept
+            return self
         labels = self.labels
+        kept = [position for position in range(len(self.values)) if position not in wrong]
         name = "" if self.ids else "position "
         listed = [f"{name}{labels[position]!r} ({reason})" for position, reason in sorted(wrong.items())]
         shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
         message = f"{len(wrong)} of {len(self.values)} {self.what} are not valid: {shown}"
-        if on_error == "drop" and len(kept):
+        if on_error == "drop" and kept:
             warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=4)
             ids = Ids(tuple(labels[position] for position in kept), self.ids.name if self.ids else None)
-            return Strings([self.values[position] for position in kept], self.what, ids, self.kind), kept
+            return Strings([self.values[position] for position in kept], self.what, ids, self.kind)
         hint = ', or leave them out with on_error="drop"' if on_error == "raise" else ""
         raise ValueError(f"{message}. Correct or remove them{hint}.")
 
@@ -110,36 +110,26 @@ def _read(texts: Any, what: str) -> Strings:
         raise TypeError(f"{what} must be several: put a single text into a list.")
     if isinstance(texts, Mapping):
         return Strings(list(texts.values()), what, make_ids(list(texts), None, f"The mapping of {what}"))
-    if isinstance(texts, list | tuple | np.ndarray):
-        array = np.asarray(texts, dtype=object)
-        if array.ndim == 2 and array.shape[1] == 1:
-            array = array[:, 0]
-        if array.ndim != 1:
-            raise ValueError(f"{what} must be one column of text, found shape {array.shape}.")
-        return Strings(array.tolist(), what)
     import narwhals as nw
 
     frame: Any = nw.from_native(texts, eager_only=True, allow_series=True, pass_through=True)
-    if not isinstance(frame, nw.DataFrame | nw.Series):
+    if isinstance(frame, nw.DataFrame) and len(frame.columns) == 1:
+        texts = frame.get_column(frame.columns[0]).to_native()
+    elif not isinstance(frame, nw.DataFrame | nw.Series | list | tuple | np.ndarray):
         try:
-            return Strings(list(texts), what)
+            texts = list(texts)
         except TypeError:
             raise TypeError(f"{what} must be a sequence of text, found {type(texts).__name__}.") from None
-    index = nw.maybe_get_index(frame)
-    ids = None if index is None else make_ids(index.tolist(), index.name, f"The index of the {what}")
-    if isinstance(frame, nw.DataFrame):
-        columns = frame.columns
-        if index is None and len(columns) == 2:
-            labels = frame.get_column(columns[0]).to_list()
-            ids = make_ids(labels, columns[0], f"Column {columns[0]!r} of the {what}")
-            columns = columns[1:]
-        if len(columns) != 1:
-            raise ValueError(
-                f"{what} must be one column of text, found {len(columns)} columns; ids belong in the index of a "
-                "pandas frame, or in the first of two columns of any other."
-            )
-        frame = frame.get_column(columns[0])
-    return Strings(frame.to_list(), what, ids, str(frame.implementation.value))
+    table = read_table(texts, f"the {what}", of_words=True)
+    values = np.asarray(table.values, dtype=object)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise ValueError(
+            f"{what} must be one column of text, found shape {values.shape}; ids belong in the index of a pandas "
+            "frame, or, as text, in the first of two columns of any other."
+        )
+    return Strings(values.tolist(), what, table.row_ids, table.kind)
 
 
 class TextStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -10,17 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
-from sklearn.utils.parallel import Parallel, delayed
+from scipy.sparse import csr_array
 
 from dyadlearn._checks import check_whole
 from dyadlearn._files.packed import imported
 from dyadlearn.kernels._strings import Strings, TextFeatures, read_strings, shortened
 
 __all__ = ["MorganFingerprints", "fingerprints"]
-
-# Molecules that one process reads at a time.
-_BATCH = 2000
 
 # The widest neighbourhood; the time for a molecule grows with it, however small the molecule is.
 _WIDEST = 100
@@ -34,7 +30,6 @@ def fingerprints(
     n_bits: int = 2048,
     counts: bool = False,
     on_error: str = "raise",
-    n_jobs: int | None = None,
 ) -> tuple[csr_array, list[Hashable]]:
     r"""Morgan fingerprints of molecules: which circular neighbourhoods of atoms each of them has.
 
@@ -60,8 +55,6 @@ def fingerprints(
         Whether to count how often a neighbourhood occurs; the kernel for counts is "minmax".
     on_error : {"raise", "drop"}, default="raise"
         What to do with texts that are no molecule: refuse all, or leave those out with a warning. Either names them.
-    n_jobs : int or None, default=None
-        Number of processes, -1 for as many as there are cores. They start slowly and pay from about 10,000 molecules.
 
     Returns
     -------
@@ -94,7 +87,7 @@ def fingerprints(
            [0.56, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    molecules, features = MorganFingerprints(radius, n_bits, counts, n_jobs)._computed(smiles, ids, on_error)
+    molecules, features = MorganFingerprints(radius, n_bits, counts)._computed(smiles, ids, on_error)
     return features, molecules.labels
 
 
@@ -117,8 +110,6 @@ class MorganFingerprints(TextFeatures):
         Number of features.
     counts : bool, default=False
         Whether to count how often a neighbourhood occurs; the kernel for counts is "minmax".
-    n_jobs : int or None, default=None
-        Number of processes, -1 for as many as there are cores.
 
     Examples
     --------
@@ -137,7 +128,6 @@ class MorganFingerprints(TextFeatures):
     radius: int = 2
     n_bits: int = 2048
     counts: bool = False
-    n_jobs: int | None = None
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the features, (n_bits,)."""
@@ -151,42 +141,25 @@ class MorganFingerprints(TextFeatures):
         self._check_parameters()
         molecules = read_strings(X, "molecules", ids)
         imported("rdkit", "Reading molecules", "rdkit", extra="chem")
-        values = molecules.values
-        starts = range(0, len(values), _BATCH)
-        parts = Parallel(n_jobs=self.n_jobs if len(starts) > 1 else 1)(
-            delayed(_batch)(values[start : start + _BATCH], self.radius, self.n_bits, self.counts) for start in starts
-        )
-        wrong = {
-            start + position: reason
-            for start, (_, mistakes) in zip(starts, parts, strict=True)
-            for position, reason in mistakes.items()
-        }
-        features = csr_array(vstack([features for features, _ in parts], format="csr"))
-        valid, kept = molecules.sift(wrong, on_error)
-        return valid, features[kept]
+        from rdkit import Chem, rdBase
+        from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
-
-def _batch(values: list[Any], radius: int, n_bits: int, counts: bool) -> tuple[csr_array, dict[int, str]]:
-    """Compute the features of some molecules, in a process of its own."""
-    from rdkit import Chem, rdBase
-    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
-
-    generator = GetMorganGenerator(radius=int(radius), fpSize=int(n_bits))
-    found: list[dict[int, int]] = []
-    wrong: dict[int, str] = {}
-    # rdkit writes a line for every molecule it cannot read; the error tells them all at once.
-    with rdBase.BlockLogs():
-        for position, text in enumerate(values):
-            # To rdkit a comment follows a blank, and "C C" would be methane.
-            clean = isinstance(text, str) and text.isascii() and len(text.split()) == 1
-            molecule = Chem.MolFromSmiles(text.strip()) if clean else None
-            if molecule is not None:
-                found.append(generator.GetCountFingerprint(molecule).GetNonzeroElements())
-            else:
-                found.append({})
-                wrong[position] = shortened(text)
-    bits = np.array([bit for row in found for bit in row], dtype=np.int32)
-    numbers = [number for row in found for number in row.values()]
-    entries = np.array(numbers, dtype=np.int32) if counts else np.ones(len(bits), dtype=np.uint8)
-    ends = np.cumsum([0, *map(len, found)])
-    return csr_array((entries, bits, ends), shape=(len(values), int(n_bits))), wrong
+        generator = GetMorganGenerator(radius=int(self.radius), fpSize=int(self.n_bits))
+        found: list[dict[int, int]] = []
+        wrong: dict[int, str] = {}
+        # rdkit writes a line for every molecule it cannot read; the error tells them all at once.
+        with rdBase.BlockLogs():
+            for position, text in enumerate(molecules.values):
+                # To rdkit a comment follows a blank, and "C C" would be methane.
+                clean = isinstance(text, str) and text.isascii() and len(text.split()) == 1
+                molecule = Chem.MolFromSmiles(text.strip()) if clean else None
+                if molecule is not None:
+                    found.append(generator.GetCountFingerprint(molecule).GetNonzeroElements())
+                else:
+                    wrong[position] = shortened(text)
+        valid = molecules.sift(wrong, on_error)
+        bits = np.array([bit for row in found for bit in row], dtype=np.int32)
+        numbers = [number for row in found for number in row.values()]
+        entries = np.array(numbers, dtype=np.int32) if self.counts else np.ones(len(bits), dtype=np.uint8)
+        ends = np.cumsum([0, *map(len, found)])
+        return valid, csr_array((entries, bits, ends), shape=(len(found), int(self.n_bits)))

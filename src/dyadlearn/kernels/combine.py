@@ -1,4 +1,4 @@
-"""New kernels out of others: normalised, weighted sums, weighted products."""
+"""New kernels out of others: normalised, weighted sums, products."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, namespace
-from dyadlearn._checks import check_same_library
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table, formed_as, in_order
-from dyadlearn.exceptions import IdError, KernelError
+from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import check_kernel, gram, gram_diagonal
 from dyadlearn.kernels.repair import is_finite, read_gram
 
@@ -79,89 +78,6 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
     return formed_as(_in_order_of_rows(replace(table, values=block * (rows[:, None] * columns[None, :])), "K"), K)
 
 
-def weighted_sum(grams: Iterable[Any], weights: Sequence[float] | None = None) -> Any:
-    r"""Add Gram matrices, or blocks of them, with non-negative weights.
-
-    .. math:: K = \sum_p w_p K_p
-
-    The sum of kernels is a kernel.
-
-    Parameters
-    ----------
-    grams : iterable of arrays or frames of shape (n_a, n_b)
-        Those with ids are brought into the order of the first that has some.
-    weights : sequence of float, optional
-        Non-negative, one per Gram matrix; all 1 where not given.
-
-    Returns
-    -------
-    array or frame of shape (n_a, n_b)
-        A frame, with the ids, if one of `grams` is one.
-
-    Raises
-    ------
-    IdError
-        If `grams` have ids that are not the same, or some lack those that would tell the order of their columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.kernels import weighted_sum
-    >>> weighted_sum([np.eye(2), np.ones((2, 2))], weights=(1, 0.5))
-    array([[1.5, 0.5],
-           [0.5, 1.5]])
-    """
-    grams = list(grams)
-    return _combined(grams, check_weights(weights, len(grams), "grams"), are_powers=False)
-
-
-def weighted_product(grams: Iterable[Any], weights: Sequence[float] | None = None) -> Any:
-    r"""Multiply Gram matrices, or blocks of them, entry by entry; the weights are exponents.
-
-    .. math:: K_{ij} = \prod_p (K_p)_{ij}^{w_p}
-
-    With whole exponents the product of kernels is a kernel (Schur). With a fractional exponent it stays one
-    where the kernel is infinitely divisible, as "rbf" and "laplacian" are, for which the weight is a factor
-    of gamma; otherwise positive semi-definiteness may be lost, and negative similarities are refused.
-
-    Parameters
-    ----------
-    grams : iterable of arrays or frames of shape (n_a, n_b)
-        Those with ids are brought into the order of the first that has some.
-    weights : sequence of float, optional
-        Non-negative exponents, one per Gram matrix; all 1 where not given.
-
-    Returns
-    -------
-    array or frame of shape (n_a, n_b)
-        A frame, with the ids, if one of `grams` is one.
-
-    Raises
-    ------
-    IdError
-        If `grams` have ids that are not the same, or some lack those that would tell the order of their columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.kernels import weighted_product
-    >>> K = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> weighted_product([K, K], weights=(1, 2))
-    array([[1.   , 0.125],
-           [0.125, 1.   ]])
-    """
-    grams = list(grams)
-    return _combined(grams, check_weights(weights, len(grams), "grams"), are_powers=True)
-
-
-def _weighed(K: Array, weight: float, is_power: bool, name: str) -> Array:
-    if not is_power:
-        return weight * K
-    if not weight.is_integer() and float(namespace(K).min(K)) < 0:
-        raise KernelError(f"{name} has negative entries, without a power {weight:g}; use a whole exponent.")
-    return K**weight
-
-
 @dataclass(frozen=True)
 class _Combination(Stored, stored=False):
     """Kernels and their weights, checked when they are put together."""
@@ -178,22 +94,44 @@ class _Combination(Stored, stored=False):
         object.__setattr__(self, "kernels", tuple(self.kernels))
         for member in self.kernels:
             check_kernel(*_split(member))
-        weights = check_weights(self.weights, len(self.kernels), "kernels")
+        weights = self._all_weights
         object.__setattr__(self, "weights", None if self.weights is None else weights)
 
-    def __call__(self, A: Array, B: Array | None = None) -> Array:
-        """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d)."""
-        # One block after the other, so that they need not all be held at once.
-        return self._joined(gram(A, B, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
+    @property
+    def _all_weights(self) -> tuple[float, ...]:
+        return check_weights(self.weights, len(self.kernels), "kernels")
 
-    def diagonal(self, A: Array) -> Array:
+    def __call__(self, A: Any, B: Any = None) -> Any:
+        """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d); of frames a frame."""
+        # One block after the other, so that they need not all be held at once.
+        blocks = (gram(A, B, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
+        return formed_as(self._joined(blocks), A, B)
+
+    def diagonal(self, A: Any) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
         found = (gram_diagonal(A, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
-        return self._joined((each if is_foreign(each) else np.asarray(each))[:, None] for each in found)[:, 0]
+        return self._joined((each if is_foreign(each) else np.asarray(each))[:, None] for each in found).values[:, 0]
 
-    def _joined(self, blocks: Iterable[Array]) -> Array:
-        weights = check_weights(self.weights, len(self.kernels), "kernels")
-        return _combined(blocks, weights, are_powers=self._are_powers)
+    def _joined(self, blocks: Iterable[Any]) -> Table:
+        """Add weighed blocks, or multiply their powers, one after the other."""
+        join: Callable[[Array, Array], Array] = operator.imul if self._are_powers else operator.iadd
+        total: Table | None = None
+        for position, (block, weight) in enumerate(zip(blocks, self._all_weights, strict=True)):
+            table = read_gram(block, f"kernels[{position}]")
+            part = self._weighed(table.values, weight, f"kernels[{position}]")
+            if total is not None:
+                dtype = float_dtype(total.values, part)
+                part = join(cast(total.values, dtype), cast(part, dtype))
+            total = replace(table, values=part)
+        assert total is not None  # there is at least one weight
+        return total
+
+    def _weighed(self, K: Array, weight: float, name: str) -> Array:
+        if not self._are_powers:
+            return weight * K
+        if not weight.is_integer() and float(namespace(K).min(K)) < 0:
+            raise KernelError(f"{name} has negative entries, without a power {weight:g}; use a whole exponent.")
+        return K**weight
 
 
 @dataclass(frozen=True)
@@ -276,64 +214,10 @@ def check_weights(weights: Any, count: int, what: str, name: str = "weights") ->
     return tuple(float(weight) for weight in weights)
 
 
-def _combined(grams: Iterable[Any], weights: tuple[float, ...], *, are_powers: bool) -> Any:
-    """Add weighed `grams`, or multiply their powers, one after the other.
-
-    The result is in the order of the first that has ids, and in the form of a frame.
-    """
-    join: Callable[[Array, Array], Array] = operator.imul if are_powers else operator.iadd
-    total: Table | None = None
-    form: Any = None
-    turned = plain = None
-    for position, (K, weight) in enumerate(zip(grams, weights, strict=True)):
-        name = f"grams[{position}]"
-        given = read_gram(K, name)
-        table = _in_order_of_rows(given, name)
-        form = K if isinstance(K, Table) else form
-        turned = turned or (name if table.column_ids != given.column_ids else None)
-        plain = plain or (name if given.column_ids is None else None)
-        if turned and plain:
-            raise IdError(
-                f"{plain} has no ids that tell whether its columns are in the order of the rows of {turned} or of its "
-                "columns, which differ: give it ids, or bring both into one order."
-            )
-        if total is None:
-            total = replace(table, values=_weighed(table.values, weight, are_powers, name))
-            continue
-        check_same_library({"grams[0]": total.values, name: table.values})
-        if table.values.shape != total.values.shape:
-            shapes = tuple(table.values.shape), tuple(total.values.shape)
-            raise KernelError(f"grams must have one shape: {name} has {shapes[0]}, those before it have {shapes[1]}.")
-        _check_columns(total, table, name)
-        table = table.rows_as(total.row_ids, f"the rows of {name}", "those before it")
-        table = table.columns_as(total.column_ids, f"the columns of {name}", "those before it")
-        dtype = float_dtype(total.values, table.values)
-        total = Table(
-            join(cast(total.values, dtype), _weighed(cast(table.values, dtype), weight, are_powers, name)),
-            total.row_ids or table.row_ids,
-            total.column_ids or table.column_ids,
-            total.kind or table.kind,
-        )
-    assert total is not None  # there is at least one weight
-    return formed_as(total, form)
-
-
 def _in_order_of_rows(table: Table, name: str) -> Table:
     """Return a kernel with its columns in the order of its rows, where both have the same ids."""
     rows, columns = table.row_ids, table.column_ids
     return table.squared(name) if rows and columns and set(rows.labels) == set(columns.labels) else table
-
-
-def _check_columns(total: Table, table: Table, name: str) -> None:
-    """Refuse a kernel whose rows are to be put in another order, where it is not known which columns would follow."""
-    have_ids = total.column_ids is not None and table.column_ids is not None
-    if have_ids or total.row_ids is None or table.row_ids is None or table.values.shape[0] != table.values.shape[1]:
-        return
-    if total.row_ids.labels != table.row_ids.labels:
-        raise IdError(
-            f"{name} has its rows in another order than those before it, and not all have ids of their columns: give "
-            "them these, or bring all into one order."
-        )
 
 
 def _scale(diagonal: Any, K: Array, axis: int, name: str) -> Array:

@@ -29,8 +29,9 @@ SAME = 1e-6
 # What gives k(a, a) of each row, for those that have a shorter way to it than a block.
 _DIAGONALS: dict[str, Callable[..., Array]] = {}
 
-# Where there is none, k(a, a) is read off blocks of this many rows: few values are for nothing, and so are few calls.
-_DIAGONAL_ROWS = 16
+# Where there is none, k(a, a) is read off blocks of this many rows, of kernels by name and of callables: few values are
+# for nothing, and so are few calls.
+_DIAGONAL_ROWS, _DIAGONAL_ROWS_CALLED = 256, 16
 
 _Function = TypeVar("_Function", bound=Callable[..., Array])
 
@@ -80,8 +81,8 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
         The columns of the answer; `A` where not given. Features that have names are brought into the order of those of
         `A`.
     kernel : str or callable, default="linear"
-        A name out of `kernel_names`: those of scikit-learn, "tanimoto", "minmax", "delta". Or a callable
-        ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
+        A name out of `kernel_names`: those of scikit-learn that are kernels, "tanimoto", "minmax", "delta". Or a
+        callable ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
         ``sklearn.gaussian_process.kernels``. It gets the features as they are, a frame without its column of ids,
         and always two of them.
     params : mapping, optional
@@ -122,20 +123,16 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
     rows = read_table(A, "A", of_words=callable(kernel))
     columns = rows if B is None else read_table(B, "B", of_words=callable(kernel))
     columns = columns.columns_as(rows.column_ids, "the columns of B", "the columns of A")
-    K = _gram(rows.values, None if B is None else columns.values, kernel, params)
-    return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
-
-
-def _gram(A: Any, B: Any, kernel: Kernel, params: dict[str, Any]) -> Array:
-    """Return the block (n_a, n_b) of features without ids."""
+    right = None if B is None else columns.values
     # Overflow and the like are told once, by the error below, not by warnings on the way.
     with np.errstate(all="ignore"):
         if isinstance(kernel, str):
-            K = KERNELS[kernel](A, B, **params)
+            K = KERNELS[kernel](rows.values, right, **params)
             K = average_transpose(K) if B is None else K
         else:
-            K = _called(kernel, A, B, params)
-    return _checked(K, kernel)
+            K = _called(kernel, rows.values, right, params)
+    K = _checked(K, kernel)
+    return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
 def gram_diagonal(A: Any, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None) -> Any:
@@ -171,23 +168,20 @@ def gram_diagonal(A: Any, *, kernel: Kernel = "linear", params: Mapping[str, Any
     """
     params = check_kernel(kernel, params)
     table = read_table(A, "A", of_words=callable(kernel))
-    found = _diagonal(np.asarray(table.values) if table.kind else table.values, kernel, params)
-    return found if table.kind is None or isinstance(A, Table) else write_table(found, table.row_ids, None, table.kind)
-
-
-def _diagonal(A: Any, kernel: Kernel, params: dict[str, Any]) -> Array:
-    """Return k(a, a) of features without ids, shape (n,)."""
-    A = A.tocsr() if is_sparse(A) else A if hasattr(A, "shape") else np.asarray(A)
+    rows: Any = table.values if hasattr(table.values, "shape") and not table.kind else np.asarray(table.values)
+    rows = rows.tocsr() if is_sparse(rows) else rows
     shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
-    if not callable(shortcut):
-        blocks = row_blocks(A.shape[0], 1, _DIAGONAL_ROWS)
-        parts = [gram(A[rows, ...], kernel=kernel, params=params) for rows in blocks]
+    if callable(shortcut):
+        # A shortcut may have no use for a parameter that the kernel would refuse.
+        gram(rows[:1, ...], kernel=kernel, params=params)
+        with np.errstate(all="ignore"):
+            found = _checked(shortcut(rows, **params), kernel)
+    else:
+        blocks = row_blocks(rows.shape[0], 1, _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS)
+        parts = [gram(rows[block, ...], kernel=kernel, params=params) for block in blocks]
         xp = namespace(parts[0])
-        return xp.concat([xp.linalg.diagonal(part) for part in parts])
-    # A shortcut may have no use for a parameter that the kernel would refuse.
-    gram(A[:1, ...], kernel=kernel, params=params)
-    with np.errstate(all="ignore"):
-        return _checked(shortcut(A, **params), kernel)
+        found = xp.concat([xp.linalg.diagonal(part) for part in parts])
+    return found if table.kind is None or isinstance(A, Table) else write_table(found, table.row_ids, None, table.kind)
 
 
 def common_diagonal(diagonal: Array) -> float | None:

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from dyadlearn._array import Array, eigh, is_foreign, is_sparse, namespace, row_blocks, to_numpy, with_diagonal
+from dyadlearn._array import Array, dense, eigh, is_foreign, namespace, row_blocks, to_numpy, with_diagonal
 from dyadlearn._checks import check_alpha, check_choice, check_matrix
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, formed_as, frame_kind, read_table, shown, write_table
 from dyadlearn.exceptions import IdError, KernelError
-from dyadlearn.kernels.repair import average_transpose
+from dyadlearn.kernels.repair import average_transpose, symmetrized
 from dyadlearn.kernels.vectors import tanimoto
 
 
@@ -215,18 +215,11 @@ def _adjacency(graph: Any) -> Array:
             "for edges, say which nodes are wanted."
         )
     check_memory(4 * 8 * n * n, adjacency, f"Diffusion between {n} nodes")
-    # A copy, since the mean with the transpose is written into it.
-    adjacency = adjacency.toarray() if is_sparse(adjacency) else namespace(adjacency).asarray(adjacency, copy=True)
-    xp = namespace(adjacency)
-    if float(xp.min(adjacency)) < 0:
-        raise ValueError(f"weights of graph must not be negative, found {float(xp.min(adjacency)):g}.")
-    gap = float(xp.max(xp.abs(adjacency - adjacency.T)))
-    if gap > 1e-6 * float(xp.max(adjacency)):
-        raise KernelError(
-            f"graph must be symmetric, but an edge differs by {gap:.3g} between its two directions; "
-            "give the mean or the maximum of the matrix and its transpose."
-        )
-    return average_transpose(adjacency)
+    adjacency = dense(adjacency)
+    smallest = float(namespace(adjacency).min(adjacency))
+    if smallest < 0:
+        raise ValueError(f"weights of graph must not be negative, found {smallest:g}.")
+    return symmetrized(adjacency, "error", "graph", exact=True)[0]
 
 
 def _diffused(adjacency: Array, kind: str, beta: float, normalized: bool) -> Array:

@@ -69,7 +69,6 @@ from dyadlearn._memory import check_memory
 from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
-from dyadlearn.kernels._strings import read_strings
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
 from dyadlearn.kernels.repair import definiteness_tolerance, symmetrized
 
@@ -273,8 +272,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 self.__dict__.pop(name, None)
             rows = self._read(X, reset=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            source = self._source(rows)
-            found = pivoted(source, int(self.n_components), self.method, np.random.default_rng(seed))
+            found = pivoted(self._source(rows), int(self.n_components), self.method, np.random.default_rng(seed))
             self.component_indices_ = found.positions
             self.n_components_ = len(found.positions)
             self.components_ = None if self._is_precomputed else take_rows(rows, found.positions)
@@ -304,11 +302,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _source(self, rows: Array) -> Source:
         if self._is_precomputed:
-            return Matrix(symmetrized(rows, "error", "X")[0])
-        return Rows(rows, self._kernel(rows), dict(self.kernel_params or {}))
-
-    def _kernel(self, rows: Array) -> Any:
-        return _OnLists(self.kernel) if rows.ndim == 1 else self.kernel
+            return Source(rows, None)
+        return Source(rows, _OnLists(self.kernel) if rows.ndim == 1 else self.kernel, self.kernel_params)
 
     # What users hand in --------------------------------------------------------------------------
 
@@ -326,11 +321,13 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         rows = check_instances(self, table, is_kernel=self._is_precomputed, reset=reset)
         if not reset:
             check_same_library({"X": rows, "the landmarks": self._factor})
-        elif self._is_precomputed and rows.shape[0] != rows.shape[1]:
-            raise KernelError(
-                f"The precomputed kernel must be a square matrix, found shape {tuple(rows.shape)}. For features, "
-                'choose another kernel than "precomputed".'
-            )
+        elif self._is_precomputed:
+            if rows.shape[0] != rows.shape[1]:
+                raise KernelError(
+                    f"The precomputed kernel must be a square matrix, found shape {tuple(rows.shape)}. For features, "
+                    'choose another kernel than "precomputed".'
+                )
+            return symmetrized(rows, "error", "X")[0]
         return rows
 
     def _aligned(self, table: Table, *, reset: bool) -> Table:
@@ -349,7 +346,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 raise ValueError(f"diagonal must hold a number for each of {rows.shape[0]} rows, found {own.shape}.")
             return own
         if not self._is_precomputed:
-            return gram_diagonal(_numbers(rows), kernel=self._kernel(rows), params=self.kernel_params)
+            return self._source(rows).diagonal()
         if self._diagonal is None:
             raise KernelError(
                 "A precomputed kernel does not tell what new rows are to themselves, and in training that was not one "
@@ -359,12 +356,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _mapped(self, rows: Array) -> Iterator[tuple[slice, Array]]:
         """Yield features of rows, block by block."""
-        for part in row_blocks(rows.shape[0], 8 * self.n_components_):
-            if self._is_precomputed:
-                K = double(take_rows(rows[part, :].T, self.component_indices_).T)
-            else:
-                given = (_numbers(rows[part, ...]), _numbers(self.components_))
-                K = gram(*given, kernel=self._kernel(rows), params=self.kernel_params)
+        landmarks = self.component_indices_ if self._is_precomputed else self.components_
+        for part, K in self._source(rows).columns(landmarks):
             yield part, solve_lower(self._factor, K.T).T
 
     # What scikit-learn asks ----------------------------------------------------------------------
@@ -386,49 +379,45 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The kernel of rows, of which only what is asked for is computed."""
+class Source:
+    """The kernel of rows, of which only what is asked for is computed.
+
+    Attributes
+    ----------
+    values : array of shape (n, d) or (n,)
+        The rows, or where there is no `kernel` that of rows with all of training.
+    kernel, params : as in `gram`
+    """
 
     values: Array
     kernel: Any
-    params: Mapping[str, Any]
+    params: Mapping[str, Any] | None = None
+
+    def landmarks(self, at: np.ndarray) -> Array:
+        """Return some of the rows, or their positions where the kernel of all is there."""
+        return at if self.kernel is None else take_rows(self.values, at)
 
     def diagonal(self) -> Array:
         """Return k(x, x) of all rows, shape (n,)."""
+        if self.kernel is None:
+            return double(namespace(self.values).linalg.diagonal(self.values))
         return gram_diagonal(_numbers(self.values), kernel=self.kernel, params=self.params)
 
     def block(self, at: np.ndarray) -> Array:
         """Return the kernel of some rows with each other."""
+        if self.kernel is None:
+            return double(take_block(self.values, at, at))
         return gram(_numbers(take_rows(self.values, at)), kernel=self.kernel, params=self.params)
 
-    def columns(self, at: np.ndarray) -> Array:
-        """Return the kernel of all rows with some."""
-        chosen, n = _numbers(take_rows(self.values, at)), self.values.shape[0]
-        width = 8 * (1 if self.values.ndim == 1 else self.values.shape[1])
-        parts = [
-            gram(_numbers(self.values[part, ...]), chosen, kernel=self.kernel, params=self.params)
-            for part in row_blocks(n, width)
-        ]
-        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts)
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A kernel that is there as a matrix (n, n)."""
-
-    values: Array
-
-    def diagonal(self) -> Array:
-        """Return k(x, x) of all rows, shape (n,)."""
-        return double(namespace(self.values).linalg.diagonal(self.values))
-
-    def block(self, at: np.ndarray) -> Array:
-        """Return the kernel of some rows with each other."""
-        return double(take_block(self.values, at, at))
-
-    def columns(self, at: np.ndarray) -> Array:
-        """Return the kernel of all rows with some."""
-        return double(take_rows(self.values.T, at).T)
+    def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
+        """Yield the kernel of all rows with landmarks, block by block."""
+        width = max(landmarks.shape[0], math.prod(self.values.shape[1:]))
+        for part in row_blocks(self.values.shape[0], 8 * width):
+            rows = self.values[part, ...]
+            if self.kernel is None:
+                yield part, double(take_rows(rows.T, landmarks).T)
+            else:
+                yield part, gram(_numbers(rows), _numbers(landmarks), kernel=self.kernel, params=self.params)
 
 
 def _dtype(rows: Array, features: Array) -> Any:
@@ -439,9 +428,6 @@ def _dtype(rows: Array, features: Array) -> Any:
 def _numbers(rows: Array) -> Array:
     """Return rows of numbers in double precision, and things that are no numbers as they are."""
     return rows if rows.ndim == 1 else double(rows)
-
-
-Source = Rows | Matrix
 
 
 class _OnLists:
@@ -461,25 +447,12 @@ def _things(X: Any) -> np.ndarray | None:
     """Return what is no table of numbers but a sequence of texts or other things, as an array of objects (n,)."""
     if is_sparse(X) or is_foreign(X) or isinstance(X, Table):
         return None
-    if isinstance(X, list | tuple | np.ndarray):
-        first = X[0] if np.ndim(X) != 0 and len(X) else 0
-        if isinstance(first, list | tuple | np.ndarray):  # a row: of a vector, unless it is one text
-            first = first[0] if len(first) == 1 else 0
-        if isinstance(first, Real | np.bool_):
-            return None
-    else:
-        import narwhals as nw
-
-        frame: Any = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
-        if not isinstance(frame, nw.DataFrame | nw.Series):
-            return None
-        dtypes = [frame.dtype] if isinstance(frame, nw.Series) else frame.schema.values()
-        if any(dtype.is_numeric() or isinstance(dtype, nw.Boolean) for dtype in dtypes):
-            return None
-    values = read_strings(X, "entities").values
-    things = np.empty(len(values), dtype=object)
-    things[:] = values
-    return things
+    values = read_table(X, "X", of_words=True).values
+    things = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
+    if things.ndim == 2 and things.shape[1] == 1:
+        things = things[:, 0]
+    is_vector = things.ndim != 1 or things.size == 0 or things.dtype.kind not in "OUT"
+    return None if is_vector or isinstance(things[0], Real | np.bool_) else things.astype(object)
 
 
 # The mathematics ---------------------------------------------------------------------------------
@@ -523,7 +496,7 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
 
     Parameters
     ----------
-    source : Rows or Matrix
+    source : Source
         The kernel.
     n_components : int
         How many landmarks there may be.
@@ -570,7 +543,8 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
             continue
         chosen, stop = candidates[kept], done + len(kept)
         ahead, triangle = take_rows(ahead, kept), as_array_of(triangle, diagonal, dtype=diagonal.dtype)
-        columns = source.columns(chosen) - features[:, :done] @ ahead.T
+        columns = xp.concat([K for _, K in source.columns(source.landmarks(chosen))])
+        columns = columns - features[:, :done] @ ahead.T
         new = solve_lower(triangle, columns.T).T
         features[:, done:stop] = new
         factor[done:stop, :done], factor[done:stop, done:stop] = ahead, triangle

@@ -13,18 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    eigh,
-    epsilon,
-    float_dtype,
-    is_definite,
-    is_foreign,
-    largest,
-    namespace,
-    refuse_mask,
-    row_blocks,
-)
+from dyadlearn._array import Array, eigh, epsilon, float_dtype, is_foreign, largest, namespace, refuse_mask, row_blocks
 from dyadlearn._checks import check_choice
 from dyadlearn._tables import Table, formed_as, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
@@ -400,13 +389,10 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
     """
     check_choice(psd, "psd", ("clip", "shift", "error"))
     table = read_gram(K, "K", is_square=True)
-    symmetric, _ = symmetrized(table.values, symmetrize, exact=True)
-    values, vectors = eigh(symmetric)
-    repaired, _ = repaired_values(values, psd, symmetric.shape[0])
-    return formed_as(replace(table, values=_rebuilt(symmetric, values, vectors, repaired, psd)), K)
+    return formed_as(replace(table, values=mended(table.values, psd, "K", symmetrize, announces=False)), K)
 
 
-def mended(K: Array, psd: str, name: str) -> Array:
+def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, announces: bool = True) -> Array:
     """Make a similarity matrix a kernel, as `repair` does, and say in one warning what was amiss with it.
 
     Parameters
@@ -414,9 +400,13 @@ def mended(K: Array, psd: str, name: str) -> Array:
     K : array of shape (n, n)
         Floating point.
     psd : {"clip", "shift", "error"}
-        What to do with negative eigenvalues; "error" refuses an asymmetric matrix too.
+        What to do with negative eigenvalues.
     name : str
         What messages call the matrix.
+    symmetrize : {"mean", "error"}, optional
+        What to do with an asymmetric matrix; where not given, "error" if that is what `psd` is.
+    announces : bool, default=True
+        Whether there is a warning.
 
     Returns
     -------
@@ -437,25 +427,13 @@ def mended(K: Array, psd: str, name: str) -> Array:
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
-    symmetric, gap = symmetrized(K, "error" if psd == "error" else "mean", name, exact=True)
-    told = gap if gap > symmetry_tolerance(K) else 0.0
-    if told == 0 and _is_sound(symmetric):
-        return symmetric
+    symmetric, gap = symmetrized(K, symmetrize or ("error" if psd == "error" else "mean"), name, exact=True)
+    xp, n = namespace(symmetric), symmetric.shape[0]
     values, vectors = eigh(symmetric)
-    return _rebuilt(symmetric, values, vectors, announced_repair(values, psd, K.shape[0], name, 0.0, told), psd)
-
-
-def _is_sound(symmetric: Array) -> bool:
-    """Tell in a fraction of the time of a spectrum whether nothing is to be repaired; what is not told may be sound."""
-    xp, n = namespace(symmetric), symmetric.shape[0]
-    # The largest eigenvalue is at least the largest entry of the diagonal, so that this is half of what is rounding.
-    added = 0.5 * definiteness_tolerance(xp.linalg.diagonal(symmetric), n)
-    return is_definite(symmetric + added * xp.eye(n, dtype=symmetric.dtype, device=symmetric.device))
-
-
-def _rebuilt(symmetric: Array, values: Array, vectors: Array, repaired: Array, psd: str) -> Array:
-    """Return a symmetric matrix with repaired eigenvalues; the matrix itself where only rounding was amiss."""
-    xp, n = namespace(symmetric), symmetric.shape[0]
+    if announces:
+        repaired = announced_repair(values, psd, n, name, 0.0, gap if gap > symmetry_tolerance(K) else 0.0)
+    else:
+        repaired, _ = repaired_values(values, psd, n, name)
     smallest = float(xp.min(values))
     if smallest >= -definiteness_tolerance(values, n):
         return symmetric

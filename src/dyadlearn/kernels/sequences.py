@@ -7,16 +7,13 @@ alignment is made; everything else needs neither.
 from __future__ import annotations
 
 import io
-import math
 import os
 import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import product
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +21,7 @@ from scipy.sparse import csr_array
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._checks import check_choice, check_whole
+from dyadlearn._checks import check_alpha, check_choice, check_whole
 from dyadlearn._files.packed import imported, read_text
 from dyadlearn._progress import Progress
 from dyadlearn._tables import make_ids
@@ -49,6 +46,8 @@ _LONGEST = 24
 #: Amino acids, then B, Z and X for those not known exactly, and * for a stop: the rows of every BLOSUM matrix.
 LETTERS = "ARNDCQEGHILKMFPSTWYVBZX*"
 
+# Scores and gaps times this are whole numbers.
+_SCALE = 2
 _MATRICES = ("BLOSUM45", "BLOSUM50", "BLOSUM62", "BLOSUM80", "BLOSUM90")
 
 
@@ -139,7 +138,7 @@ def smith_waterman(
     matrix : str, default="BLOSUM62"
         Scores for pairs of letters: BLOSUM45, 50, 62, 80 or 90.
     gap_open, gap_extend : float, default=10.0, 0.5
-        What the first letter of a gap costs, and every further one.
+        What the first letter of a gap costs, and every further one: whole or half numbers.
     normalized : bool, default=True
         Whether to divide by the root of the scores of each with itself; otherwise the scores are returned.
     on_error : {"raise", "drop"}, default="raise"
@@ -177,9 +176,10 @@ def smith_waterman(
            [0.92, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    scoring = _Scoring(matrix, gap_open, gap_extend)
+    aligner = SmithWaterman(matrix, gap_open, gap_extend, n_jobs, progress)
+    aligner._check_parameters()
     proteins = _valid(sequences, ids, LETTERS, on_error)
-    scores = _alignment_scores(proteins.values, None, scoring, n_jobs=n_jobs, progress=progress)
+    scores = aligner._scores(proteins.values)
     return normalize(scores) if normalized else scores, proteins.labels
 
 
@@ -351,7 +351,7 @@ class SmithWaterman(TextStep):
     matrix : str, default="BLOSUM62"
         Scores for pairs of letters: BLOSUM45, 50, 62, 80 or 90.
     gap_open, gap_extend : float, default=10.0, 0.5
-        What the first letter of a gap costs, and every further one.
+        What the first letter of a gap costs, and every further one: whole or half numbers.
     n_jobs : int or None, default=None
         Number of threads (with parasail) or processes (with biopython), -1 for as many as there are cores.
     progress : bool, default=None
@@ -404,11 +404,10 @@ class SmithWaterman(TextStep):
             A frame or series gives a frame with the same ids and, as columns, those of the training.
         """
         check_is_fitted(self)
-        scoring = self._scoring()
+        self._check_parameters()
         valid = _valid(X, None, LETTERS, None)
-        scores = _alignment_scores(valid.values, self.sequences_, scoring, n_jobs=self.n_jobs, progress=self.progress)
-        own = _self_scores(valid.values, scoring)
-        return valid.write(normalize(scores, own, self.self_scores_), self._column_ids)
+        scores = self._scores(valid.values, self.sequences_)
+        return valid.write(normalize(scores, self._self_scores(valid.values), self.self_scores_), self._column_ids)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Return the similarities of the sequences to each other, aligning each pair once.
@@ -423,23 +422,69 @@ class SmithWaterman(TextStep):
         ndarray, or frame, of shape (n, n)
         """
         valid = self._kept(X)
-        scores = _alignment_scores(valid.values, None, self._scoring(), n_jobs=self.n_jobs, progress=self.progress)
-        return valid.write(normalize(scores), self._column_ids)
+        return valid.write(normalize(self._scores(valid.values)), self._column_ids)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the ids of the training, (n,), as text."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.ids_], dtype=object)
 
-    def _scoring(self) -> _Scoring:
-        return _Scoring(self.matrix, self.gap_open, self.gap_extend)
-
     def _kept(self, X: Any) -> Strings:
         """Return sequences that are kept to align others with."""
+        self._check_parameters()
         valid = _valid(X, None, LETTERS, None)
-        self.self_scores_ = _self_scores(valid.values, self._scoring())
+        self.self_scores_ = self._self_scores(valid.values)
         self.sequences_, self.ids_, self._column_ids = valid.values, valid.labels, valid.ids
         return valid
+
+    def _check_parameters(self) -> None:
+        check_choice(self.matrix, "matrix", _MATRICES)
+        for name in ("gap_open", "gap_extend"):
+            value = check_alpha(getattr(self, name), name)
+            if not (_SCALE * value).is_integer():
+                raise ValueError(f"{name} must be a whole or half number, found {value!r}.")
+        if self.gap_extend > self.gap_open:
+            raise ValueError(
+                f"gap_extend must not exceed gap_open, found {self.gap_extend:g} and {self.gap_open:g}: "
+                "a longer gap would be better cut in two."
+            )
+
+    def _scores(self, rows: list[str], columns: list[str] | None = None) -> np.ndarray:
+        """Score the best local alignment of every row with every column, shape (n_a, n_b).
+
+        Without columns the rows are aligned with each other, each pair once; equal sequences are aligned once only.
+        """
+        # The longest first, so that no core is left with much to do when the others have finished.
+        queries = sorted(dict.fromkeys(rows), key=len, reverse=True)
+        targets = queries if columns is None else list(dict.fromkeys(columns))
+        engine = _engine()
+        jobs = (
+            delayed(engine)(query, targets[position:] if columns is None else targets, *self._costs)
+            for position, query in enumerate(queries)
+        )
+        # parasail computes outside the interpreter's lock, biopython does not.
+        prefer = "threads" if engine is _by_parasail else "processes"
+        finished = Parallel(n_jobs=self.n_jobs, prefer=prefer, return_as="generator")(jobs)
+        scores = np.empty((len(queries), len(targets)))
+        with Progress(len(queries), "Aligning", self.progress) as bar:
+            for position, found in enumerate(finished):
+                if columns is None:
+                    scores[position, position:] = scores[position:, position] = found
+                else:
+                    scores[position] = found
+                bar.advance()
+        places = _places(rows, queries)
+        others = places if columns is None else _places(columns, targets)
+        return np.asarray(scores[np.ix_(places, others)])
+
+    def _self_scores(self, sequences: list[str]) -> np.ndarray:
+        """Score every sequence aligned with itself, (n,)."""
+        engine = _engine()
+        return np.array([engine(sequence, [sequence], *self._costs)[0] for sequence in sequences])
+
+    @property
+    def _costs(self) -> tuple[str, float, float]:
+        return self.matrix, float(self.gap_open), float(self.gap_extend)
 
 
 def _valid(texts: Any, ids: Any, letters: str, on_error: str | None) -> Strings:
@@ -459,7 +504,7 @@ def _valid(texts: Any, ids: Any, letters: str, on_error: str | None) -> Strings:
         odd = sorted({letter for letter in letters_found if letter.upper() not in allowed})
         if odd or not letters_found:
             wrong[position] = "with " + ", ".join(map(repr, odd[:5])) if odd else "empty"
-    return replace(sequences, values=values).sift(wrong, on_error)[0]
+    return replace(sequences, values=values).sift(wrong, on_error)
 
 
 def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
@@ -485,85 +530,6 @@ def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
     return csr_array((np.concatenate(counts), indices, ends), shape=(len(sequences), len(alphabet) ** k))
 
 
-@dataclass(frozen=True)
-class _Scoring:
-    """What an alignment gains and loses: pairs of letters by the matrix, a gap of n letters open + (n − 1) extend."""
-
-    matrix: str
-    gap_open: float
-    gap_extend: float
-
-    def __post_init__(self) -> None:
-        check_choice(self.matrix, "matrix", _MATRICES)
-        for name in ("gap_open", "gap_extend"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < math.inf:
-                raise ValueError(f"{name} must be a finite number of at least 0, found {value!r}.")
-            if abs(_fraction(float(value)) - float(value)) > 1e-9:
-                raise ValueError(f"{name} must have at most two decimals, found {value!r}.")
-        if self.gap_extend > self.gap_open:
-            raise ValueError(
-                f"gap_extend must not exceed gap_open, found {self.gap_extend:g} and {self.gap_open:g}: "
-                "a longer gap would be better cut in two."
-            )
-
-    @property
-    def scale(self) -> int:
-        """The smallest factor that makes all scores whole numbers."""
-        return math.lcm(_fraction(self.gap_open).denominator, _fraction(self.gap_extend).denominator)
-
-
-def _alignment_scores(
-    rows: list[str], columns: list[str] | None, scoring: _Scoring, *, n_jobs: int | None, progress: bool | None
-) -> np.ndarray:
-    """Score the best local alignment of every row with every column.
-
-    Equal sequences are aligned once only.
-
-    Parameters
-    ----------
-    rows : list of n_a sequences
-    columns : list of n_b sequences, or None
-        None aligns the rows with each other, each pair once.
-    scoring : _Scoring
-    n_jobs : int or None
-    progress : bool or None
-        Whether to show a bar; None shows one on a terminal.
-
-    Returns
-    -------
-    ndarray of shape (n_a, n_b)
-    """
-    # The longest first, so that no core is left with much to do when the others have finished.
-    queries = sorted(dict.fromkeys(rows), key=len, reverse=True)
-    targets = queries if columns is None else list(dict.fromkeys(columns))
-    engine = _engine()
-    jobs = (
-        delayed(engine)(query, targets[position:] if columns is None else targets, scoring)
-        for position, query in enumerate(queries)
-    )
-    # parasail computes outside the interpreter's lock, biopython does not.
-    prefer = "threads" if engine is _by_parasail else "processes"
-    finished = Parallel(n_jobs=n_jobs, prefer=prefer, return_as="generator")(jobs)
-    scores = np.empty((len(queries), len(targets)))
-    with Progress(len(queries), "Aligning", progress) as bar:
-        for position, found in enumerate(finished):
-            if columns is None:
-                scores[position, position:] = scores[position:, position] = found
-            else:
-                scores[position] = found
-            bar.advance()
-    places = _places(rows, queries)
-    others = places if columns is None else _places(columns, targets)
-    return np.asarray(scores[np.ix_(places, others)])
-
-
-def _self_scores(sequences: list[str], scoring: _Scoring) -> np.ndarray:
-    """Score every sequence aligned with itself, (n,)."""
-    engine = _engine()
-    return np.array([engine(sequence, [sequence], scoring)[0] for sequence in sequences])
-
-
 def _engine() -> Any:
     """Return the function that aligns one sequence with many."""
     if find_spec("parasail"):
@@ -572,48 +538,43 @@ def _engine() -> Any:
     return _by_biopython
 
 
-def _by_parasail(query: str, targets: list[str], scoring: _Scoring) -> np.ndarray:
+def _by_parasail(query: str, targets: list[str], name: str, gap_open: float, gap_extend: float) -> np.ndarray:
     import parasail
 
-    scale = scoring.scale
-    matrix, best = _scaled_matrix(scoring.matrix, scale)
+    matrix, best = _scaled_matrix(name)
     # No score of the query can be higher: it decides how many bits are needed, and what gap is never worth its cost.
     bound = sum(best[letter] for letter in query)
     bits = 16 if bound < 2**14 else 32
-    gaps = [min(int(scale * _fraction(gap)), bound + 1) for gap in (scoring.gap_open, scoring.gap_extend)]
+    gaps = [min(int(_SCALE * gap), bound + 1) for gap in (gap_open, gap_extend)]
     profile = getattr(parasail, f"profile_create_{bits}")(query, matrix)
     # Of its methods, "striped" misses alignments in which one gap follows the other.
     align = getattr(parasail, f"sw_scan_profile_{bits}")
-    return np.array([align(profile, target, *gaps).score for target in targets]) / scale
+    return np.array([align(profile, target, *gaps).score for target in targets]) / _SCALE
 
 
 @lru_cache(maxsize=8)
-def _scaled_matrix(name: str, scale: int) -> tuple[Any, dict[str, int]]:
-    """Return a matrix with all scores multiplied by `scale`, and the highest score of each letter."""
+def _scaled_matrix(name: str) -> tuple[Any, dict[str, int]]:
+    """Return a matrix with all scores multiplied by `_SCALE`, and the highest score of each letter."""
     import parasail
 
     original = getattr(parasail, name.lower())
     scaled = original.copy()
     for (row, column), score in np.ndenumerate(original.matrix):
-        scaled[row, column] = scale * int(score)
+        scaled[row, column] = _SCALE * int(score)
     highest = np.maximum(original.matrix.max(axis=1), 0)
-    return scaled, {letter: scale * int(highest[original.mapper[ord(letter)]]) for letter in LETTERS}
+    return scaled, {letter: _SCALE * int(highest[original.mapper[ord(letter)]]) for letter in LETTERS}
 
 
-def _by_biopython(query: str, targets: list[str], scoring: _Scoring) -> np.ndarray:
+def _by_biopython(query: str, targets: list[str], name: str, gap_open: float, gap_extend: float) -> np.ndarray:
     from Bio import Align
 
     aligner = Align.PairwiseAligner(
         mode="local",
-        substitution_matrix=Align.substitution_matrices.load(scoring.matrix),
-        open_gap_score=-float(scoring.gap_open),
-        extend_gap_score=-float(scoring.gap_extend),
+        substitution_matrix=Align.substitution_matrices.load(name),
+        open_gap_score=-gap_open,
+        extend_gap_score=-gap_extend,
     )
     return np.array([aligner.score(query, target) for target in targets])
-
-
-def _fraction(gap: float) -> Fraction:
-    return Fraction(round(100 * gap), 100)
 
 
 def _places(wanted: list[str], sequences: list[str]) -> np.ndarray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,7 @@ def taxonomy_kernel(
     ----------
     A : frame, array or sequence of rows, of shape (n_a, n_ranks)
         Names of the ranks, such as class, order, family, genus, of each entity: text, or whole numbers, which are
-        compared as text. The ids of a frame are the index of pandas, or the first column of any other. Rows of a
-        sequence may end early.
+        compared as text. The ids of a frame are the index of pandas, or the first column of any other.
     B : frame, array or sequence of rows, of shape (n_b, n_ranks), optional
         The columns of the answer, such as the entities of training where `A` has new ones; `A` where not given.
     ranks : sequence of length n_ranks, optional
@@ -74,9 +73,9 @@ def taxonomy_kernel(
     Raises
     ------
     IdError
-        If `ranks` names columns that are not there.
+        If `ranks` names columns that are not there, or one twice.
     ValueError
-        If there are no ranks or entities, `ranks` names one twice, the tables differ in their ranks, weights are
+        If there are no ranks or entities, the tables differ in their ranks, weights are
         negative or all zero, or a name is no name.
 
     See Also
@@ -101,18 +100,25 @@ def taxonomy_kernel(
 
     A new one, known to its order, with those of training:
 
-    >>> taxonomy_kernel([("Mammalia", "Carnivora")], hosts).round(2)
+    >>> taxonomy_kernel([("Mammalia", "Carnivora", None, None)], hosts).round(2)
     array([[0.71, 0.71, 0.71, 0.  ]])
     """
-    rows = _read(A, "A")
-    columns = rows if B is None else _read(B, "B")
-    headings = _headings(columns, rows) if ranks is None else _asked(ranks)
-    given = check_weights(weights, len(headings), "ranks")
+    if isinstance(ranks, str):
+        raise TypeError(f"ranks must be a list of columns, the highest first, found the text {ranks!r}.")
+    names = None if ranks is None else make_ids(list(ranks), None, "The list of ranks").labels
+    rows = _read(A, "A", names)
+    columns = rows if B is None else _read(B, "B", names)
+    if rows.column_ids is not None and columns.column_ids is not None:
+        rows = rows.take(None, rows.column_ids.positions(columns.column_ids.labels, "the columns of A"))
+    n_ranks = columns.values.shape[1]
+    if rows.values.shape[1] != n_ranks:
+        raise ValueError(f"A and B must have the same ranks, found {rows.values.shape[1]} in A and {n_ranks} in B.")
+    given = check_weights(weights, n_ranks, "ranks")
     if not any(given):
         raise ValueError("weights of the ranks are all zero: give at least one that is positive.")
     known: dict[tuple[int, Hashable], int] = {}
-    first = _codes(_of_ranks(rows, headings, ranks is None, "A"), headings, known)
-    second = first if B is None else _codes(_of_ranks(columns, headings, ranks is None, "B"), headings, known)
+    first = _codes(rows, known)
+    second = first if B is None else _codes(columns, known)
     # Paths that have ended are not the same for it.
     second = np.where(second == _ENDED, _ENDED_TOO, second)
     n, p = len(first), len(second)
@@ -125,7 +131,7 @@ def taxonomy_kernel(
     K = np.empty((n, p))
     for part in row_blocks(n, 10 * p, _BLOCK_BYTES):
         shared = np.zeros((part.stop - part.start, p), dtype=np.int16)
-        for rank in range(len(headings)):
+        for rank in range(n_ranks):
             shared += first[part, rank, None] == second[None, :, rank]
         K[part] = totals[shared]
         if normalized:
@@ -133,64 +139,28 @@ def taxonomy_kernel(
     return formed_as(Table(K, rows.row_ids, columns.row_ids, rows.kind or columns.kind), A, B)
 
 
-def _read(table: Any, name: str) -> Table:
-    """Return the rows of a taxonomy, with their ids and what its columns are called, if they have names."""
+def _read(table: Any, name: str, ranks: Sequence[Hashable] | None) -> Table:
+    """Return the names of all entities in all ranks (n, n_ranks), as objects, with their ids."""
     found = read_table(table, name, of_words=True)
-    if not found.kind and not isinstance(found.values, np.ndarray | list | tuple):
-        raise TypeError(f"a taxonomy is a frame, an array or a sequence of rows, found {type(table).__name__}.")
-    rows = listed(found.values)
-    single = [row for row in rows if isinstance(row, str | bytes) or not isinstance(row, Iterable)]
-    if single:
-        raise ValueError(f"a row of a taxonomy has a name for each rank, found the single {single[0]!r}.")
-    paths = [tuple(row) for row in rows]
-    if not any(map(len, paths)):
-        raise ValueError(f"{name} must have at least one entity and one rank, found none.")
-    return Table(paths, found.row_ids, found.column_ids, found.kind)
+    values = np.asarray(found.values, dtype=object)
+    if values.ndim != 2 or 0 in values.shape:
+        raise ValueError(
+            f"{name} must be a table with a row for each entity and in all rows a name, or None, for each rank, found "
+            f"shape {values.shape}."
+        )
+    found = replace(found, values=values)
+    columns = found.column_ids or Ids(tuple(range(values.shape[1])))
+    return found if ranks is None else found.take(None, columns.positions(ranks, f"the columns of {name}"))
 
 
-def _asked(ranks: Sequence[Any]) -> list[Any]:
-    """Return the ranks that are asked for, each of which counts once."""
-    if isinstance(ranks, str):
-        raise TypeError(f"ranks must be a list of columns, the highest first, found the text {ranks!r}.")
-    asked = list(ranks)
-    repeated = [rank for place, rank in enumerate(asked) if rank in asked[:place]]
-    if repeated:
-        raise ValueError(f"ranks names {repeated[0]!r} more than once: name every rank once.")
-    return asked
-
-
-def _headings(*tables: Table) -> list[Any]:
-    """Return what the ranks of two tables are called, by the first that has names; else their positions."""
-    named = next((table.column_ids for table in tables if table.column_ids is not None), None)
-    widths = [max(map(len, table.values)) for table in tables if table.column_ids is None]
-    if named is None:
-        return list(range(max(widths)))
-    if max(widths, default=0) > len(named):
-        raise ValueError(f"A and B must have the same ranks, found {len(named)} with names and {max(widths)} without.")
-    return list(named.labels)
-
-
-def _of_ranks(table: Table, headings: list[Any], are_all: bool, name: str) -> list[Sequence[Any]]:
-    """Return the rows of a taxonomy with a cell for each rank, None where they end early.
-
-    Where the ranks `are_all` of a table, those of one without names are taken from left to right.
-    """
-    if table.column_ids is None and are_all:
-        places = range(len(headings))
-    else:
-        width = max(map(len, table.values))
-        columns = table.column_ids or Ids(tuple(range(width)))
-        places = columns.positions(headings, f"the columns of {name}").tolist()
-    return [[path[place] if place < len(path) else None for place in places] for path in table.values]
-
-
-def _codes(paths: list[Sequence[Any]], headings: list[Any], known: dict[tuple[int, Hashable], int]) -> np.ndarray:
+def _codes(table: Table, known: dict[tuple[int, Hashable], int]) -> np.ndarray:
     """Return a number for each path, of every row down to every rank, (n, n_ranks); `known` holds them, and grows.
 
-    A path is one above with a name, so that the same name has another number wherever its path is another.
+    Paths that have ended are `_ENDED`.
     """
-    codes = np.full((len(paths), len(headings)), _ENDED, dtype=np.int32, order="F")
-    for row, path in enumerate(paths):
+    headings = range(table.values.shape[1]) if table.column_ids is None else table.column_ids.labels
+    codes = np.full(table.values.shape, _ENDED, dtype=np.int32, order="F")
+    for row, path in enumerate(table.values):
         above = 0
         for rank, cell in enumerate(path):
             name = _name(cell, headings[rank])
@@ -214,9 +184,9 @@ def _name(cell: Any, rank: Any) -> str | None:
     return str(int(cell) if isinstance(cell, float) else cell)
 
 
-# A name or a length, and a name in quotes, in which two quotes stand for one.
-_WORD = re.compile(r"([^()\[\]:;,'\s]*)")
-_QUOTED = re.compile(r"'((?:[^']|'')*)'(?!')")
+# A name in quotes, in which two quotes stand for one; a name or a length; a sign. Blanks and comments are neither, and
+# a comment may hold others.
+_TOKEN = re.compile(r"\s+|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|'((?:[^']|'')*)'(?!')|([^()\[\]:;,'\s]+)|(.)")
 
 
 @dataclass(frozen=True)
@@ -303,7 +273,62 @@ def read_newick(text: str) -> Tree:
     """
     if not isinstance(text, str):
         raise TypeError(f"a tree in Newick's notation is a text, found {type(text).__name__}.")
-    return _Reader(text).tree()
+    names, parents, lengths = [""], [-1], list[float | None]([None])
+    node, depth, last = 0, 0, ""
+    for token in _TOKEN.finditer(text):
+        quoted, word, sign = token.groups()
+        if quoted is word is sign is None:
+            continue
+        if last == ";":
+            raise _newick_error("goes on after the semicolon: give one tree at a time", text, token.start())
+        if last == ":":
+            lengths[node] = _branch_length(word or "", text, token.start())
+            last = "length"
+        elif sign is None and last in ("", "(", ",", ")"):
+            names[node] = word or quoted.replace("''", "'")
+            last = "name"
+        elif (sign == "(" and last in ("", "(", ",")) or (sign == "," and depth):
+            parents.append(node if sign == "(" else parents[node])
+            names.append("")
+            lengths.append(None)
+            node, depth, last = len(names) - 1, depth + (sign == "("), sign
+        elif sign == ")" and depth:
+            node, depth, last = parents[node], depth - 1, sign
+        elif (sign == ":" and last != "length") or (sign == ";" and not depth):
+            last = sign
+        else:
+            problems = {
+                "'": "has a quote that is not closed",
+                "[": "has a comment that is not closed",
+                ";": f"has {depth} parentheses that are not closed",
+            }
+            found = text[token.start()]
+            problem = problems.get(sign, f"has {found!r} where ',', ')' or ';' belongs")
+            raise _newick_error(problem, text, token.start())
+    if last != ";":
+        raise _newick_error("ends without a semicolon: is the text cut off?", text, len(text))
+    lengths[0] = 0.0
+    missing = sum(length is None for length in lengths)
+    if 0 < missing < len(lengths) - 1:
+        raise ValueError(f"{missing} of the {len(lengths) - 1} branches of the tree have no length.")
+    tree = Tree(tuple(names), tuple(parents), tuple(1.0 if length is None else length for length in lengths))
+    make_ids(tree.tips, None, "The list of tips of the tree")
+    return tree
+
+
+def _branch_length(word: str, text: str, at: int) -> float:
+    try:
+        length = parse_number(word)
+    except ValueError:
+        raise _newick_error(f"has {word!r} where a length belongs", text, at) from None
+    if not 0 <= length < math.inf:
+        raise _newick_error(f"has a branch of length {word}: lengths must be finite and not negative", text, at)
+    return length
+
+
+def _newick_error(problem: str, text: str, at: int) -> ValueError:
+    near = text[max(at - 15, 0) : at + 15]
+    return ValueError(f"The tree in Newick's notation {problem}, at character {at + 1} (near {near!r}).")
 
 
 def brownian_kernel(tree: Tree | str, tips: Iterable[Hashable] | None = None) -> Any:
@@ -407,101 +432,3 @@ def _shared(tree: Tree | str, tips: Iterable[Hashable] | None) -> tuple[np.ndarr
         K[row, row + 1 :] = K[row + 1 :, row] = np.minimum.accumulate(between[row:-1])
     back = np.argsort(order)
     return K[np.ix_(back, back)], float(depths[nodes].max())
-
-
-@dataclass
-class _Reader:
-    """Reads one tree from left to right, without recursion, so that no tree is too deep."""
-
-    text: str
-    at: int = 0
-    names: list[str] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
-    lengths: list[float | None] = field(default_factory=list)
-
-    def tree(self) -> Tree:
-        above: list[int] = []
-        while True:
-            while self._takes("("):
-                above.append(self._new(above))
-            self._describe(self._new(above))
-            while above and self._takes(")"):
-                self._describe(above.pop())
-            if not above or not self._takes(","):
-                break
-        if above or not self._takes(";"):
-            sign = self.text[self.at : self.at + 1]
-            if sign == "":
-                raise self._error("ends without a semicolon: is the text cut off?")
-            if sign == ";":
-                raise self._error(f"has {len(above)} parentheses that are not closed")
-            raise self._error(f"has {sign!r} where ',', ')' or ';' belongs")
-        self._skip()
-        if self.at < len(self.text):
-            raise self._error("goes on after the semicolon: give one tree at a time")
-        return self._checked()
-
-    def _takes(self, sign: str) -> bool:
-        """Pass over a sign; return False where the text goes on with something else."""
-        self._skip()
-        is_there = self.text.startswith(sign, self.at)
-        self.at += is_there
-        return is_there
-
-    def _new(self, above: list[int]) -> int:
-        self.names.append("")
-        self.parents.append(above[-1] if above else -1)
-        self.lengths.append(None)
-        return len(self.names) - 1
-
-    def _describe(self, node: int) -> None:
-        """Read the name and the length of a node, neither of which must be there."""
-        self._skip()
-        self.names[node] = self._word(_QUOTED if self.text.startswith("'", self.at) else _WORD)
-        if self._takes(":"):
-            self._skip()
-            word = self._word(_WORD)
-            try:
-                length = parse_number(word)
-            except ValueError:
-                raise self._error(f"has {word!r} where a length belongs") from None
-            if not 0 <= length < math.inf:
-                raise self._error(f"has a branch of length {word}: lengths must be finite and not negative")
-            self.lengths[node] = length
-
-    def _word(self, pattern: re.Pattern[str]) -> str:
-        """Read a word, which may be empty, or a name in quotes."""
-        found = pattern.match(self.text, self.at)
-        if found is None:
-            raise self._error("has a quote that is not closed")
-        self.at = found.end()
-        return found[1].replace("''", "'")
-
-    def _skip(self) -> None:
-        """Pass over blanks and comments, which may hold comments."""
-        depth = 0
-        while self.at < len(self.text):
-            sign = self.text[self.at]
-            if sign == "[":
-                depth += 1
-            elif sign == "]" and depth:
-                depth -= 1
-            elif not depth and not sign.isspace():
-                return
-            self.at += 1
-        if depth:
-            raise self._error("has a comment that is not closed")
-
-    def _checked(self) -> Tree:
-        self.lengths[0] = 0.0
-        missing = sum(length is None for length in self.lengths)
-        if 0 < missing < len(self.lengths) - 1:
-            raise ValueError(f"{missing} of the {len(self.lengths) - 1} branches of the tree have no length.")
-        lengths = tuple(1.0 if length is None else length for length in self.lengths)
-        tree = Tree(tuple(self.names), tuple(self.parents), lengths)
-        make_ids(tree.tips, None, "The list of tips of the tree")
-        return tree
-
-    def _error(self, problem: str) -> ValueError:
-        near = self.text[max(self.at - 15, 0) : self.at + 15]
-        return ValueError(f"The tree in Newick's notation {problem}, at character {self.at + 1} (near {near!r}).")

@@ -39,22 +39,18 @@ from dyadlearn.kernels.gram import named
 # --- k(a, a) of every row --------------------------------------------------------------------------
 
 
-def _lengths(A: Array) -> Array:
+def _squares(A: Array) -> Array:
     return _square_norms(_prepared(A, None)[0])
 
 
 def _ones(A: Array, **_: Any) -> Array:
-    lengths = _lengths(A)
-    return namespace(lengths).ones_like(lengths)
+    squares = _squares(A)
+    return namespace(squares).ones_like(squares)
 
 
 def _nonzero(A: Array) -> Array:
-    lengths = _lengths(A)
-    return namespace(lengths).astype(lengths > 0, lengths.dtype)
-
-
-def _polynomial_diagonal(A: Array, *, degree: float = 3, gamma: float | None = None, coef0: float = 1) -> Array:
-    return (_gamma("polynomial", gamma, A) * _lengths(A) + coef0) ** degree
+    squares = _squares(A)
+    return namespace(squares).astype(squares > 0, squares.dtype)
 
 
 # --- the kernels -----------------------------------------------------------------------------------
@@ -167,19 +163,17 @@ def delta(A: Array, B: Array | None = None) -> Array:
            [1., 0., 0.]])
     """
     A, B = _prepared(A, B)
-    as_sparse = is_sparse(A) or is_sparse(B)
     number_of: dict[bytes, int] = {}
 
     def numbers(features: Array) -> Array:
-        keys = _row_keys(features, as_sparse)
-        return as_array_of([number_of.setdefault(key, len(number_of)) for key in keys], features)
+        return as_array_of([number_of.setdefault(key, len(number_of)) for key in _row_keys(features)], features)
 
     a = numbers(A)
     b = a if B is None else numbers(B)
     return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
 
 
-@named("linear", diagonal=_lengths)
+@named("linear", diagonal=_squares)
 def linear(A: Array, B: Array | None = None) -> Array:
     r"""Inner product.
 
@@ -195,7 +189,7 @@ def linear(A: Array, B: Array | None = None) -> Array:
     return matmul(A, _other(A, B).T)
 
 
-@named("poly", "polynomial", diagonal=_polynomial_diagonal)
+@named("poly", "polynomial")
 def polynomial(
     A: Array, B: Array | None = None, *, degree: float = 3, gamma: float | None = None, coef0: float = 1
 ) -> Array:
@@ -211,28 +205,11 @@ def polynomial(
     """
     A, B = _prepared(A, B)
     degree = _number("polynomial", "degree", degree, least=1)
-    gamma = _gamma("polynomial", gamma, A)
-    K = _products(A, B, gamma, _number("polynomial", "coef0", coef0))
+    K = matmul(A, _other(A, B).T)
+    K *= _gamma("polynomial", gamma, A)
+    K += _number("polynomial", "coef0", coef0)
     K **= degree
     return K
-
-
-@named("sigmoid")
-def sigmoid(A: Array, B: Array | None = None, *, gamma: float | None = None, coef0: float = 1) -> Array:
-    r"""Sigmoid kernel, which is not positive semi-definite in general; `gamma` is 1/d where not given.
-
-    .. math:: k(a, b) = \tanh(\gamma \langle a, b\rangle + c_0)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sigmoid(np.array([[1.0, 2.0]]), np.array([[2.0, -1.0]]), coef0=0)
-    array([[0.]])
-    """
-    A, B = _prepared(A, B)
-    gamma = _gamma("sigmoid", gamma, A)
-    K = _products(A, B, gamma, _number("sigmoid", "coef0", coef0))
-    return namespace(K).tanh(K)
 
 
 @named("cosine", diagonal=_nonzero)
@@ -248,10 +225,12 @@ def cosine(A: Array, B: Array | None = None) -> Array:
     array([[0., 1., 0.]])
     """
     A, B = _prepared(A, B)
-    if not is_foreign(A):
-        return pairwise.cosine_similarity(A, B)
-    directions = _directions(A)
-    return directions @ (directions if B is None else _directions(B)).T
+    a = _lengths(A)
+    b = a if B is None else _lengths(B)
+    K = matmul(A, _other(A, B).T)
+    K /= a[:, None]
+    K /= b[None, :]
+    return K
 
 
 @named("rbf", diagonal=_ones, divisible=True)
@@ -304,21 +283,6 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     return namespace(A).exp(-gamma * _manhattan(A, _other(A, B)))
 
 
-@named("additive_chi2")
-def additive_chi2(A: Array, B: Array | None = None) -> Array:
-    r"""Additive χ² kernel of non-negative vectors, only conditionally positive definite; 0/0 counts as 0.
-
-    .. math:: k(a, b) = -\sum_i \frac{(a_i - b_i)^2}{a_i + b_i}
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> additive_chi2(np.array([[1.0, 0.0]]), np.array([[3.0, 0.0]]))
-    array([[-1.]])
-    """
-    return _additive_chi2("additive_chi2", A, B)
-
-
 @named("chi2", diagonal=_ones, divisible=True)
 def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     r"""Exponential χ² kernel of non-negative vectors; 0/0 counts as 0.
@@ -332,19 +296,32 @@ def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     array([[0.368]])
     """
     gamma = _number("chi2", "gamma", gamma, least=0)
-    distances = _additive_chi2("chi2", A, B)
-    return namespace(distances).exp(gamma * distances)
+    A, B = _prepared(A, B, nonnegative="chi2")
+    if is_sparse(A) or is_sparse(B):
+        raise ValueError("kernel 'chi2' takes no sparse features; make them dense with .toarray().")
+    if not is_foreign(A):
+        # It refuses arrays that cannot be written to, such as those of a frame.
+        A, B = (None if each is None else np.require(each, None, "W") for each in (A, B))
+        return pairwise.chi2_kernel(A, B, gamma=gamma)
+    xp = namespace(A)
+
+    def measure(a: Array, b: Array) -> Array:
+        difference, total = a - b, a + b
+        return xp.sum(difference * difference / (total + xp.astype(total == 0, total.dtype)), axis=-1)
+
+    return xp.exp(-gamma * _blockwise(A, _other(A, B), measure))
 
 
 def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Array | None]:
     """Return both feature matrices in one floating dtype, checked; `B` is None for a Gram matrix.
 
-    `nonnegative` names the kernel that refuses negative features.
+    Parameters
+    ----------
+    A, B : feature matrices
+    nonnegative : str, optional
+        The kernel that takes no negative entries, for the message.
     """
-    if B is A:
-        B = None
-    A = _matrix(A, "A", nonnegative)
-    B = None if B is None else _matrix(B, "B", nonnegative)
+    A, B = _matrix(A, "A", nonnegative), None if B is None or B is A else _matrix(B, "B", nonnegative)
     check_same_library({"A": A, "B": B})
     if B is not None and A.shape[1] != B.shape[1]:
         raise ValueError(f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them.")
@@ -387,14 +364,6 @@ def _gamma(kernel: str, gamma: float | None, A: Array) -> float:
     return 1.0 / A.shape[1] if gamma is None else _number(kernel, "gamma", gamma, least=0)
 
 
-def _products(A: Array, B: Array | None, gamma: float, coef0: float) -> Array:
-    """Return γ ⟨a, b⟩ + c₀ of all pairs of rows, (n_a, n_b)."""
-    K = matmul(A, _other(A, B).T)
-    K *= gamma
-    K += coef0
-    return K
-
-
 def _square_norms(A: Array) -> Array:
     """Return the squared length of every row, (n,)."""
     if is_sparse(A):
@@ -407,23 +376,20 @@ def _row_sums(A: Array) -> Array:
     return np.asarray(A.sum(axis=1)).ravel() if is_sparse(A) else namespace(A).sum(A, axis=1)
 
 
-def _directions(A: Array) -> Array:
-    """Scale every row to length 1; zero rows stay zero."""
-    xp = namespace(A)
-    lengths = xp.sqrt(_square_norms(A))
-    return A / (lengths + xp.astype(lengths == 0, A.dtype))[:, None]
+def _lengths(A: Array) -> Array:
+    """Return the length of every row, (n,), and 1 for those of zeros."""
+    lengths = _square_norms(A) ** 0.5
+    return lengths + namespace(lengths).astype(lengths == 0, lengths.dtype)
 
 
-def _row_keys(A: Array, as_sparse: bool) -> list[bytes]:
-    """Return one key per row, the same for equal rows, from the stored entries only if `as_sparse`."""
-    if as_sparse:
-        A = csr_array(A, copy=True)
-        A.sum_duplicates()  # also sorts the indices
-        A.eliminate_zeros()
-        ends = zip(A.indptr, A.indptr[1:], strict=False)
-        indices = A.indices.astype(np.int64)
-        return [indices[start:stop].tobytes() + A.data[start:stop].tobytes() for start, stop in ends]
-    return [row.tobytes() for row in np.ascontiguousarray(to_numpy(A) + 0.0)]  # + 0.0 turns -0.0 into 0.0
+def _row_keys(A: Array) -> list[bytes]:
+    """Return one key per row, the same for equal rows, from the entries that are not zero."""
+    stored = csr_array(A if is_sparse(A) else to_numpy(A), copy=True)
+    stored.sum_duplicates()  # also sorts the indices
+    stored.eliminate_zeros()
+    ends = zip(stored.indptr, stored.indptr[1:], strict=False)
+    indices = stored.indices.astype(np.int64)
+    return [indices[start:stop].tobytes() + stored.data[start:stop].tobytes() for start, stop in ends]
 
 
 def _manhattan(A: Array, B: Array) -> Array:
@@ -432,25 +398,6 @@ def _manhattan(A: Array, B: Array) -> Array:
         xp = namespace(A)
         return _blockwise(A, B, lambda a, b: xp.sum(xp.abs(a - b), axis=-1))
     return pairwise.manhattan_distances(A, B).astype(A.dtype, copy=False)
-
-
-def _additive_chi2(kernel: str, A: Array, B: Array | None) -> Array:
-    """Compute the additive χ² kernel on behalf of `kernel`."""
-    A, B = _prepared(A, B, nonnegative=kernel)
-    if is_sparse(A) or is_sparse(B):
-        raise ValueError(f"kernel {kernel!r} takes no sparse features; make them dense with .toarray().")
-    if not is_foreign(A):
-        # It refuses arrays that cannot be written to, such as those of a frame.
-        return pairwise.additive_chi2_kernel(
-            *(None if each is None else np.require(each, None, "W") for each in (A, B))
-        )
-    xp = namespace(A)
-
-    def measure(a: Array, b: Array) -> Array:
-        difference, total = a - b, a + b
-        return -xp.sum(difference * difference / (total + xp.astype(total == 0, total.dtype)), axis=-1)
-
-    return _blockwise(A, _other(A, B), measure)
 
 
 def _blockwise(A: Array, B: Array, measure: Callable[[Array, Array], Array]) -> Array:

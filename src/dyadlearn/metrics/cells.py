@@ -9,16 +9,14 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from inspect import Parameter, Signature, signature
-from numbers import Real
-from typing import Any, ClassVar, ParamSpec, TypedDict, get_type_hints
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_array
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, is_sparse, namespace, row_blocks, to_numpy
-from dyadlearn._checks import check_choice, check_real, check_same_library
+from dyadlearn._checks import check_alpha, check_choice, check_real, check_same_library, reading_numbers
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.labels import read_labels
@@ -27,14 +25,17 @@ from dyadlearn.settings import Setting, as_setting
 #: The metrics that `scoring` knows, by their names; each enters when its class is declared.
 METRICS: dict[str, type[Metric]] = {}
 
-Given = ParamSpec("Given")
-
 _AVERAGES = ("micro", "instance", "task")
 
 # A block of this many bytes stays in the cache of a processor; an accelerator wants more work at a time.
 BLOCK_BYTES, FOREIGN_BLOCK_BYTES = 2**24, 2**28
 # The sorted copy, positions and counts that a metric holds for each cell of a block, generously.
 CELL_BYTES = 64
+
+
+def block_bytes(like: Array) -> int:
+    """Return the bytes of cells that are scored together where `like` lives."""
+    return FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
 
 
 def as_average(average: str | None, setting: str | Setting | None) -> str:
@@ -79,38 +80,28 @@ class Cells:
         m, q = self.grid.values.shape
         if self.average != "micro":
             return int(q if self.average == "instance" else m)
-        return int(m * q if self.is_whole else self.positions.shape[1])
-
-    @cached_property
-    def positions(self) -> np.ndarray:
-        """Where each cell stands in the raveled grid, of shape (R, n)."""
-        m, q = self.grid.values.shape
-        if self.average == "instance":
-            return np.asarray(self.rows[:, None] * q + np.arange(q))
-        if self.average == "task":
-            return np.asarray(self.rows[:, None] + q * np.arange(m))
-        return np.arange(m * q)[None, :] if self.is_whole else np.flatnonzero(~np.isnan(self._values))[None, :]
+        return int(m * q if self.is_whole else self._places.size)
 
     @cached_property
     def _values(self) -> np.ndarray:
-        return to_numpy(self.grid.values)
+        """The labels with a row for each instance, or for each task where these are averaged."""
+        values = to_numpy(self.grid.values)
+        return values.T if self.average == "task" else values
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        """Where the observed labels stand in the raveled grid."""
+        return np.flatnonzero(~np.isnan(self._values))
 
     @cached_property
     def labels(self) -> np.ndarray:
         """The labels (R, n), NaN where not observed."""
         values = self._values
         if self.average == "micro":
-            found = values.reshape(1, -1) if self.is_whole else values.reshape(-1)[self.positions]
-        else:
-            found = values if self.average == "instance" else values.T
-            found = found if self.rows.size == found.shape[0] else found[self.rows]
-        return found.astype(np.float64, copy=False)
-
-    def at(self, chosen: np.ndarray) -> np.ndarray:
-        """Return where the cells of a mask (R, n) stand in the raveled grid, row after row."""
-        if self.average == "micro" and self.is_whole:
-            return np.flatnonzero(chosen)
-        return np.asarray(self.positions[chosen])
+            values = values.reshape(1, -1) if self.is_whole else values.reshape(-1)[None, self._places]
+        elif self.rows.size != values.shape[0]:
+            values = values[self.rows]
+        return values.astype(np.float64, copy=False)
 
     @cached_property
     def observed(self) -> np.ndarray:
@@ -153,7 +144,7 @@ class Cells:
 
     @cached_property
     def _order(self) -> Array:
-        return self.place(self.positions[0] if self.average == "micro" else self.rows)
+        return self.place(self._places if self.average == "micro" else self.rows)
 
     @cached_property
     def _mask(self) -> Array:
@@ -177,14 +168,11 @@ class Cells:
             F = xp.take(F, self._order, axis=1)
         return F if self.are_complete else xp.where(self._mask, F, xp.full_like(F, float("nan")))
 
-    def sort(self, F: Array) -> Array:
-        """Return the predictions (s, m, q) in rows (s, R, n) of ascending order, those not observed last."""
-        rows = self.arrange(F)
+    def sort(self, rows: Array) -> Array:
+        """Return rows (s, R, n) in ascending order, those not observed last; the argument may be overwritten."""
         if is_foreign(rows):
             rows = namespace(rows).sort(rows, axis=-1)
         else:
-            # One copy, laid out row by row: to sort along a stride costs twice the time.
-            rows = np.array(rows, order="C")
             rows.sort(axis=-1)
         self.check_last(rows)
         return rows
@@ -223,12 +211,8 @@ def refuse_nan() -> None:
 
 def check_tolerance(tolerance: Any) -> float | None:
     """Return a tolerance of ties, refusing what is not a share."""
-    if tolerance is None:
-        return None
-    if isinstance(tolerance, bool) or not isinstance(tolerance, Real):
-        raise TypeError(f"tie_tolerance must be a number in [0, 1) or None, found {tolerance!r}.")
-    share = float(tolerance)
-    if not 0 <= share < 1:
+    share = None if tolerance is None else check_alpha(tolerance, "tie_tolerance")
+    if share is not None and share >= 1:
         raise ValueError(f"tie_tolerance is a share of the largest prediction, in [0, 1), found {tolerance}.")
     return share
 
@@ -253,19 +237,8 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
     values = table.values
     if is_sparse(values):
         raise TypeError("F is sparse, but its zeros are predictions too: give it dense, as F.toarray().")
-    if is_foreign(values):
-        values = check_real(values, "F")
-    else:
-        values = check_array(
-            values,
-            dtype=[np.float64, np.float32],
-            ensure_2d=False,
-            allow_nd=True,
-            ensure_all_finite=False,
-            ensure_min_samples=0,
-            ensure_min_features=0,
-            input_name="F",
-        )
+    with reading_numbers(values, "F"):
+        values = check_real(values if is_foreign(values) else np.asarray(values), "F")
     check_same_library({"Y": grid.values, "F": values})
     m, q = grid.values.shape
     xp = namespace(values)
@@ -278,68 +251,6 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
         )
     shape = tuple(values.shape[:-2])
     return xp.reshape(values, (int(np.prod(shape, dtype=np.int64)), m, q)), shape
-
-
-class Averaging(TypedDict, total=False):
-    """Options of every metric.
-
-    Attributes
-    ----------
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns.
-    setting : str or Setting, default=None
-        Chooses the average instead: micro in A and D, instance in B, task in C.
-    return_undefined : bool, default=False
-        Also return the number of rows or columns that were left out because the metric is undefined there.
-    """
-
-    average: str | None
-    setting: str | Setting | None
-    return_undefined: bool
-
-
-class Ranking(Averaging, total=False):
-    """Options of metrics in which predictions can tie: those of `Averaging`, and one more.
-
-    Attributes
-    ----------
-    tie_tolerance : float or None, default=0.0
-        Two predictions tie where they differ by no more than this share of the largest, in absolute value, that
-        they are ranked with. None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    """
-
-    tie_tolerance: float | None
-
-
-def computed_by(
-    metric: Callable[..., Metric], options: type[Averaging] = Ranking
-) -> Callable[[Callable[Given, Any]], Callable[Given, Any]]:
-    """Return a decorator for a documented function of (Y, F, …): a metric computes it, with explicit `options`."""
-    defaults: dict[str, Any] = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
-    kinds = get_type_hints(options)
-    added = [
-        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name])
-        for name, default in defaults.items()
-        if name in kinds
-    ]
-
-    def decorate(function: Any) -> Callable[Given, Any]:
-        *own, _ = signature(function).parameters.values()
-        taken = Signature([*own, *added])
-
-        @wraps(function)
-        def score(*args: Given.args, **kwargs: Given.kwargs) -> Any:
-            try:
-                given = taken.bind(*args, **kwargs).arguments
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
-            Y, F, returned = given.pop("Y"), given.pop("F"), given.pop("return_undefined", False)
-            return metric(Y, **given)(F, returned)
-
-        score.__signature__ = taken  # type: ignore[attr-defined]
-        return score
-
-    return decorate
 
 
 class Metric(ABC):
@@ -359,6 +270,8 @@ class Metric(ABC):
         Predictions that differ by no more than this share of the largest, in absolute value, that they are ranked
         with are ties to metrics of order. None is what rounding makes of the ties of hold-out predictions:
         ε to the power of 3/4, 1.8e-12 in float64 and 6.4e-6 in float32.
+    return_undefined : bool, default=False
+        Of functions: also return the number of rows or columns where the metric is undefined.
 
     Attributes
     ----------
@@ -375,6 +288,8 @@ class Metric(ABC):
     scoring: ClassVar[str]
     #: Whether a row or column has a score of its own, whatever the others are.
     is_of_rows: ClassVar[bool] = True
+    #: Whether it depends on which predictions tie.
+    can_tie: ClassVar[bool] = True
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -400,23 +315,10 @@ class Metric(ABC):
         self.n_undefined = int(defined.size - self.rows.size)
         self._prepare()
 
-    def __call__(self, F: Any, return_undefined: bool = False) -> Any:
-        """Return the metric of predictions.
-
-        Parameters
-        ----------
-        F : array of shape (…, m, q)
-        return_undefined : bool, default=False
-            Also return `n_undefined`.
-
-        Returns
-        -------
-        float, or array of shape (…) for a stack
-            With `return_undefined`, a pair of this and an int.
-        """
+    def __call__(self, F: Any) -> Any:
+        """Return the metric of predictions (…, m, q): a float, or an array of shape (…) for a stack."""
         mean = self.combined(self.each(F))
-        score = mean if mean.ndim else float(mean)
-        return (score, self.n_undefined) if return_undefined else score
+        return mean if mean.ndim else float(mean)
 
     def each(self, F: Any) -> Array:
         """Return the metric of every row or column where it is defined.
@@ -451,20 +353,51 @@ class Metric(ABC):
 
     def _blocks(self, stack: Array) -> Iterable[slice]:
         """Return which grids of a stack (s, m, q) are scored together."""
-        limit = FOREIGN_BLOCK_BYTES if is_foreign(stack) else BLOCK_BYTES
-        return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], limit)
+        return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], block_bytes(stack))
 
     @abstractmethod
     def _defined(self, cells: Cells) -> np.ndarray:
         """Tell in which rows (R,) the metric is defined."""
 
-    @abstractmethod
-    def _prepare(self) -> None:
+    def _prepare(self) -> None:  # noqa: B027
         """Compute what depends on the labels alone."""
 
     @abstractmethod
     def _score(self, F: Array) -> Array:
         """Return the metric (s, R) of each row for a block of predictions (s, m, q)."""
+
+
+def function_of(metric: type[Metric]) -> Callable[..., Any]:
+    """Return the function of (Y, F, …) that a metric computes, documented as its class is; losses are positive."""
+    name = metric.scoring.removeprefix("neg_")
+    sign = 1 if name == metric.scoring else -1
+    options = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
+    given = signature(metric).parameters.values()
+    own = [each for each in given if each.kind is each.KEYWORD_ONLY and each.name not in options]
+    if not metric.can_tie:
+        del options["tie_tolerance"]
+    taken = Signature(
+        [
+            *(Parameter(each, Parameter.POSITIONAL_OR_KEYWORD) for each in ("Y", "F")),
+            *(each.replace(kind=each.POSITIONAL_OR_KEYWORD) for each in own),
+            *(Parameter(each, Parameter.KEYWORD_ONLY, default=default) for each, default in options.items()),
+        ]
+    )
+
+    def score(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = taken.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise TypeError(f"{name}() {error}") from None
+        Y, F, returned = given.pop("Y"), given.pop("F"), given.pop("return_undefined", False)
+        prepared = metric(Y, **given)
+        return (sign * prepared(F), prepared.n_undefined) if returned else sign * prepared(F)
+
+    score.__doc__ = f"Return {metric.__doc__[:1].lower()}{metric.__doc__[1:]}" if metric.__doc__ else None
+    score.__name__ = score.__qualname__ = name
+    score.__module__ = metric.__module__
+    score.__signature__ = taken  # type: ignore[attr-defined]
+    return score
 
 
 # Scores that differ by less than this share of the best one differ by rounding only.
@@ -584,18 +517,14 @@ def warn_of_undefined(
     missing = np.isnan(scores).reshape(-1, len(alphas), len(columns)).any(axis=0)
     if not missing.any():
         return
-    whole_rows, whole_columns = missing.all(axis=1), missing.all(axis=0) & (task_alphas is not None)
-    words = [
-        f"{name} {', '.join(f'{value:g}' for value in np.asarray(values)[whole])}"
-        for name, values, whole in (("alpha", alphas, whole_rows), ("task_alpha", columns, whole_columns))
-        if whole.any()
-    ]
-    single = np.argwhere(missing & ~whole_rows[:, None] & ~whole_columns)
-    words += [f"alpha {alphas[row]:g} with task_alpha {columns[column]:g}" for row, column in single[:3]]
-    more = f" and {len(single) - 3} more" if len(single) > 3 else ""
+    whole = missing.all(axis=1)
+    words = [f"alpha {alphas[row]:g}" for row in np.flatnonzero(whole).tolist()]
+    single = np.argwhere(missing & ~whole[:, None])
+    words += [f"alpha {alphas[row]:g} with task_alpha {columns[column]:g}" for row, column in single.tolist()]
+    more = f" and {len(words) - 5} more" if len(words) > 5 else ""
     warnings.warn(
-        f"In setting {setting} there is no score for {'; '.join(words)}{more}, where the model interpolates what is to "
-        "be left out, or the metric is undefined: NaN stands there, and is not chosen. Leave such values out.",
+        f"In setting {setting} there is no score for {', '.join(words[:5])}{more}, where the model interpolates what "
+        "is to be left out, or the metric is undefined: NaN stands there, and is not chosen. Leave such values out.",
         UndefinedScoreWarning,
         stacklevel=stacklevel + 1,
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from dyadlearn._array import Array, namespace
-from dyadlearn.metrics.cells import Averaging, Cells, Metric, computed_by, refuse_nan
+from dyadlearn.metrics.cells import Cells, Metric, function_of, refuse_nan
+
+__all__ = ["mean_absolute_error", "mean_squared_error", "r2", "root_mean_squared_error"]
 
 
 def _check_squares(cells: Cells) -> None:
@@ -29,16 +30,14 @@ def _check_squares(cells: Cells) -> None:
 
 
 class Loss(Metric):
-    """What metrics have in common that are sums over the cells of a row of what each is off."""
+    """Base of metrics that are sums over the cells of a row of what each is off: minus the mean loss."""
 
-    #: −1 for scores, of which greater is better.
-    sign: ClassVar[int] = 1
+    can_tie = False
 
     def _defined(self, cells: Cells) -> np.ndarray:
         return np.asarray(cells.counts > 0)
 
-    def _prepare(self) -> None:
-        """Nothing is placed before it is needed: squared errors are often known without predictions."""
+    # Nothing is placed before it is needed: squared errors are often known without predictions.
 
     @cached_property
     def _labels(self) -> Array:
@@ -57,7 +56,7 @@ class Loss(Metric):
         """Return what a cell contributes, given what it is off."""
 
     def _score(self, F: Array) -> Array:
-        return self.sign * self._mean_loss(F)
+        return -self._mean_loss(F)
 
     def _mean_loss(self, F: Array) -> Array:
         """Return the mean loss (s, R) of predictions (s, m, q)."""
@@ -72,24 +71,7 @@ class Loss(Metric):
 
 
 class AbsoluteLoss(Loss):
-    """The mean absolute error; see `mean_absolute_error`."""
-
-    title = "The mean absolute error"
-
-    def _losses(self, gap: Array) -> Array:
-        return namespace(gap).abs(gap)
-
-
-class NegAbsoluteLoss(AbsoluteLoss):
-    """Minus the mean absolute error, so that greater is better."""
-
-    scoring = "neg_mean_absolute_error"
-    sign = -1
-
-
-@computed_by(AbsoluteLoss, Averaging)
-def mean_absolute_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
-    r"""Return the mean absolute error over the observed cells.
+    r"""The mean absolute error over the observed cells.
 
     .. math:: \frac1n \sum_i |y_i - f_i|
 
@@ -98,12 +80,12 @@ def mean_absolute_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     Y : array of shape (m, q)
         Labels; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells; the mean over the rows; the mean over the columns. They differ only where
         labels are missing. Rows or columns without an observed label are left out.
     **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Averaging`.
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -119,35 +101,18 @@ def mean_absolute_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     1.5
     """
 
-
-class SquaredLoss(Loss):
-    """The mean squared error; see `mean_squared_error`."""
-
-    title = "The mean squared error"
-
-    def _prepare(self) -> None:
-        super()._prepare()
-        _check_squares(self._cells)
+    title = "The mean absolute error"
+    scoring = "neg_mean_absolute_error"
 
     def _losses(self, gap: Array) -> Array:
-        return gap * gap
-
-    @property
-    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """The errors themselves or minus them, which are the same in every average of a complete grid."""
-        return lambda errors: self.sign * errors
+        return namespace(gap).abs(gap)
 
 
-class NegSquaredLoss(SquaredLoss):
-    """Minus the mean squared error, so that greater is better."""
-
-    scoring = "neg_mean_squared_error"
-    sign = -1
+mean_absolute_error = function_of(AbsoluteLoss)
 
 
-@computed_by(SquaredLoss, Averaging)
-def mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
-    r"""Return the mean squared error over the observed cells.
+class SquaredLoss(Loss):
+    r"""The mean squared error over the observed cells.
 
     .. math:: \frac1n \sum_i (y_i - f_i)^2
 
@@ -156,12 +121,12 @@ def mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     Y : array of shape (m, q)
         Labels; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells; the mean over the rows; the mean over the columns. They differ only where
         labels are missing. Rows or columns without an observed label are left out.
     **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Averaging`.
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -177,35 +142,27 @@ def mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
     1.5
     """
 
+    title = "The mean squared error"
+    scoring = "neg_mean_squared_error"
 
-class RootSquaredLoss(SquaredLoss):
-    """The root of the mean squared error; see `root_mean_squared_error`."""
+    def _prepare(self) -> None:
+        super()._prepare()
+        _check_squares(self._cells)
 
-    title = "The root mean squared error"
-
-    def _mean_loss(self, F: Array) -> Array:
-        return super()._mean_loss(F) ** 0.5
-
-    def combined(self, scores: Array) -> Array:
-        """Return the root of the mean square, or minus that."""
-        return self.sign * namespace(scores).mean(scores * scores, axis=-1) ** 0.5
+    def _losses(self, gap: Array) -> Array:
+        return gap * gap
 
     @property
-    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray]:
-        """The roots of the errors or minus them, which are the same in every average of a complete grid."""
-        return lambda errors: self.sign * np.sqrt(errors)
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Minus the errors, which are the same in every average of a complete grid."""
+        return lambda errors: -errors
 
 
-class NegRootSquaredLoss(RootSquaredLoss):
-    """Minus the root mean squared error, so that greater is better."""
-
-    scoring = "neg_root_mean_squared_error"
-    sign = -1
+mean_squared_error = function_of(SquaredLoss)
 
 
-@computed_by(RootSquaredLoss, Averaging)
-def root_mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
-    r"""Return the root of the mean squared error, which is in the unit of the labels.
+class RootSquaredLoss(SquaredLoss):
+    r"""The root of the mean squared error, which is in the unit of the labels.
 
     It is the root of `mean_squared_error` in the same average, not a mean of roots: so both choose the same
     regularisation.
@@ -217,12 +174,12 @@ def root_mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any
     Y : array of shape (m, q)
         Labels; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells; the root of the mean over the rows; the root of the mean over the columns. They differ
         only where labels are missing. Rows or columns without an observed label are left out.
     **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Averaging`.
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -237,9 +194,54 @@ def root_mean_squared_error(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any
     1.0
     """
 
+    title = "The root mean squared error"
+    scoring = "neg_root_mean_squared_error"
+
+    def _mean_loss(self, F: Array) -> Array:
+        return super()._mean_loss(F) ** 0.5
+
+    def combined(self, scores: Array) -> Array:
+        """Return minus the root of the mean square."""
+        return -(namespace(scores).mean(scores * scores, axis=-1) ** 0.5)
+
+    @property
+    def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray]:
+        """Minus the roots of the errors, which are the same in every average of a complete grid."""
+        return lambda errors: -np.sqrt(errors)
+
+
+root_mean_squared_error = function_of(RootSquaredLoss)
+
 
 class R2(SquaredLoss):
-    """The coefficient of determination; see `r2`."""
+    r"""The coefficient of determination, 1 for perfect predictions and 0 for the mean of the labels.
+
+    .. math:: 1 - \frac{\sum_i (y_i - f_i)^2}{\sum_i (y_i - \bar y)^2}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together, with their common mean; the mean over the rows; the mean over the
+        columns. Rows or columns of equal labels are left out.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import r2
+    >>> r2(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 3.0]]))
+    0.8
+    """
 
     title = "R²"
     scoring = "r2"
@@ -268,33 +270,4 @@ class R2(SquaredLoss):
         return lambda errors: 1 - per_error * errors
 
 
-@computed_by(R2, Averaging)
-def r2(Y: Any, F: Any, **options: Unpack[Averaging]) -> Any:
-    r"""Return the coefficient of determination, 1 for perfect predictions and 0 for the mean of the labels.
-
-    .. math:: 1 - \frac{\sum_i (y_i - f_i)^2}{\sum_i (y_i - \bar y)^2}
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together, with their common mean; the mean over the rows; the mean over the
-        columns. Rows or columns of equal labels are left out.
-    **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Averaging`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import r2
-    >>> r2(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 3.0]]))
-    0.8
-    """
+r2 = function_of(R2)

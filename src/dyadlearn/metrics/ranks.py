@@ -20,13 +20,15 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, namespace
 from dyadlearn.labels import distinct_labels, is_binary
-from dyadlearn.metrics.cells import Cells, Metric, Ranking, computed_by, refuse_nan
+from dyadlearn.metrics.cells import Cells, Metric, function_of, refuse_nan
+
+__all__ = ["average_precision", "concordance_index", "pearson", "roc_auc", "spearman"]
 
 
 def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = False) -> Array:
@@ -72,17 +74,12 @@ class Ranked(Metric):
         # The p chosen cells are kept row after row; `_ragged` lists those of each row, p standing for none.
         ragged = np.full((counts.size, max(1, int(counts.max()))), row.size)
         ragged[row, np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)] = np.arange(row.size)
-        self._positions = place(cells.at(chosen))
+        self._places = place(np.flatnonzero(chosen))
         self._row = row
         self._row_place = place(row)
         self._cells_in_row = place(cells.counts[row])
         self._start = place(row * cells.width)
         self._ragged = place(ragged)
-
-    def _values(self, F: Array) -> Array:
-        """Return the predictions (s, p) of the chosen cells."""
-        xp = namespace(F)
-        return xp.take(xp.reshape(F, (F.shape[0], -1)), self._positions, axis=1)
 
     def _starts(self, start: Array, stack: Array) -> Array:
         """Return where the rows of (s, p) values begin in a raveled stack (s, …), given that in one slice."""
@@ -91,14 +88,17 @@ class Ranked(Metric):
         slices = self._cells.place(np.arange(stack.shape[0]) * size)
         return xp.reshape(slices[:, None] + start[None, :], (-1,))
 
-    def _ties(self, F: Array) -> tuple[Array, Array, Array]:
-        """Return the sorted rows (s, R, n), and from where to where (s, p) they tie with each chosen value."""
-        values, rows = self._values(F), self._cells.sort(F)
+    def _ties(self, F: Array) -> tuple[Array, Array, Array, Array]:
+        """Return the sorted rows (s, R, n), the chosen values (s, p), and from where to where they tie with others."""
+        xp, rows = namespace(F), self._cells.arrange(F)
+        # One copy, laid out row by row: to sort along a stride costs twice the time.
+        rows = rows if is_foreign(rows) else np.array(rows, order="C")
+        values = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._places, axis=1)
+        rows = self._cells.sort(rows)
         if self._tie_tolerance == 0:
-            return rows, values, values
-        width = self._cells.tie_width(rows, self._tie_tolerance)
-        width = namespace(F).take(width, self._row_place, axis=1)
-        return rows, values - width, values + width
+            return rows, values, values, values
+        width = xp.take(self._cells.tie_width(rows, self._tie_tolerance), self._row_place, axis=1)
+        return rows, values, values - width, values + width
 
     def _below(self, rows: Array, values: Array) -> Array:
         """Return how many of its sorted row (s, R, n) are below each of the values (s, p)."""
@@ -109,7 +109,7 @@ class Ranked(Metric):
     def _bounds(self, F: Array) -> tuple[Array, Array]:
         """Return how many predictions of its row are smaller, and not greater, than each chosen one, both (s, p)."""
         xp = namespace(F)
-        rows, lowest, highest = self._ties(F)
+        rows, _, lowest, highest = self._ties(F)
         if is_foreign(rows) and rows.shape[0] == rows.shape[1] == 1:
             # One long row has a search of the library's own; on an accelerator it takes less than looking for ties.
             flat, ends = rows[0, 0, :], ((lowest, "left"), (highest, "right"))
@@ -163,7 +163,42 @@ class OfPositives(Ranked):
 
 
 class RocAuc(OfPositives):
-    """The area under the ROC curve; see `roc_auc`."""
+    r"""The area under the ROC curve: how often a positive is ranked above a negative.
+
+    With P positives and N negatives, and a tie counted as half,
+
+    .. math:: \frac{1}{PN} \sum_{i \in +} \sum_{j \in -} [f_i > f_j] + \tfrac12 [f_i = f_j] .
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of two values, the larger being the positive class; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
+        without a positive or without a negative are left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import roc_auc
+    >>> Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]])
+    >>> F = np.array([[0.9, 0.1, 0.2], [0.5, 0.5, 0.1], [0.3, 0.2, 0.1]])
+    >>> round(roc_auc(Y, F), 4)
+    0.6944
+    >>> roc_auc(Y, F, setting="B", return_undefined=True)
+    (0.625, 1)
+    >>> roc_auc(Y, np.stack([F, -F]), setting="B")
+    array([0.625, 0.375])
+    """
 
     title = "The area under the ROC curve"
     scoring = "roc_auc"
@@ -193,72 +228,11 @@ class RocAuc(OfPositives):
         return xp.astype(won, xp.float64) / xp.astype(self._twice_pairs, xp.float64)
 
 
-@computed_by(RocAuc)
-def roc_auc(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the area under the ROC curve: how often a positive is ranked above a negative.
-
-    With P positives and N negatives, and a tie counted as half,
-
-    .. math:: \frac{1}{PN} \sum_{i \in +} \sum_{j \in -} [f_i > f_j] + \tfrac12 [f_i = f_j] .
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels of two values, the larger being the positive class; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
-        without a positive or without a negative are left out.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import roc_auc
-    >>> Y = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]])
-    >>> F = np.array([[0.9, 0.1, 0.2], [0.5, 0.5, 0.1], [0.3, 0.2, 0.1]])
-    >>> round(roc_auc(Y, F), 4)
-    0.6944
-    >>> roc_auc(Y, F, setting="B", return_undefined=True)
-    (0.625, 1)
-    >>> roc_auc(Y, np.stack([F, -F]), setting="B")
-    array([0.625, 0.375])
-    """
+roc_auc = function_of(RocAuc)
 
 
 class AveragePrecision(OfPositives):
-    """The average precision; see `average_precision`."""
-
-    title = "The average precision"
-    scoring = "average_precision"
-
-    def _prepare(self) -> None:
-        self._choose(self._positive[self.rows])
-        count = self._n_positive[self.rows]
-        self._count = self._cells.place(count.astype(np.float64))
-        self._positives_in_row = self._cells.place(count[self._row])
-        self._positive_start = self._cells.place(self._row * self._ragged.shape[1])
-
-    def _score(self, F: Array) -> Array:
-        xp = namespace(F)
-        rows, lowest, _ = self._ties(F)
-        below = self._below(rows, lowest)
-        ranked = xp.sort(self._by_row(self._values(F), float("nan")), axis=-1)
-        below_positives = count_below(ranked, self._starts(self._positive_start, ranked), xp.reshape(lowest, (-1,)))
-        hits = xp.astype(self._positives_in_row - xp.reshape(below_positives, lowest.shape), xp.float64)
-        return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
-
-
-@computed_by(AveragePrecision)
-def average_precision(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the average precision: the precision at the place of each positive, averaged over them.
+    r"""The average precision: the precision at the place of each positive, averaged over them.
 
     .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
 
@@ -267,12 +241,12 @@ def average_precision(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
         without a positive are left out.
     **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -288,6 +262,28 @@ def average_precision(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     >>> round(average_precision(Y, F, average="instance"), 4)
     0.9167
     """
+
+    title = "The average precision"
+    scoring = "average_precision"
+
+    def _prepare(self) -> None:
+        self._choose(self._positive[self.rows])
+        count = self._n_positive[self.rows]
+        self._count = self._cells.place(count.astype(np.float64))
+        self._positives_in_row = self._cells.place(count[self._row])
+        self._positive_start = self._cells.place(self._row * self._ragged.shape[1])
+
+    def _score(self, F: Array) -> Array:
+        xp = namespace(F)
+        rows, values, lowest, _ = self._ties(F)
+        below = self._below(rows, lowest)
+        ranked = xp.sort(self._by_row(values, float("nan")), axis=-1)
+        below_positives = count_below(ranked, self._starts(self._positive_start, ranked), xp.reshape(lowest, (-1,)))
+        hits = xp.astype(self._positives_in_row - xp.reshape(below_positives, lowest.shape), xp.float64)
+        return self._row_sums(hits / xp.astype(self._cells_in_row - below, xp.float64)) / self._count
+
+
+average_precision = function_of(AveragePrecision)
 
 
 # Whole numbers up to this are sorted fast.
@@ -380,7 +376,38 @@ def _increasing(ranks: Array, highest: int) -> Array:
 
 
 class ConcordanceIndex(Metric):
-    """The concordance index; see `concordance_index`."""
+    r"""The concordance index: how often, of two cells, the one with the greater label is ranked above the other.
+
+    Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
+    it is the area under the ROC curve.
+
+    .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
+        in the same column, then the mean over the columns. Those of equal labels only are left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import concordance_index
+    >>> Y = np.array([[5.0, 6.5, 8.0, 5.0]])
+    >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
+    0.7
+    """
 
     title = "The concordance index"
     scoring = "concordance_index"
@@ -413,40 +440,7 @@ class ConcordanceIndex(Metric):
         return xp.astype(won, xp.float64) / xp.astype(2 * self._pairs, xp.float64)
 
 
-@computed_by(ConcordanceIndex)
-def concordance_index(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the concordance index: how often, of two cells, the one with the greater label is ranked above the other.
-
-    Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
-    it is the area under the ROC curve.
-
-    .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Real labels; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
-        in the same column, then the mean over the columns. Those of equal labels only are left out.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import concordance_index
-    >>> Y = np.array([[5.0, 6.5, 8.0, 5.0]])
-    >>> concordance_index(Y, np.array([[0.1, 0.4, 0.3, 0.3]]))
-    0.7
-    """
+concordance_index = function_of(ConcordanceIndex)
 
 
 def take_along_rows(rows: Array, order: Array) -> Array:
@@ -487,7 +481,41 @@ class Correlation(Metric):
 
 
 class Pearson(Correlation):
-    """The correlation of labels and predictions; see `pearson`."""
+    r"""The correlation of Pearson: 1 for predictions that rise with the labels on a line, −1 where they fall.
+
+    .. math::
+
+        \frac{\sum_i (y_i - \bar y)(f_i - \bar f)}{\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (f_i - \bar f)^2}}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    average : {"micro", "instance", "task"}, default="micro"
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
+        are left out; equal predictions have a correlation of 0.
+    tie_tolerance : float or None, default=0.0
+        Predictions are equal where all lie within this share of the largest, in absolute value, of their row. None is
+        the rounding of hold-out predictions, 1.8e-12 in float64.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import pearson
+    >>> Y = np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])
+    >>> F = np.array([[0.1, 0.3, 0.2], [0.1, 0.2, 0.3]])
+    >>> round(pearson(Y, F, setting="B"), 4), pearson(Y, F, setting="B", return_undefined=True)[1]
+    (0.5, 1)
+    """
 
     title = "The Pearson correlation"
     scoring = "pearson"
@@ -523,28 +551,29 @@ class Pearson(Correlation):
         return rows if self._cells.are_complete else xp.where(self._observed, rows, xp.zeros_like(rows))
 
 
-@computed_by(Pearson)
-def pearson(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the correlation of Pearson: 1 for predictions that rise with the labels on a line, −1 where they fall.
+pearson = function_of(Pearson)
+
+
+class Spearman(Correlation):
+    r"""The correlation of Spearman: that of Pearson between the ranks of labels and predictions.
+
+    Equal labels, and predictions that tie, share the mean of their ranks r and s:
 
     .. math::
 
-        \frac{\sum_i (y_i - \bar y)(f_i - \bar f)}{\sqrt{\sum_i (y_i - \bar y)^2 \sum_i (f_i - \bar f)^2}}
+        \frac{\sum_i (r_i - \bar r)(s_i - \bar s)}{\sqrt{\sum_i (r_i - \bar r)^2 \sum_i (s_i - \bar s)^2}}
 
     Parameters
     ----------
     Y : array of shape (m, q)
         Real labels; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
         are left out; equal predictions have a correlation of 0.
-    tie_tolerance : float or None, default=0.0
-        Predictions are equal where all lie within this share of the largest, in absolute value, of their row. None is
-        the rounding of hold-out predictions, 1.8e-12 in float64.
     **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -554,16 +583,10 @@ def pearson(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn.metrics import pearson
-    >>> Y = np.array([[1.0, 2.0, 3.0], [5.0, 5.0, 5.0]])
-    >>> F = np.array([[0.1, 0.3, 0.2], [0.1, 0.2, 0.3]])
-    >>> round(pearson(Y, F, setting="B"), 4), pearson(Y, F, setting="B", return_undefined=True)[1]
-    (0.5, 1)
+    >>> from dyadlearn.metrics import spearman
+    >>> round(spearman(np.array([[1.0, 2.0, 8.0, 9.0]]), np.array([[0.1, 0.3, 0.3, 5.0]])), 4)
+    0.9487
     """
-
-
-class Spearman(Correlation):
-    """The correlation of the ranks of labels and predictions; see `spearman`."""
 
     title = "The Spearman correlation"
     scoring = "spearman"
@@ -592,40 +615,7 @@ class Spearman(Correlation):
         return self._correlate(ranks, directions)
 
 
-@computed_by(Spearman)
-def spearman(Y: Any, F: Any, **options: Unpack[Ranking]) -> Any:
-    r"""Return the correlation of Spearman: that of Pearson between the ranks of labels and predictions.
-
-    Equal labels, and predictions that tie, share the mean of their ranks r and s:
-
-    .. math::
-
-        \frac{\sum_i (r_i - \bar r)(s_i - \bar s)}{\sqrt{\sum_i (r_i - \bar r)^2 \sum_i (s_i - \bar s)^2}}
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Real labels; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
-        are left out; equal predictions have a correlation of 0.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import spearman
-    >>> round(spearman(np.array([[1.0, 2.0, 8.0, 9.0]]), np.array([[0.1, 0.3, 0.3, 5.0]])), 4)
-    0.9487
-    """
+spearman = function_of(Spearman)
 
 
 def _mean_places(tied: Array) -> Array:

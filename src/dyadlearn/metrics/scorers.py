@@ -3,8 +3,8 @@
 Scores of scikit-learn, applied to the cells of each row as to the predictions of an estimator.
 
 A scorer of scikit-learn is called with an estimator, its input and labels. Here the estimator is one that answers with
-its input, as a regressor does or as the decision function of a classifier: what the scorer makes of that tells whether
-it can judge numbers, without any look inside.
+its input, as a regressor does: what the scorer makes of that tells whether it can judge numbers, without any look
+inside.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any, Protocol
 
 import numpy as np
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import get_scorer, get_scorer_names
 
 from dyadlearn._array import Array, as_array_of, namespace, to_numpy
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
 from dyadlearn.labels import is_binary, read_labels
 from dyadlearn.metrics.cells import METRICS, Cells, Metric, as_average, read_stack, refuse_nan
-from dyadlearn.metrics.ranks import positives
 from dyadlearn.settings import Setting
 
 # On these every score of numbers is defined: both labels occur, all is positive, and no prediction is right.
@@ -43,23 +43,13 @@ class _Numbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return X
 
 
-class _Decisions(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier of 0 and 1 whose decision function is its input."""
-
-    classes_ = np.array([0, 1])
-    score = None
-
-    def decision_function(self, X: np.ndarray) -> np.ndarray:
-        return X
-
-
 class Borrowed(Metric):
     """A score of scikit-learn, of all cells together or of each row or column, and then their mean.
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels; NaN where not observed. Of two values for a score that wants the decisions of a classifier.
+        Labels; NaN where not observed.
     scorer : str or callable
         The name of a scorer of scikit-learn, or one that `sklearn.metrics.make_scorer` returned.
     **options
@@ -70,14 +60,11 @@ class Borrowed(Metric):
     needs = "observed labels that it is defined for"
 
     def __init__(self, Y: Any, *, scorer: str | Callable[..., Any], **options: Any) -> None:
-        self._scorer, self._estimator = judged(scorer)
+        self._scorer, self._estimator = get_scorer(scorer), _Numbers()
         super().__init__(Y, **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        self._truth = cells.filled
-        if is_classifier(self._estimator):
-            self._truth = positives(cells, title_of(self._scorer)).astype(np.int64)
-        rows = zip(self._truth, cells.observed, strict=True)
+        rows = zip(cells.filled, cells.observed, strict=True)
         return np.asarray([mask.any() and self._is_defined(truth[mask]) for truth, mask in rows], dtype=bool)
 
     def _is_defined(self, truth: np.ndarray) -> bool:
@@ -85,14 +72,14 @@ class Borrowed(Metric):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
-                return not np.isnan(self._scorer(self._estimator, truth.astype(np.float64), truth))
+                return not np.isnan(self._scorer(self._estimator, truth, truth))
             except Warning:
                 return False
             except ValueError:  # of what is wrong with these predictions others are told
                 return True
 
     def _prepare(self) -> None:
-        self._rows = list(zip(self._truth[self.rows], self._cells.observed, strict=True))
+        self._rows = list(zip(self._cells.filled, self._cells.observed, strict=True))
 
     def _score(self, F: Array) -> Array:
         stack = to_numpy(self._cells.arrange(F)).astype(np.float64)
@@ -105,85 +92,6 @@ class Borrowed(Metric):
                 for row, (truth, mask) in zip(rows, self._rows, strict=True)
             ]
         return self._cells.place(np.asarray(scores, dtype=np.float64).reshape(len(stack), len(self._rows)))
-
-
-def sklearn_names() -> list[str]:
-    """Return the names that scikit-learn has for scorers, of numbers and of classes."""
-    from sklearn.metrics import get_scorer_names
-
-    return list(get_scorer_names())
-
-
-def is_borrowable(scoring: Any) -> bool:
-    """Tell whether something is a scorer of scikit-learn, as `sklearn.metrics.make_scorer` returns one."""
-    return callable(scoring) and hasattr(scoring, "get_metadata_routing")
-
-
-def judges_numbers(scoring: Any) -> bool:
-    """Tell whether a scorer of scikit-learn, or its name, is of any use here."""
-    try:
-        judged(scoring)
-    except ValueError:
-        return False
-    return True
-
-
-def name_of(scoring: Any) -> str | None:
-    """Return the name by which scikit-learn knows a scorer; None for one that has none."""
-    function = getattr(scoring, "_score_func", None)
-    for name in sklearn_names():
-        known = _found(name)
-        # Any function can be called as one of scikit-learn is: it has to be the same.
-        if repr(known) == repr(scoring) and getattr(known, "_score_func", known) is function:
-            return name
-    return None
-
-
-def title_of(scoring: Any) -> str:
-    """Return what a table calls a scorer: its name, or the metric it is made of, ``neg_`` telling that less is better.
-
-    Examples
-    --------
-    >>> from sklearn.metrics import make_scorer, max_error, median_absolute_error
-    >>> from dyadlearn.metrics.scorers import title_of
-    >>> title_of(make_scorer(median_absolute_error, greater_is_better=False)), title_of(make_scorer(max_error))
-    ('neg_median_absolute_error', 'max_error')
-    """
-    function = getattr(scoring, "_score_func", None)
-    called = getattr(function, "__name__", repr(scoring))
-    return name_of(scoring) or ("neg_" if function is not None and getattr(scoring, "_sign", 1) < 0 else "") + called
-
-
-def judged(scoring: str | Callable[..., Any]) -> tuple[Callable[..., Any], BaseEstimator]:
-    """Return a scorer of scikit-learn, given maybe by its name, and the estimator of numbers that it can judge.
-
-    Raises
-    ------
-    ValueError
-        If it can judge neither what a regressor predicts nor a decision function.
-    """
-    found, refusals = _found(scoring), []
-    for estimator, labels in ((_Numbers(), _LABELS), (_Decisions(), (_LABELS > 1.5).astype(np.int64))):
-        with warnings.catch_warnings():
-            # Such as that clusters are discrete, or that all classes are among the best two.
-            warnings.simplefilter("error")
-            try:
-                if np.isfinite(float(found(estimator, _PREDICTIONS, labels))):
-                    return found, estimator
-            except Exception as error:  # whatever a score of something else has to say to numbers
-                refusals.append(error)
-    raise ValueError(
-        f"scoring={scoring!r} of scikit-learn judges the classes or probabilities that a classifier predicts, or more "
-        "than one vector, and these models predict numbers: take a score of order or distance, such as 'roc_auc', "
-        "'average_precision', 'r2' or 'neg_median_absolute_error', or a function of (Y, F) that makes classes of them."
-    ) from next(iter(refusals), None)
-
-
-def _found(scoring: str | Callable[..., Any]) -> Callable[..., Any]:
-    from sklearn.metrics import get_scorer
-
-    found: Callable[..., Any] = get_scorer(scoring)
-    return found
 
 
 class PreparedScorer(Protocol):
@@ -339,7 +247,7 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
         return scoring
     if not callable(scoring):
         raise TypeError(f"scoring must be a name or a function of (Y, F), found {scoring!r}.")
-    if is_borrowable(scoring):
+    if hasattr(scoring, "get_metadata_routing"):  # as what make_scorer of scikit-learn returns has
         return _borrowed(scoring)
     if not _takes_two(scoring):
         raise TypeError(
@@ -351,11 +259,32 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
 
 def _borrowed(scoring: Any) -> Scorer:
     """Return the scorer of this library that a scorer of scikit-learn, or its name, stands for."""
-    judged(scoring)
-    name = scoring if isinstance(scoring, str) else name_of(scoring)
-    if name is None:
-        return Scorer(title_of(scoring), Borrowed, {"scorer": scoring})
-    return _named(name, {}) if name in METRICS else Scorer(name, Borrowed, {"scorer": name})
+    found = get_scorer(scoring)
+    function = getattr(found, "_score_func", None)
+    name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(found))
+    # Any function can be called as one of scikit-learn is: it has to be the same.
+    if name is not None and getattr(get_scorer(name), "_score_func", None) is not function:
+        name = None
+    if name in METRICS:
+        return _named(name, {})
+    cause: Exception | None = None
+    with warnings.catch_warnings():
+        # Such as that clusters are discrete, or that all classes are among the best two.
+        warnings.simplefilter("error")
+        try:
+            judges_numbers = bool(np.isfinite(float(found(_Numbers(), _PREDICTIONS, _LABELS))))
+        except Exception as error:  # whatever a score of something else has to say to numbers
+            judges_numbers, cause = False, error
+    if not judges_numbers:
+        raise ValueError(
+            f"scoring={scoring!r} of scikit-learn judges the classes, probabilities or decisions of a classifier, or "
+            "more than one vector, and these models predict numbers: take a score of order or distance, such as "
+            "'roc_auc', 'average_precision', 'r2' or 'neg_median_absolute_error', or a function of (Y, F)."
+        ) from cause
+    if name is not None:
+        return Scorer(name, Borrowed, {"scorer": name})
+    title = getattr(function, "__name__", repr(scoring))
+    return Scorer(f"neg_{title}" if getattr(found, "_sign", 1) < 0 else title, Borrowed, {"scorer": scoring})
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
@@ -396,16 +325,15 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
     known, at = name, re.fullmatch(r"(.+_at_)(\d+)", name)
     if at:
         known, options = f"{at[1]}k", {"k": int(at[2]), **options}
-    if known not in METRICS and name in sklearn_names():
+    if known not in METRICS and name in get_scorer_names():
         if options.keys() - {"scorer"}:
             raise TypeError(f"Only metrics of this library take options, found {', '.join(options)} with {name!r}.")
         return _borrowed(name)
     if known not in METRICS:
         names = scorer_names()
         numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
-        close = difflib.get_close_matches(name, list(dict.fromkeys([*names, *numbered, *sklearn_names()])))
-        meant = next((each for each in close if each not in sklearn_names() or judges_numbers(each)), None)
-        hint = "" if meant is None else f" Did you mean {meant!r}?"
+        close = difflib.get_close_matches(name, [*names, *numbered], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
         raise ValueError(
             f"Unknown scoring {name!r}: expected one of {', '.join(names)}, a name or scorer of scikit-learn for "
             f"regression, or a function.{hint}"

@@ -19,26 +19,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from numbers import Real
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, epsilon, is_foreign, namespace
-from dyadlearn._checks import check_count
-from dyadlearn.metrics.cells import (
-    BLOCK_BYTES,
-    CELL_BYTES,
-    FOREIGN_BLOCK_BYTES,
-    Cells,
-    Metric,
-    Ranking,
-    as_average,
-    computed_by,
-    refuse_nan,
-)
+from dyadlearn._array import Array, epsilon, namespace, to_numpy
+from dyadlearn._checks import check_alpha, check_count
+from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, as_average, block_bytes, function_of, refuse_nan
 from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
 from dyadlearn.settings import Setting
+
+__all__ = ["enrichment_factor", "ic_index", "ndcg_at_k", "precision_at_k", "recall_at_k"]
 
 
 class Top(Ranked):
@@ -93,24 +84,7 @@ class HitsAtK(Hits):
 
 
 class PrecisionAtK(HitsAtK):
-    """The precision of the best k; see `precision_at_k`."""
-
-    title = "The precision at k"
-    scoring = "precision_at_k"
-    needs = "an observed label"
-
-    def _defined(self, cells: Cells) -> np.ndarray:
-        super()._defined(cells)
-        # Without a positive the precision is 0, and that is a score like any other.
-        return np.asarray(cells.counts > 0)
-
-    def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
-        return best
-
-
-@computed_by(PrecisionAtK)
-def precision_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
-    r"""Return the share of positives among the k best ranked cells.
+    r"""The share of positives among the k best ranked cells.
 
     Cells that tie for the last places share them: each counts by its chance to be among the k. With
     :math:`r_i` the place of cell i in a random order of ties,
@@ -122,7 +96,7 @@ def precision_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     k : int
         Of a row with fewer observed cells all are taken.
     average : {"micro", "instance", "task"}, default="micro"
@@ -130,7 +104,7 @@ def precision_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
         mean over the columns. Those without an observed label are left out; without a positive the
         precision is 0.
     **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -145,20 +119,24 @@ def precision_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     0.75
     """
 
+    title = "The precision at k"
+    scoring = "precision_at_k"
+    needs = "an observed label"
 
-class RecallAtK(HitsAtK):
-    """The recall of the best k; see `recall_at_k`."""
-
-    title = "The recall at k"
-    scoring = "recall_at_k"
+    def _defined(self, cells: Cells) -> np.ndarray:
+        super()._defined(cells)
+        # Without a positive the precision is 0, and that is a score like any other.
+        return np.asarray(cells.counts > 0)
 
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
-        return positive
+        return best
 
 
-@computed_by(RecallAtK)
-def recall_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
-    r"""Return the share of the positives that are among the k best ranked cells.
+precision_at_k = function_of(PrecisionAtK)
+
+
+class RecallAtK(HitsAtK):
+    r"""The share of the positives that are among the k best ranked cells.
 
     Cells that tie for the last places share them: each counts by its chance to be among the k. With
     :math:`r_i` the place of cell i in a random order of ties,
@@ -170,13 +148,13 @@ def recall_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     k : int
     average : {"micro", "instance", "task"}, default="micro"
         The best k of all cells; of each row, then the mean over the rows; of each column, then the
         mean over the columns. Those without a positive are left out.
     **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -191,32 +169,18 @@ def recall_at_k(Y: Any, F: Any, k: int, **options: Unpack[Ranking]) -> Any:
     0.5
     """
 
-
-class EnrichmentFactor(Hits):
-    """The enrichment factor; see `enrichment_factor`."""
-
-    title = "The enrichment factor"
-    scoring = "enrichment_factor"
-
-    def __init__(self, Y: Any, *, fraction: float = 0.01, **options: Any) -> None:
-        if isinstance(fraction, bool) or not isinstance(fraction, Real):
-            raise TypeError(f"fraction must be a number in (0, 1], found {fraction!r}.")
-        if not 0 < fraction <= 1:
-            raise ValueError(f"fraction must be in (0, 1], found {fraction}.")
-        self._fraction: float = float(fraction)
-        super().__init__(Y, **options)
-
-    def _best(self, counts: np.ndarray) -> np.ndarray:
-        # 0.07 of 100 cells are 7, though the product of floats is a little more.
-        return np.asarray([math.ceil(round(self._fraction * int(count), 9)) for count in counts]).clip(1)
+    title = "The recall at k"
+    scoring = "recall_at_k"
 
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
-        return np.asarray(best * positive / self._cells.counts)
+        return positive
 
 
-@computed_by(EnrichmentFactor)
-def enrichment_factor(Y: Any, F: Any, fraction: float = 0.01, **options: Unpack[Ranking]) -> Any:
-    r"""Return how many times more frequent positives are among the best ranked cells than among all.
+recall_at_k = function_of(RecallAtK)
+
+
+class EnrichmentFactor(Hits):
+    r"""How many times more frequent positives are among the best ranked cells than among all.
 
     With n cells, P of them positive, and k the given fraction of n, rounded up,
 
@@ -227,14 +191,14 @@ def enrichment_factor(Y: Any, F: Any, fraction: float = 0.01, **options: Unpack[
     Y : array of shape (m, q)
         Labels of two values, the larger being the positive class; NaN where not observed.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
     fraction : float in (0, 1], default=0.01
         Cells that tie for the last places share them, as in `precision_at_k`.
     average : {"micro", "instance", "task"}, default="micro"
         The best of all cells; of each row, then the mean over the rows; of each column, then the
         mean over the columns. Those without a positive are left out.
     **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
@@ -249,9 +213,60 @@ def enrichment_factor(Y: Any, F: Any, fraction: float = 0.01, **options: Unpack[
     2.0
     """
 
+    title = "The enrichment factor"
+    scoring = "enrichment_factor"
+
+    def __init__(self, Y: Any, *, fraction: float = 0.01, **options: Any) -> None:
+        self._fraction = check_alpha(fraction, "fraction")
+        if not 0 < self._fraction <= 1:
+            raise ValueError(f"fraction must be in (0, 1], found {fraction}.")
+        super().__init__(Y, **options)
+
+    def _best(self, counts: np.ndarray) -> np.ndarray:
+        # 0.07 of 100 cells are 7, though the product of floats is a little more.
+        return np.asarray([math.ceil(round(self._fraction * int(count), 9)) for count in counts]).clip(1)
+
+    def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
+        return np.asarray(best * positive / self._cells.counts)
+
+
+enrichment_factor = function_of(EnrichmentFactor)
+
 
 class NdcgAtK(Top):
-    """The normalised discounted cumulative gain; see `ndcg_at_k`."""
+    r"""The normalised discounted cumulative gain of the k best ranked cells.
+
+    The labels are the gains. With :math:`r_i` the place of cell i, ties sharing the mean of their
+    discounts, the sum is divided by the largest it could be:
+
+    .. math:: \frac{1}{D_{\max}} \sum_{r_i \le k} \frac{y_i}{\log_2(1 + r_i)}
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Labels of at least 0; NaN where not observed.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    k : int, default=None
+        All cells where not given.
+    average : {"micro", "instance", "task"}, default="micro"
+        The best k of all cells; of each row, then the mean over the rows; of each column, then the
+        mean over the columns. Those without a label above 0 are left out.
+    **options
+        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import ndcg_at_k
+    >>> round(ndcg_at_k(np.array([[3, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=3), 4)
+    0.9639
+    """
 
     title = "NDCG"
     scoring = "ndcg_at_k"
@@ -288,41 +303,7 @@ class NdcgAtK(Top):
         return self._row_sums(self._gains * self._mean_worth(F)) / self._ideal
 
 
-@computed_by(NdcgAtK)
-def ndcg_at_k(Y: Any, F: Any, k: int | None = None, **options: Unpack[Ranking]) -> Any:
-    r"""Return the normalised discounted cumulative gain of the k best ranked cells.
-
-    The labels are the gains. With :math:`r_i` the place of cell i, ties sharing the mean of their
-    discounts, the sum is divided by the largest it could be:
-
-    .. math:: \frac{1}{D_{\max}} \sum_{r_i \le k} \frac{y_i}{\log_2(1 + r_i)}
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Labels of at least 0; NaN where not observed.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    k : int, default=None
-        All cells where not given.
-    average : {"micro", "instance", "task"}, default="micro"
-        The best k of all cells; of each row, then the mean over the rows; of each column, then the
-        mean over the columns. Those without a label above 0 are left out.
-    **options
-        ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import ndcg_at_k
-    >>> round(ndcg_at_k(np.array([[3, 0, 1, 0]]), np.array([[0.9, 0.5, 0.4, 0.1]]), k=3), 4)
-    0.9639
-    """
+ndcg_at_k = function_of(NdcgAtK)
 
 
 #: How many differences of two rows may be sorted for one grid, unless told otherwise: half an hour of them.
@@ -338,7 +319,55 @@ _Ordered = tuple[np.ndarray, np.ndarray, LabelOrder]
 
 
 class IcIndex(Metric):
-    """The interaction concordance index; see `ic_index`."""
+    r"""The interaction concordance index: how often the direction of an interaction is predicted.
+
+    An instance may be high in all tasks and a task high for all instances; what is left is that an instance is higher
+    in one task than in another *more than other instances are*. Of all pairs of rows (i, k) and of columns (j, l) with
+    an interaction :math:`\delta y = y_{ij} + y_{kl} - y_{il} - y_{kj}` other than 0, the index is the share where
+    that of the predictions has the same sign, half where it is 0:
+
+    .. math:: \frac{1}{\#\{\delta y \ne 0\}} \sum_{\delta y \ne 0}
+        [\delta y \, \delta f > 0] + \tfrac12 [\delta f = 0]
+
+    Predictions that are a sum of an effect of the row and one of the column, such as means, have an index of 0.5, be
+    they as near to the labels as you like.
+
+    Parameters
+    ----------
+    Y : array of shape (m, q)
+        Real labels; NaN where not observed. Pairs with one of their four labels missing do not count.
+    F : array of shape (…, m, q)
+        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+    average : {"micro", "instance", "task"}, default="micro"
+        The same for all: four cells are of two rows and two columns, and belong to none of them alone.
+    tie_tolerance : float or None, default=0.0
+        The interaction of four predictions is 0 where it is no more than this share of the largest prediction, in
+        absolute value, but never less than rounding makes of sums of two effects, 9e-16 in float64 (this goes for
+        labels too). None is the rounding of hold-out predictions, 1.8e-12 in float64.
+    max_comparisons : float or None, default=1e10
+        For a grid with more differences between pairs of rows, m²q/2 where m is the smaller side, an error is raised
+        at once: 1e10 take about half an hour. None is any number.
+    **options
+        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
+
+    Returns
+    -------
+    float, or array of shape (…) for a stack
+        With `return_undefined`, a pair of this and an int.
+
+    References
+    ----------
+    Pahikkala, Numminen, Movahedi, Karmitsa and Airola, "Interaction Concordance Index: Performance Evaluation for
+    Interaction Prediction Methods", arXiv:2510.14419, 2025.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn.metrics import ic_index
+    >>> Y = np.array([[5.0, 6.0, 8.0], [2.0, 1.0, 7.0]])
+    >>> ic_index(Y, Y), ic_index(Y, -Y), ic_index(Y, Y.mean(axis=0) + Y.mean(axis=1, keepdims=True))
+    (1.0, 0.0, 0.5)
+    """
 
     title = "The IC-index"
     scoring = "ic_index"
@@ -360,10 +389,8 @@ class IcIndex(Metric):
         super().__init__(Y, average="micro", **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        self._observed: np.ndarray = np.zeros(cells.grid.values.shape, dtype=bool)
-        self._observed.reshape(-1)[cells.positions[0]] = True
-        labels: np.ndarray = np.full(self._observed.shape, np.nan)
-        labels.reshape(-1)[cells.positions[0]] = cells.labels[0]
+        labels = to_numpy(cells.grid.values).astype(np.float64)
+        self._observed = ~np.isnan(labels)
         self._is_turned = labels.shape[0] > labels.shape[1]
         self._labels = labels.T if self._is_turned else labels
         n_rows, n_columns = self._labels.shape
@@ -394,8 +421,7 @@ class IcIndex(Metric):
 
     def _ordered_pairs(self, like: Array) -> Iterator[_Ordered]:
         """Yield first and second rows (P,) of some pairs, and the order of the differences of their labels."""
-        limit = FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
-        most = max(1, limit // (CELL_BYTES * self._labels.shape[1]))
+        most = max(1, block_bytes(like) // (CELL_BYTES * self._labels.shape[1]))
         rows = np.triu_indices(self._labels.shape[0], 1)
         for start in range(0, rows[0].size, most):
             first, second = (each[start : start + most] for each in rows)
@@ -422,57 +448,7 @@ class IcIndex(Metric):
         return place(np.asarray(twice, dtype=np.float64)[:, None] / (2 * self._n_pairs))
 
 
-@computed_by(IcIndex)
-def ic_index(Y: Any, F: Any, *, max_comparisons: float | None = MAX_COMPARISONS, **options: Unpack[Ranking]) -> Any:
-    r"""Return the interaction concordance index: how often the direction of an interaction is predicted.
-
-    An instance may be high in all tasks and a task high for all instances; what is left is that an instance is higher
-    in one task than in another *more than other instances are*. Of all pairs of rows (i, k) and of columns (j, l) with
-    an interaction :math:`\delta y = y_{ij} + y_{kl} - y_{il} - y_{kj}` other than 0, the index is the share where
-    that of the predictions has the same sign, half where it is 0:
-
-    .. math:: \frac{1}{\#\{\delta y \ne 0\}} \sum_{\delta y \ne 0}
-        [\delta y \, \delta f > 0] + \tfrac12 [\delta f = 0]
-
-    Predictions that are a sum of an effect of the row and one of the column, such as means, have an index of 0.5, be
-    they as near to the labels as you like.
-
-    Parameters
-    ----------
-    Y : array of shape (m, q)
-        Real labels; NaN where not observed. Pairs with one of their four labels missing do not count.
-    F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`.
-    average : {"micro", "instance", "task"}, default="micro"
-        The same for all: four cells are of two rows and two columns, and belong to none of them alone.
-    tie_tolerance : float or None, default=0.0
-        The interaction of four predictions is 0 where it is no more than this share of the largest prediction, in
-        absolute value, but never less than rounding makes of sums of two effects, 9e-16 in float64 (this goes for
-        labels too). None is the rounding of hold-out predictions, 1.8e-12 in float64.
-    max_comparisons : float or None, default=1e10
-        For a grid with more differences between pairs of rows, m²q/2 where m is the smaller side, an error is raised
-        at once: 1e10 take about half an hour. None is any number.
-    **options
-        ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Ranking`.
-
-    Returns
-    -------
-    float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
-
-    References
-    ----------
-    Pahikkala, Numminen, Movahedi, Karmitsa and Airola, "Interaction Concordance Index: Performance Evaluation for
-    Interaction Prediction Methods", arXiv:2510.14419, 2025.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dyadlearn.metrics import ic_index
-    >>> Y = np.array([[5.0, 6.0, 8.0], [2.0, 1.0, 7.0]])
-    >>> ic_index(Y, Y), ic_index(Y, -Y), ic_index(Y, Y.mean(axis=0) + Y.mean(axis=1, keepdims=True))
-    (1.0, 0.0, 0.5)
-    """
+ic_index = function_of(IcIndex)
 
 
 def _largest(F: Array, mask: Array) -> float:
