@@ -216,8 +216,8 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
     tight = with_diagonal((delta < _TIGHT * top**2) | (delta < _RELATED * (e_i * e_j)), False)
     xp = namespace(Y)
     if not bool(xp.any(tight)):
-        return _between_loose_vertices(side, Y, r, delta)
-    held_out = _between_loose_vertices(side, Y, r, xp.where(tight, xp.ones_like(delta), delta))
+        return _between_loose_vertices(side, Y, -r, delta)
+    held_out = _between_loose_vertices(side, Y, -r, xp.where(tight, xp.ones_like(delta), delta))
     R, pairs = with_diagonal(r, side.slack), to_numpy(tight)
     for vertex in map(int, np.flatnonzero(pairs.any(axis=1))):
         others = np.flatnonzero(pairs[vertex])
@@ -259,37 +259,20 @@ def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray)
     return xp.sum(((left * kept) @ Y) * (right * kept), axis=1)
 
 
-def _between_loose_vertices(side: Smoother, Y: Array, r: Array, delta: Array) -> Array:
+def _between_loose_vertices(side: Smoother, Y: Array, h: Array, delta: Array) -> Array:
+    r"""Return the same for all pairs of vertices at once.
+
+    With :math:`h = -r`, the rows :math:`\mathbf{a}` and :math:`\mathbf{b}` of i and j of the hat, zero at both, weigh
+    the other vertices by :math:`(e_j\mathbf{a} + h\mathbf{b})/\Delta` for i and by
+    :math:`(e_i\mathbf{b} + h\mathbf{a})/\Delta` for j. What is left out has no part in any sum, so that the digits
+    are those of the hat or of the residual operator, whichever is smaller.
+    """
     e_i, e_j = side.slack[:, None], side.slack[None, :]
-    xp, top = namespace(Y), largest(side.remainder if side.prefers_residual else side.shrinkage)
-    if side.prefers_residual:
-        left = side.product(Y)
-        right = side.product(Y.T).T
-        both = side.product(left.T).T
-        single = e_i * right - r * _diagonal(right)[:, None] + e_j * left - r * _diagonal(left)[None, :]
-        double = (
-            e_i * e_j * both - r * e_j * _diagonal(both)[:, None] - r * e_i * _diagonal(both)[None, :] + r**2 * both.T
-        )
-        held_out = Y - single / delta + double / delta**2
-        return settle(held_out, xp.max(side.level(Y)) * top * ((e_i + e_j) / delta) ** 2)
-    # Large λ: from the hat, summing over vertices other than i and j only.
-    H = with_diagonal(-r, side.leverage)
-    h_i, h_j = side.leverage[:, None], side.leverage[None, :]
-    left = side.smooth(Y)
-    right = side.smooth(Y.T).T
-    both = side.smooth(left.T).T
-    y_i, y_j = _diagonal(Y)[:, None], _diagonal(Y)[None, :]
-    across = (
-        both
-        - (h_i * right + H * _diagonal(right)[None, :])
-        - (_diagonal(left)[:, None] * H + left * h_j)
-        + (h_i * y_i * H + h_i * Y * h_j + H * Y.T * H + H * y_j * h_j)
-    )
-    own = (
-        _diagonal(both)[:, None]
-        - (h_i * _diagonal(right)[:, None] + H * right.T)
-        - (_diagonal(left)[:, None] * h_i + left * H)
-        + (h_i * y_i * h_i + h_i * Y * H + H * Y.T * h_i + H * y_j * H)
-    )
-    held_out = (e_i * e_j * across + r**2 * across.T - r * e_j * own - r * e_i * own.T) / delta**2
-    return settle(held_out, xp.max(side.level(Y)) * top * e_i * e_j / delta**2)
+    left, right = side.smooth_others(Y)[1], side.smooth_others(Y.T)[1].T
+    both = side.smooth_others(left.T)[1].T
+    own, task_own, own_both, own_labels = (_diagonal(grid) for grid in (left, right, both, Y))
+    a_b = both - h * (own[:, None] + task_own[None, :]) + h**2 * Y.T
+    a_a = own_both[:, None] - h * (left + right.T) + h**2 * own_labels[None, :]
+    held_out = (e_i * e_j * a_b + h * (e_j * a_a + e_i * a_a.T) + h**2 * a_b.T) / delta**2
+    top = largest(side.remainder if side.prefers_residual else side.shrinkage)
+    return settle(held_out, namespace(Y).max(side.level(Y)) * top * (0.5 * (e_i + e_j) / delta) ** 2)
