@@ -384,7 +384,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     assert (found.setting, found.of) == ("A", "tasks")
     with pytest.raises(IdError, match="'z' not among the ids of the instances that the model has kept"):
         recommend(model, instance="z")
-    for wrong in ({"setting": "B"}, {"zeros": True}, {"cv": 3}):
+    for wrong in ({"setting": "B"}, {"cv": 3}):
         with pytest.raises(ValueError, match="nothing is left out for them"):
             recommend(model, instance="u1", **wrong)
     if not holes:

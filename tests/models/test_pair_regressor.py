@@ -289,15 +289,6 @@ def test_without_weights_the_model_gets_none():
     assert PairRegressor(Weighed(), instances=X, tasks=T).fit(pairs, labels).model_.weights_ is None
 
 
-def test_a_model_that_takes_no_weights_says_so():
-    class Plain(TwoStepRidge):
-        def fit(self, X: Any, y: Any, tasks: Any = None) -> Any:
-            return super().fit(X, y, tasks)
-
-    with pytest.raises(TypeError, match=r"^Plain takes no weights: leave sample_weight out, or wrap the model without"):
-        PairRegressor(Plain(), instances=X, tasks=T).fit(CELLS, VALUES, sample_weight=np.ones(len(VALUES)))
-
-
 def test_the_score_is_that_of_the_observed_pairs():
     regressor = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(CELLS, VALUES)
     predicted, weights = regressor.predict(CELLS[:6]), np.arange(1.0, 7.0)

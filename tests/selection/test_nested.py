@@ -407,7 +407,7 @@ def test_the_nested_score_is_not_optimistic():
         "search given error message",
         (TwoStepRidgeCV(setting="A"), {"groups": np.arange(13)}, ValueError, "setting A leaves none out"),
         (TwoStepRidgeCV(setting="C"), {"tasks": None}, ValueError, "Setting C leaves out tasks: give tasks="),
-        (TwoStepRidge(), {}, TypeError, "such as TwoStepRidgeCV, found TwoStepRidge"),
+        (TwoStepRidge(), {}, TypeError, "^TwoStepRidge chooses nothing, so that evaluate"),
         (IndependentTaskRidgeCV(setting="D"), {}, ValueError, "this model knows nothing of tasks"),
         (TwoStepRidgeCV(kernel="precomputed"), {}, KernelError, r"X must be a square matrix .* found shape \(13, 9\)"),
         (TwoStepRidgeCV(), {"y": np.ones((12, 10))}, ValueError, "X has 13 instances, but Y has 12 rows"),

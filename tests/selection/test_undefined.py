@@ -29,8 +29,6 @@ SINGULAR = np.diag([1.0, 1.0, 0.0])
 PAPER = {"fit_intercept": False}
 
 
-
-
 @over(
     every(
         search=[

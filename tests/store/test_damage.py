@@ -212,7 +212,7 @@ def test_forged_arrays_are_refused(change, tmp_path, resign, content):
 def test_forged_ids_and_instances_are_refused(models, tmp_path, resign):
     save(models["two-step"], tmp_path / "model.dyad")
     header, arrays = read_container(tmp_path / "model.dyad")
-    ids = header["model"]["$TwoStepRidge"]["side"]["$Side"]["ids"]["$Ids"]["labels"]
+    ids = header["model"]["$TwoStepRidge"]["form"]["$Table"]["row_ids"]["$Ids"]["labels"]
     assert ids == {"$tuple": ["a", "b", "c", "d"]}
     for forged in (["a", "b", "c", "a"], ["a", "b", "c"], ["a", "b", "c", {"$dict": []}]):
         ids["$tuple"] = forged

@@ -72,7 +72,7 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
     if hasattr(model, "fit"):
         check_is_fitted(model)
     name, grows = type(model).__name__, getattr(model, "grows", None)
-    if grows:
+    if grows and not model.keep_labels:
         raise ValueError(f"{name} keeps statistics only, not the labels: {remedy}.")
     found = getattr(model, "fitted_", None)
     if isinstance(found, Fitted):

@@ -691,7 +691,9 @@ def _hint(zeros: bool) -> str:
 def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool | None, sides: Any) -> _Own | None:
     """Return what is asked of a model without a grid of labels, or of what is in its tables alone; else None."""
     if getattr(model, "grows", False):
-        return None if axis else _kept(model, asked, known, sides)
+        if axis or (model.keep_labels and zeros_are_unobserved(fitted_of(model).labels.values, zeros)):
+            return None
+        return _kept(model, asked, known, sides)
     fitted = fitted_of(model)
     names = side_names(sides, network=fitted.is_network)
     subjects, several = _subjects(asked, names.both[axis])

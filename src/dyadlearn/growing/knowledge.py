@@ -124,7 +124,13 @@ class Kept(Stored):
         return Ids(tuple(label for part in parts if part is not None for label in part.labels))
 
     def places(self, ids: Sequence[Hashable]) -> list[tuple[int, int] | None]:
-        """Return the batch of each id and where it stands there; None for one that is not known."""
+        """Return the batch of each id and where it stands there; None for one that is not known.
+
+        Where no instance has an id, they are known by their positions.
+        """
+        if not self.n_named:
+            every = [(number, place) for number, batch in enumerate(self.batches) for place in range(batch.n_rows)]
+            return [every[at] if isinstance(at, int) and 0 <= at < len(every) else None for at in ids]
         found: dict[Hashable, tuple[int, int]] = {}
         for number, batch in enumerate(self.batches):
             found |= {label: (number, batch.place_of[label]) for label in ids if label in batch.place_of}

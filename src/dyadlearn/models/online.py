@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -30,7 +30,7 @@ from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
 from dyadlearn.growing.holdout import check_knows_tasks, lone_labels, online_holdout, online_squared_errors
-from dyadlearn.growing.knowledge import KNOWN, Batch, Knowledge
+from dyadlearn.growing.knowledge import KNOWN, Batch, Knowledge, stacked
 from dyadlearn.growing.statistics import Statistics, check_room, collect, equal_features, has_holes
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
@@ -50,7 +50,8 @@ from dyadlearn.models._inputs import (
 )
 from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, check_rows
-from dyadlearn.models.fitted import Predicting
+from dyadlearn.models.fitted import FittedRidge, Predicting
+from dyadlearn.models.grid import TwoStepRidge
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
@@ -229,12 +230,19 @@ class OnlineTwoStepRidge(PairModel):
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
-    ) -> NoReturn:
-        """Refuse: intervals are made of the residuals of held-out labels, and this model keeps none."""
-        raise ValueError(
-            f"{type(self).__name__} keeps statistics only, and intervals need the labels: fit TwoStepRidge on rows "
-            "that are at hand, or see by holdout how far off those are."
-        )
+    ) -> tuple[Any, Any]:
+        """Return the lower and upper ends of intervals, as `TwoStepRidge.predict_interval` does.
+
+        Intervals are made of the residuals of held-out labels, so the model must have ``keep_labels=True``.
+        """
+        model, table, task_table = self.to_two_step(), None, None
+        if X is not None:
+            table = read_table(X, "X")
+            table = replace(table, values=self._mapped(self._validated_instances(table, LINEAR, reset=False)))
+        if tasks is not None:
+            task_table = read_table(unwrap_tasks(tasks), "tasks")
+            task_table = replace(task_table, values=self._mapped_tasks(check_rows(task_table.values, LINEAR, "tasks")))
+        return model.predict_interval(table, task_table, coverage=coverage, setting=setting)
 
     def _predicting(self) -> FittedOnline:
         """Return how the model predicts, and what it has kept."""
@@ -741,13 +749,32 @@ class OnlineTwoStepRidge(PairModel):
             self.landscape_ = scores
         return self
 
+    def to_two_step(self) -> TwoStepRidge:
+        """Return the equal `TwoStepRidge`, fitted on the features and labels of the instances that are kept.
+
+        Raises
+        ------
+        ValueError
+            If the model keeps statistics only.
+        """
+        learnt = self._current()
+        if not learnt.keeps_labels:
+            raise ValueError(
+                f"{type(self).__name__} keeps statistics only, not the labels: fit it with keep_labels=True, or fit "
+                "TwoStepRidge on the labels."
+            )
+        known, kept = learnt.model.statistics, learnt.kept
+        rows = stacked([batch.rows for batch in kept.batches])
+        labels = stacked([batch.labels_of(np.arange(batch.n_rows)) for batch in kept.batches])
+        task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
+        grid = Table(dense(labels), kept.ids, learnt.task_ids)
+        model = TwoStepRidge(self.alpha, self.task_alpha, fit_intercept=self.fit_intercept)
+        return model.fit(Table(self._mapped(rows), kept.ids), grid, task_rows)
+
     @property
-    def fitted_(self) -> NoReturn:
-        """Refuse what needs the labels of all rows: see `dyadlearn.landscape`."""
-        raise TypeError(
-            f"{type(self).__name__} keeps statistics and no labels: use its own holdout and landscape with rows that "
-            "are at hand, or fit a TwoStepRidge."
-        )
+    def fitted_(self) -> FittedRidge:
+        """What the equal `TwoStepRidge` has learned from, where labels are kept: see `to_two_step`."""
+        return self.to_two_step().fitted_
 
     def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
         """Return features (l, d) and labels of rows that were learnt, and what they are left out of."""

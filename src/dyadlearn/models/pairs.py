@@ -25,7 +25,7 @@ from dyadlearn._state import StoredEstimator
 from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, shown
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
-from dyadlearn.labels import Labels, averaged_pairs, read_numbers
+from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
 from dyadlearn.models._base import PairwiseRidge
 from dyadlearn.models._inputs import (
     align_side,
@@ -312,6 +312,23 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
+        found, (instances, tasks), given = self._read(pairs, y, sample_weight)
+        self.model_ = clone(self.model).fit(*given)
+        self.instance_ids_, self.task_ids_ = found.instances, found.tasks
+        self.n_dropped_, self.n_features_in_ = found.n_dropped, 2
+        self.n_repeated_, self.n_contradicting_ = found.n_repeated, found.n_contradicting
+        self._names = instances.names, None if tasks is None else tasks.names
+        self._bases = instances.base, None if tasks is None else tasks.base
+        return self
+
+    def given_to_model(self, pairs: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Labels, Any, Any]:
+        """Return what the wrapped model is fitted on: instances, labels, tasks and weights; arguments as in `fit`."""
+        return self._read(pairs, y, sample_weight)[2]
+
+    def _read(
+        self, pairs: Any, y: Any, sample_weight: Any
+    ) -> tuple[LongPairs, tuple[Entities, Entities | None], tuple[Any, Labels, Any, Any]]:
+        """Return the distinct pairs, the tables of both sides, and what the wrapped model is fitted on."""
         model = self._checked_model()
         check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
@@ -329,16 +346,8 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             values = values.astype(np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64)
         shape = (len(found.instances), len(found.tasks))
         labels = Labels(found.rows, found.columns, values, shape)
-        given = {} if sample_weight is None else {"sample_weight": labels.to_sparse(found.weights)}
-        fitted = clone(model).fit(X, labels, tasks=T, **given)
-
-        self.model_ = fitted
-        self.instance_ids_, self.task_ids_ = found.instances, found.tasks
-        self.n_dropped_, self.n_features_in_ = found.n_dropped, 2
-        self.n_repeated_, self.n_contradicting_ = found.n_repeated, found.n_contradicting
-        self._names = instances.names, None if tasks is None else tasks.names
-        self._bases = instances.base, None if tasks is None else tasks.base
-        return self
+        weights = None if sample_weight is None else labels.to_sparse(found.weights)
+        return found, (instances, tasks), (X, labels, T, weights)
 
     @property
     def fitted_(self) -> FittedPairs:

@@ -39,6 +39,7 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._base import Groups, PairwiseRidge
 from dyadlearn.models._inputs import Training, fold_predictions, groups_in_order, without_fold
 from dyadlearn.models.fitted import HeldOut
+from dyadlearn.models.pairs import PairRegressor
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words, prepared_score, scored_means
 from dyadlearn.settings import Setting, as_setting
 
@@ -240,6 +241,7 @@ def nested_score(
     X: Any,
     y: Any,
     tasks: Any = None,
+    sample_weight: Any = None,
     *,
     groups: Any = None,
     task_groups: Any = None,
@@ -264,8 +266,8 @@ def nested_score(
     search : TwoStepRidgeCV, or any other model that chooses its regularisation
         What to judge; it is cloned, not fitted. Its `setting` and `scoring` are those of the score; where it has no
         scoring, as `LearnedKernelRidge`, that is what suits the labels. The latter learns its kernels in each fold.
-    X, y, tasks
-        As in its `fit`.
+    X, y, tasks, sample_weight
+        As in its `fit`; for a `PairRegressor` of such a model, X are the pairs.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
         Instances and tasks that are left out together, by the folds and by the search within them.
     n_splits : int, default=5
@@ -290,10 +292,13 @@ def nested_score(
     >>> found.alphas.shape, found.score < search.fit(X, Y, tasks=T).best_score_
     ((4,), True)
     """
+    if isinstance(search, PairRegressor):
+        X, y, tasks, sample_weight = search.given_to_model(X, y, sample_weight)
+        search = search.model
     if not getattr(search, "searches", False):
         raise TypeError(
-            "search must be an estimator that chooses its regularisation, such as TwoStepRidgeCV, found "
-            f"{type(search).__name__}."
+            f"{type(search).__name__} chooses nothing, so that evaluate(model, cv=5) is its nested score: give "
+            "nested_score an estimator that chooses its regularisation, such as TwoStepRidgeCV."
         )
     if search.symmetry is not None:
         raise ValueError("A network has no folds of one side: nested_score is for grids of instances and tasks.")
@@ -301,7 +306,7 @@ def nested_score(
     if setting.new_task and tasks is None:
         raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
     reader = clone(search)
-    data = reader._read(X, y, tasks, None)
+    data = reader._read(X, y, tasks, sample_weight)
     whole, Y = data.labels, data.labels.values
     groups, task_groups = groups_in_order(data.form, groups, task_groups)
     groups = None if groups is None else group_codes(groups, whole.shape[:1], "groups")

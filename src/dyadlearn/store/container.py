@@ -5,7 +5,7 @@ The head is JSON: for each array its dtype, shape and place, and before them the
 
 .. code-block:: text
 
-    {"__metadata__":{"format":"dyadlearn","version":"4","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
+    {"__metadata__":{"format":"dyadlearn","version":"6","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
 
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
 file with zeros in its own place. Any reader of safetensors can open the arrays. Reading and writing is done here, in

@@ -1,0 +1,277 @@
+"""Ask a model of every form of labels for every answer; the table of permitted refusals stands here.
+
+``python tests/test_answers.py`` writes the table into ``docs/models.md``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import Ridge
+from typer.main import get_command
+
+import dyadlearn
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    KroneckerRidge,
+    KroneckerRidgeCV,
+    LearnedKernelRidge,
+    OnlineTwoStepRidge,
+    PairRegressor,
+    TwoStepRegressor,
+    TwoStepRidge,
+    TwoStepRidgeCV,
+)
+from dyadlearn.cli import app
+from dyadlearn.report import write_report
+
+pytestmark = pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "models.md"
+RNG = np.random.default_rng(5)
+X, T = RNG.normal(size=(8, 3)), RNG.normal(size=(6, 2))
+FULL = (X @ RNG.normal(size=(3, 2)) @ T.T + RNG.normal(size=(8, 6)) > 0).astype(float)
+MISSING = np.where(RNG.random(FULL.shape) < 0.15, np.nan, FULL)
+WEIGHTS = RNG.random(FULL.shape) + 0.5
+LINKS = np.triu((X @ X.T + RNG.normal(size=(8, 8)) > 0).astype(float), 1)
+LINKS += LINKS.T
+PAIRS = np.argwhere(~np.isnan(MISSING))
+SCORING = "neg_mean_squared_error"
+
+
+@dataclass(frozen=True)
+class Form:
+    """A model, the labels that it is fitted on, and the setting that it is asked about."""
+
+    title: str
+    model: Any
+    given: tuple[Any, ...]
+    labels: np.ndarray
+    search: Any = None
+    setting: str = "A"
+
+    @cached_property
+    def fitted(self) -> Any:
+        return self.model.fit(*self.given)
+
+    @cached_property
+    def predictions(self) -> np.ndarray:
+        """Return the predictions (m, q) for the pairs of training."""
+        if isinstance(self.fitted, PairRegressor):
+            return self.fitted.predict(np.argwhere(np.ones(self.labels.shape))).reshape(self.labels.shape)
+        return np.asarray(self.fitted.predict(*([X] if self.fitted.grows else [])))
+
+
+def forms() -> dict[str, Form]:
+    """Return a small problem of each form of labels."""
+    alphas, how = [0.01, 1.0, 100.0], {"setting": "A", "scoring": SCORING, "cv": 3, "progress": False}
+    two_step, kronecker = TwoStepRidgeCV(alphas, alphas, **how), KroneckerRidgeCV(alphas, **how)
+    learned = LearnedKernelRidge(stages=1, n_steps=4, cv=3, random_state=0, progress=False)
+    pairs, sides = (PAIRS, MISSING[tuple(PAIRS.T)]), {"instances": X, "tasks": T}
+    network = {"symmetry": "symmetric"}
+    return {
+        "full": Form("complete grid", TwoStepRidge(), (X, FULL, T), FULL, two_step),
+        "missing": Form("grid with missing labels", TwoStepRidge(), (X, MISSING, T), MISSING, two_step),
+        "weights": Form("weights", KroneckerRidge(), (X, FULL, T, WEIGHTS), FULL, kronecker),
+        "pairs": Form(
+            "list of pairs", PairRegressor(KroneckerRidge(), **sides), pairs, MISSING, PairRegressor(kronecker, **sides)
+        ),
+        "network": Form("network", TwoStepRidge(**network), (X, LINKS), LINKS, TwoStepRidgeCV(**network)),
+        "online": Form("online, labels kept", OnlineTwoStepRidge(keep_labels=True), (X, FULL, T), FULL),
+        "statistics": Form("online, statistics only", OnlineTwoStepRidge(), (X, FULL, T), FULL),
+        "learned": Form("learned kernels", learned, (X, FULL, T), FULL),
+        "independent": Form(
+            "independent tasks", IndependentTaskRidge(), (X, FULL), FULL, IndependentTaskRidgeCV(alphas, **how)
+        ),
+        "regressor": Form("`TwoStepRegressor`", TwoStepRegressor(Ridge(), Ridge()), (X, FULL, T), FULL),
+    }
+
+
+@pytest.fixture(scope="module")
+def fitted_forms() -> dict[str, Form]:
+    return forms()
+
+
+def counted_labels(form: Form) -> np.ndarray:
+    """Return the mask (m, q) of the labels that are scored: a network has each edge once."""
+    observed = ~np.isnan(form.labels)
+    return np.triu(observed) if form.title == "network" else observed
+
+
+def scored(form: Form, *, nested: bool = False) -> dyadlearn.selection.SettingScore:
+    """Return the score and the hold-out predictions; without `nested`, those with the kernels of all labels."""
+    return dyadlearn.evaluate(form.fitted, form.setting, SCORING, nested=nested).results[0]
+
+
+def holdout_of(form: Form) -> np.ndarray:
+    """Return the hold-out predictions (m, q)."""
+    return form.fitted.fitted_.labels.spread(scored(form).predictions)
+
+
+# --- the answers ---------------------------------------------------------------------------------------------
+
+
+def asks_recommend(form: Form, _: Path) -> None:
+    found = dyadlearn.recommend(form.fitted, instance=0, k=3)
+    tasks, scores = (np.asarray(column) for column in list(found.columns().values())[:2])
+    assert (np.diff(scores) <= 0).all()
+    assert not (form.labels[0, tasks] == 1).any()  # what is known to be 1 is not recommended
+
+
+def asks_explain(form: Form, _: Path) -> None:
+    found = dyadlearn.explain(form.fitted, 1, 2)
+    assert_allclose(found.prediction, form.predictions[1, 2], atol=1e-9)
+    for part in (found.pairs, found.instances, found.tasks):
+        assert_allclose(sum(part.contributions) + part.rest, found.prediction, atol=1e-9)
+
+
+def asks_calibrate(form: Form, _: Path) -> None:
+    found = dyadlearn.calibrate(form.fitted, form.setting, cv=3)[form.setting]
+    counted = counted_labels(form)
+    probabilities = form.fitted.fitted_.labels.spread(found.probabilities)[counted]
+    assert ((probabilities > 0) & (probabilities < 1)).all()
+    assert found.n_cells == np.sum(counted)
+
+
+def asks_screen(form: Form, _: Path) -> None:
+    found = dyadlearn.screen(form.fitted, form.setting, k=4).columns()
+    places = tuple(np.asarray(column) for column in list(found.values())[:2])
+    assert len(places[0]) == 4
+    assert_allclose(found["label"], form.labels[places])
+    assert_allclose(found["prediction"], holdout_of(form)[places], rtol=1e-9)
+    assert (np.diff(found["contradiction"]) <= 0).all()
+
+
+def asks_compare(form: Form, _: Path) -> None:
+    found = dyadlearn.compare({"one": form.fitted, "other": form.fitted}, form.setting, n_resamples=20)
+    assert_allclose(found.differences[0].difference, 0.0, atol=1e-15)
+
+
+def asks_test(form: Form, _: Path) -> None:
+    found = dyadlearn.permutation_test(form.fitted, form.setting, n_permutations=4, scoring=SCORING, progress=False)
+    assert_allclose(found.score, scored(form).score, rtol=1e-9)
+    assert found.p_value in {1 / 5, 2 / 5, 3 / 5, 4 / 5, 1.0}
+
+
+def asks_nested(form: Form, _: Path) -> None:
+    search = form.model if form.search is None else form.search
+    found = dyadlearn.nested_score(search, *form.given, n_splits=2, random_state=1)
+    assert len(found.fold_scores) == 2
+    assert np.isfinite(found.score)
+
+
+def asks_evaluate(form: Form, _: Path) -> None:
+    errors = (form.labels - holdout_of(form)) ** 2
+    assert_allclose(scored(form).score, -np.nanmean(errors), rtol=1e-9)
+
+
+def asks_interval(form: Form, _: Path) -> None:
+    rows = PAIRS if isinstance(form.fitted, PairRegressor) else X
+    lower, upper = (np.asarray(bound) for bound in form.fitted.predict_interval(rows, coverage=0.5))
+    assert (lower < upper).any()
+    assert (lower <= upper).all()
+
+
+def asks_report(form: Form, folder: Path) -> None:
+    write_report(form.fitted, folder / "report.html", settings=form.setting, title="Title of it", progress=False)
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "Title of it" in page
+    assert f"{form.labels.shape[0]}" in page
+
+
+def asks_command(form: Form, folder: Path) -> None:
+    dyadlearn.save(form.fitted, folder / "model.dyad")
+    arguments = "evaluate", folder / "model.dyad", "--setting", form.setting, "--scoring", SCORING, "--json"
+    said, told = io.StringIO(), io.StringIO()
+    with pytest.raises(SystemExit) as stop, redirect_stdout(told), redirect_stderr(said):
+        get_command(app)([str(argument) for argument in arguments], prog_name="dyadlearn")
+    if stop.value.code:
+        raise ValueError(said.getvalue())
+    (found,) = json.loads(told.getvalue())["settings"]
+    assert_allclose(found["scores"][SCORING], scored(form, nested=True).score, rtol=1e-9)
+
+
+# The title of each answer, and how it is asked for and checked.
+ANSWERS: dict[str, Callable[[Form, Path], None]] = {
+    "evaluate": asks_evaluate,
+    "nested_score": asks_nested,
+    "permutation_test": asks_test,
+    "compare": asks_compare,
+    "predict_interval": asks_interval,
+    "calibrate": asks_calibrate,
+    "explain": asks_explain,
+    "screen": asks_screen,
+    "recommend": asks_recommend,
+    "report": asks_report,
+    "command line": asks_command,
+}
+NO_LABELS = "keeps statistics only"
+# Form, answer: part of the message, which gives the reason.
+REFUSED = {
+    **{("statistics", answer): NO_LABELS for answer in ANSWERS if answer != "nested_score"},
+    **{(form, "nested_score"): "chooses nothing" for form in ("online", "statistics", "regressor")},
+    ("network", "nested_score"): "A network has no folds of one side",
+    ("regressor", "explain"): "has no closed form",
+    ("regressor", "report"): "has no closed form",
+    ("regressor", "command line"): "no object of class TwoStepRegressor",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("form", forms())
+def test_every_answer_is_given_or_refused_for_a_reason(form, answer, fitted_forms, tmp_path):
+    ask, problem = ANSWERS[answer], fitted_forms[form]
+    reason = REFUSED.get((form, answer))
+    if reason is None:
+        ask(problem, tmp_path)
+        return
+    with pytest.raises((ValueError, TypeError), match=re.escape(reason)):
+        ask(problem, tmp_path)
+
+
+def table() -> str:
+    """Return the table of answers and forms of labels in Markdown."""
+    numbers = {reason: n for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)}
+    lines = ["| | " + " | ".join(f"`{answer}`" for answer in ANSWERS) + " |", "|---|" + ":-:|" * len(ANSWERS)]
+    for form, problem in forms().items():
+        cells = [f"({numbers[REFUSED[form, answer]]})" if (form, answer) in REFUSED else "✓" for answer in ANSWERS]
+        lines.append(f"| {problem.title} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def written() -> str:
+    """Return the section of the documentation: the table, and the reasons for what is refused."""
+    reasons = {
+        NO_LABELS: "The model keeps sums over instances, and no label that could be left out.",
+        "chooses nothing": "The model chooses nothing: `evaluate` with `cv=` is its nested score.",
+        "A network has no folds of one side": "A fold of nodes would leave out edges that no fold predicts.",
+        "has no closed form": "The predictions of any two learners are no sums of labels with known weights.",
+        "no object of class TwoStepRegressor": "A model file holds arrays, and no estimators of other libraries.",
+    }
+    numbered = [f"{n}. {reasons[reason]}" for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)]
+    return "\n".join([table(), "", *numbered])
+
+
+BEGIN, END = "<!-- answers: begin -->\n", "\n<!-- answers: end -->"
+
+
+def test_the_documentation_has_this_table():
+    page = PAGE.read_text(encoding="utf-8")
+    assert page.partition(BEGIN)[2].partition(END)[0] == written(), "run python tests/test_answers.py"
+
+
+if __name__ == "__main__":
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(before + BEGIN + written() + END + rest.partition(END)[2], encoding="utf-8")
