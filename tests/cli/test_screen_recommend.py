@@ -146,8 +146,8 @@ def test_an_online_model_recommends_for_those_that_it_has_kept(tables, run, put)
     assert set(found.ids) < set(tables.items[:3])
     refused = run("recommend", path, "--for", "nobody")
     assert (refused.code, "'nobody' not among the ids of the instances" in refused.err) == (2, True)
-    refused = run("recommend", path, "--for", tables.items[0], "--side", "task")
-    assert (refused.code, "keeps statistics only" in refused.err) == (2, True)
+    ran = run("recommend", path, "--for", tables.items[0], "--side", "task", "-n", 1, "--json")
+    assert [entry["instance"] for entry in ran.json["best"]] == [tables.users[2]]  # the only one without a label
 
 
 def test_an_online_model_recommends_for_new_ones(tables, run, put):

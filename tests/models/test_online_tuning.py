@@ -161,7 +161,7 @@ class TestFeatureMaps:
 @over(every(question=[landscape, lambda model: verify_holdout(model, "B"), lambda model: evaluate(model, "B")]))
 def test_what_needs_all_labels_says_so(data, question):
     model = OnlineTwoStepRidge().fit(*data[:2], tasks=data[2])
-    with pytest.raises(TypeError, match="OnlineTwoStepRidge keeps statistics and no labels"):
+    with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps statistics only, not the labels"):
         question(model)
 
 
