@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Argument, Option
 
 from dyadlearn.cli import options
-from dyadlearn.cli.options import SCORES
+from dyadlearn.cli.options import SCORES, check_target
 
 
 class Demo(options.Options):
@@ -24,6 +24,10 @@ class Demo(options.Options):
 
     output: Annotated[Path, Option("--output", "-o", help="The page to write.")] = Path("report.html")
     force: options.Force = False
+
+    def check(self) -> None:
+        """Raise if the page cannot be written; one that exists already is kept."""
+        check_target(self.output, force=True)
 
 
 class Datasets(options.Options):

@@ -55,9 +55,13 @@ def demo(given: Demo, terminal: Terminal) -> None:
     listed = {"package": likeliest["instance"], "tag": likeliest["task"], "score": likeliest["prediction"]}
     terminal.say("The likeliest tags that nobody has given:", column_table(listed, 2))
     shown: dict[str, Any] = {"title": "Debian packages and their tags", "sides": ("package", "tag")}
-    write_page(model, given.output, terminal, **shown, scoring="roc_auc", alphas=_ALPHAS, task_alphas=_ALPHAS)
+    writes = given.force or not given.output.exists()
+    if writes:
+        write_page(model, given.output, terminal, **shown, scoring="roc_auc", alphas=_ALPHAS, task_alphas=_ALPHAS)
+    else:
+        terminal.note(f"{given.output} exists already and was not replaced: use --force, or another name by -o.")
     figures = {"instances": m, "tasks": q, "models": scores, "baselines": popularity, "likeliest_missing": likeliest}
-    terminal.result({**figures, "report": str(given.output)})
+    terminal.result({**figures, "report": str(given.output) if writes else None})
     terminal.say(f"Done in {time.perf_counter() - start:.1f} s.")
 
 
