@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from typer.main import get_command
 
@@ -30,6 +32,7 @@ from dyadlearn import (
     LearnedKernelRidge,
     OnlineTwoStepRidge,
     PairRegressor,
+    SettingKFold,
     TwoStepRegressor,
     TwoStepRidge,
     TwoStepRidgeCV,
@@ -115,6 +118,10 @@ def scored(form: Form, *, nested: bool = False) -> dyadlearn.selection.SettingSc
     return dyadlearn.evaluate(form.fitted, form.setting, SCORING, nested=nested).results[0]
 
 
+def dense(values: Any) -> np.ndarray:
+    return values.toarray() if sparse.issparse(values) else np.asarray(values)
+
+
 def holdout_of(form: Form) -> np.ndarray:
     """Return the hold-out predictions (m, q)."""
     return form.fitted.fitted_.labels.spread(scored(form).predictions)
@@ -168,8 +175,17 @@ def asks_test(form: Form, _: Path) -> None:
 def asks_nested(form: Form, _: Path) -> None:
     search = form.model if form.search is None else form.search
     found = dyadlearn.nested_score(search, *form.given, n_splits=2, random_state=1)
-    assert len(found.fold_scores) == 2
-    assert np.isfinite(found.score)
+    labels = form.fitted.fitted_.labels
+    folds = SettingKFold("A", 2, random_state=1).units(labels).cells
+    folds = labels.spread(np.reshape(folds, labels.values.shape).astype(float))
+    grids = (X, form.labels, T, *form.given[3:])[: max(len(form.given), 3 if form.title == "list of pairs" else 0)]
+    search = search.model if isinstance(search, PairRegressor) else search
+    for fold in (0.0, 1.0):
+        grid = np.where(folds == fold, np.nan, form.labels)
+        again = clone(search).fit(grids[0], grid, *grids[2:])
+        held = (folds == fold) & ~np.isnan(form.labels)
+        predictions = labels.spread(labels.of(dense(found.predictions)))
+        assert_allclose(predictions[held], np.asarray(again.predict())[held], rtol=1e-6, atol=1e-8)
 
 
 def asks_evaluate(form: Form, _: Path) -> None:

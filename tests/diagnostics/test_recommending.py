@@ -392,6 +392,21 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
             recommend(model, instance="u5")
 
 
+def test_a_growing_model_knows_instances_without_ids_by_their_positions():
+    X, T, Y = make(m=9)
+    Y = Y + X[:, :1]
+    Y[:, :3] = np.nan
+    model = OnlineTwoStepRidge(keep_labels=True).fit(X[:4], Y[:4], tasks=T).partial_fit(X[4:], Y[4:])
+    for position in (0, 3, 4, 8):  # first and last of each batch
+        found = recommend(model, instance=position, k=3)
+        expected = model.predict(X)[position, :3]
+        assert list(found.ids) == list(np.argsort(-expected))
+        assert_allclose(found.scores, np.sort(expected)[::-1], rtol=1e-10)
+    for wrong in (9, -1, "0"):
+        with pytest.raises(IdError, match="not among the ids of the instances that the model has kept"):
+            recommend(model, instance=wrong)
+
+
 @over(
     covering(
         model=[KroneckerRidge(0.7), TwoStepRidge(0.3, 2.0)], alone=[False, True], side=["instance", "task"], k=[3, 50]

@@ -166,7 +166,8 @@ class Product(_Combination):
 
     .. math:: k(a, b) = \prod_p k_p(a, b)^{w_p}
 
-    `weighted_product` says when it is positive semi-definite.
+    With whole exponents it is positive semi-definite if every kernel is (Schur). With a fraction as exponent it stays
+    so if the kernel is infinitely divisible, as "rbf" and "laplacian" are; otherwise it may not be.
 
     Parameters
     ----------
