@@ -77,11 +77,11 @@ BLOCKS = {
 }
 
 
-@pytest.fixture(params=list(BLOCKS))
+@pytest.fixture(params=[*BLOCKS, pytest.param("processes", marks=pytest.mark.slow)])
 def blocks(request, data):
-    if request.param == "sparse":
+    if request.param == "processes":
         request.getfixturevalue("client")
-        yield BLOCKS[request.param](*data[:2])
+        yield BLOCKS["sparse"](*data[:2])
     else:  # much quicker, and the shapes are what matters
         with dask.config.set(scheduler="threads"):
             yield BLOCKS[request.param](*data[:2])
@@ -239,7 +239,7 @@ def test_tuning_sets_the_best_regularisation(threads, data):
     assert_allclose(model.coef_, local.coef_, rtol=1e-10, atol=1e-12)
 
 
-def test_the_model_goes_on_learning_without_a_cluster(client, data):
+def test_the_model_goes_on_learning_without_a_cluster(threads, data):
     X, Y, T = data
     model = distributed.fit(OnlineTwoStepRidge(0.3, 0.2), dense(X[:60], 20, P), dense(Y[:60], 20, Q), tasks=T)
     model.partial_fit(X[60:], Y[60:]).forget(X[:10], Y[:10])
