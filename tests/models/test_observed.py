@@ -186,10 +186,13 @@ def test_another_regularisation_is_another_fit(listed, model):
 
 
 @over(
-    covering(
-        model=[KroneckerRidge(0.7), TwoStepRidge(0.7, 2.0), TwoStepRidge(0.7, fit_intercept=False, kernel="rbf")],
-        dtype=["float64", "float32"],
-        labels=["float64", "float32", "int64"],
+    lines(
+        "model dtype labels",
+        (KroneckerRidge(0.7), "float64", "float32"),
+        (KroneckerRidge(0.7), "float32", "int64"),
+        (TwoStepRidge(0.7, 2.0), "float32", "float64"),
+        (TwoStepRidge(0.7, 2.0), "float64", "int64"),
+        (TwoStepRidge(0.7, fit_intercept=False, kernel="rbf"), "float32", "float32"),
     )
 )
 def test_a_file_and_a_pickle_hold_the_model(listed, tmp_path, model, dtype, labels):
@@ -240,7 +243,7 @@ SIDES = {
 }
 
 
-@over(every(sides=SIDES, model=[KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)], fit_intercept=[True, False]))
+@over(covering(sides=SIDES, model=[KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)], fit_intercept=[True, False]))
 def test_poor_sides_are_those_of_the_grid(listed, sides, model, fit_intercept):
     rows, tasks = sides
     model = clone(model).set_params(fit_intercept=fit_intercept)
@@ -530,10 +533,12 @@ def test_tables_of_every_library(listed, library, Model, weighted):
         library.to_numpy(predicted), expected.model_.predict(X[kept[0]], T[kept[1]]), rtol=0, atol=1e3 * library.rtol
     )
     assert_allclose(library.to_numpy(found.predict(pairs)), expected.predict(pairs), rtol=0, atol=1e3 * library.rtol)
-    for setting in "AB":
-        folds = {"cells": np.arange(y.size) % 3} if setting == "A" else {"groups": np.arange(kept[0].size) % 3}
-        left_out = [each.model_.holdout(setting, **folds).data for each in (found, expected)]
-        assert_allclose(left_out[0], left_out[1], rtol=0, atol=1e3 * library.rtol)
+    setting = "A" if weighted else "B"
+    folds = {"cells": np.arange(y.size) % 2} if setting == "A" else {"groups": np.arange(kept[0].size) % 2}
+    left_out = [each.model_.holdout(setting, **folds).data for each in (found, expected)]
+    assert_allclose(left_out[0], left_out[1], rtol=0, atol=1e3 * library.rtol)
+    if not weighted:
+        return
     lower, upper = found.model_.predict_interval()
     assert type(lower) is type(library.asarray(X))
     assert float(library.to_numpy(upper - lower).min()) > 0

@@ -103,7 +103,7 @@ def test_a_reader_in_the_middle_of_a_change_sees_the_old_state(model, reader):
     if old is None:
         return
     _, n_calls = interrupted(lambda read: change(read, ALPHAS[1]), pickle.loads(pickle.dumps(fitted)), 0, None)
-    for at in np.linspace(1, n_calls, 4, dtype=int).tolist():
+    for at in np.linspace(1, n_calls, 3, dtype=int).tolist():
         read, seen = pickle.loads(pickle.dumps(fitted)), []
         interrupted(
             lambda read: change(read, ALPHAS[1]), read, at, lambda read=read, seen=seen: seen.append(reader(read))
@@ -125,7 +125,7 @@ def check(fitted, reader) -> None:
     change(fitted, ALPHAS[0])
     old, n_calls = interrupted(reader, pickle.loads(pickle.dumps(fitted)), 0, None)
     assert np.abs(flat(old) - flat(new)).max() > 1e-4
-    for at in np.unique(np.linspace(2, n_calls, 5, dtype=int)).tolist():
+    for at in np.unique(np.linspace(2, n_calls, 3, dtype=int)).tolist():
         read = pickle.loads(pickle.dumps(fitted))
         found, n_made = interrupted(reader, read, at, lambda read=read: change(read, ALPHAS[1]))
         nearest = min((old, new), key=lambda state: np.abs(flat(found) - flat(state)).max())
@@ -144,7 +144,7 @@ def test_pairs_are_predicted_by_one_state():
         new = flat(reader(model))
         change(model.model_, ALPHAS[0])
         old, n_calls = interrupted(reader, pickle.loads(pickle.dumps(model)), 0, None)
-        for at in np.linspace(1, n_calls, 10, dtype=int).tolist():
+        for at in np.linspace(1, n_calls, 6, dtype=int).tolist():
             read = pickle.loads(pickle.dumps(model))
             found, _ = interrupted(reader, read, at, lambda read=read: change(read.model_, ALPHAS[1]))
             nearest = min((flat(old), new), key=lambda state: np.abs(flat(found) - state).max())
