@@ -162,7 +162,7 @@ def test_pair_kernels(data, setting, alpha, shares, free):
     assert worst_error(holdout(Problem.of(pairing, Y), setting), expected) < 1e-12
 
 
-@over(every(setting="ABCD", alpha=[1e-10, 1e-4]))
+@over(covering(setting="ABCD", alpha=[1e-10, 1e-4], strength=1))
 def test_a_free_mean_costs_a_digit_at_most(setting, alpha):
     """On smooth kernels, whose eigenvalues fall below any regularisation."""
     rng = np.random.default_rng(7)

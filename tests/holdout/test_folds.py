@@ -133,7 +133,7 @@ def test_single_cells_with_weights(model, labels):
 @over(
     covering(
         strength=1,
-        also=every(**every_model, **weighted_or_not, name=["rows and some"]),
+        also=every(**every_model, weights={"weighted": WEIGHTS}, name=["rows and some"]),
         **every_model,
         **weighted_or_not,
         name=["some", "block"],
@@ -157,15 +157,7 @@ def test_the_last_label_leaves_nothing(model):
 # --- instances and tasks -------------------------------------------------------------------------
 
 
-@over(
-    covering(
-        **pair_models,
-        **new_sides,
-        **every_pattern,
-        strength=1,
-        also=every(**pair_models, **new_sides, labels={"some": PATTERNS["some"]}),
-    )
-)
+@over(covering(**pair_models, **new_sides, **every_pattern, strength=1))
 def test_new_instances_and_tasks(model, letter, labels):
     found = fitted(model, labels, None).holdout(letter)
     close(found, without_sides(model, labels, None, letter, None, None))
@@ -276,10 +268,10 @@ def test_every_library_leaves_out_alike(model, library):
     own = fitted(model, PATTERNS["rows and some"], None)
     other = type(model)(**model.get_params())
     other.fit(library.asarray(X), library.asarray(PATTERNS["rows and some"]), tasks=library.asarray(T))
-    for letter in "AD":
-        found = other.holdout(letter)
+    for letter, groups in (("A", {}), ("D", {"groups": GROUPS, "task_groups": TASK_GROUPS})):
+        found = other.holdout(letter, **groups)
         assert type(found) is type(library.asarray(Y))
-        close(library.to_numpy(found), own.holdout(letter), 100 * library.rtol)
+        close(library.to_numpy(found), own.holdout(letter, **groups), 100 * library.rtol)
 
 
 def test_every_library_leaves_out_columns_and_parts_alike(library):

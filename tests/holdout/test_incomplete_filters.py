@@ -154,7 +154,7 @@ def test_a_filter_that_refits_is_believed():
         named = TwoStepRidge(0.5, 0.2, filter=Squared(), task_filter=Squared(), **kernels).fit(X, labels, tasks=T)
         for letter in "ABCD":
             assert_allclose(named.holdout(letter), ridge.holdout(letter), atol=1e-10)
-            if labels is Y:
+            if labels is Y and letter in "AD":
                 assert verify_holdout(named, letter, random_state=0) < 1e-10
                 assert_allclose(refit(named._problem(), letter), refit(ridge._problem(), letter), atol=1e-10)
     empty = np.where(np.arange(M)[:, None] == 2, np.nan, Y)

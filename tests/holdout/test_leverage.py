@@ -268,9 +268,9 @@ def test_twins_in_a_network_are_refused_or_right(cases, alpha):
     outcomes = set()
     for seed in range(2):
         rng = np.random.default_rng(seed)
-        for features in (twins(rng, 6), rng.normal(size=(6, 4)), rng.normal(size=(6, 6))):
+        for features in (twins(rng, 5), rng.normal(size=(5, 3)), rng.normal(size=(5, 5))):
             for spectrum in (Spectrum.from_gram(features @ features.T), Spectrum.from_features(features)):
-                labels = rng.normal(size=(6, 6))
+                labels = rng.normal(size=(5, 5))
                 problem = posed("network", labels + labels.T, spectrum, alpha, spectrum, alpha)
                 try:
                     found = holdout(problem, "D")

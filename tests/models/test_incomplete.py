@@ -337,8 +337,8 @@ def test_a_network_misses_an_edge_both_ways_or_not_at_all():
 
 @over(
     covering(
-        filter=[IteratedTikhonov(3), Landweber(), Landweber(4), SpectralCutoff()],
-        pattern=["one missing", "5%", "50%", "rows", "block"],
+        filter=[IteratedTikhonov(3), Landweber(4), SpectralCutoff()],
+        pattern=["one missing", "50%", "rows", "block"],
     )
 )
 def test_other_filters_confirm_what_they_put_in_the_holes(filter, pattern):

@@ -73,13 +73,12 @@ def both(model, weighted=False):
     return grid, pairs
 
 
-@over(MODELS.values())
-def test_predictions_are_those_of_the_grid_with_holes(listed, model):
-    for weighted in (False, True):
-        grid, pairs = both(model, weighted)
-        assert_allclose(pairs.predict(X[:5], T[:4]), grid.predict(X[:5], T[:4]), rtol=1e-7, atol=1e-8)
-        assert_allclose(pairs.predict(), grid.predict(), rtol=1e-7, atol=1e-8)
-        assert pairs.residual_ <= 1e-9
+@over({**case, "weighted": place % 3 == 0} for place, case in enumerate(MODELS.values()))
+def test_predictions_are_those_of_the_grid_with_holes(listed, model, weighted):
+    grid, pairs = both(model, weighted)
+    assert_allclose(pairs.predict(X[:5], T[:4]), grid.predict(X[:5], T[:4]), rtol=1e-7, atol=1e-8)
+    assert_allclose(pairs.predict(), grid.predict(), rtol=1e-7, atol=1e-8)
+    assert pairs.residual_ <= 1e-9
 
 
 @over(MODELS[name] for name in ("kronecker", "two-step, one kernel", "two-step, filter"))
@@ -516,8 +515,10 @@ def test_attributes_of_a_grid_are_not_there(listed):
 
 @over(lines("Model weighted", (KroneckerRidge, True), (TwoStepRidge, False)))
 def test_tables_of_every_library(listed, library, Model, weighted):
-    pairs, y = np.c_[ROWS, COLUMNS], Y[ROWS, COLUMNS].astype(library.dtype)
-    weights = SPARSE_WEIGHTS.data if weighted else None
+    some = np.flatnonzero((ROWS < 12) & (COLUMNS < 9))
+    rows, columns = ROWS[some], COLUMNS[some]
+    pairs, y = np.c_[rows, columns], Y[rows, columns].astype(library.dtype)
+    weights = SPARSE_WEIGHTS.data[some] if weighted else None
 
     def fitted(put):
         return PairRegressor(Model(tol=1e-9), instances=put(X), tasks=put(T)).fit(pairs, y, sample_weight=weights)
@@ -525,7 +526,7 @@ def test_tables_of_every_library(listed, library, Model, weighted):
     found, expected = fitted(library.asarray), fitted(np.asarray)
     assert found.model_._labels.grid is None
     # A long table knows no rows without labels.
-    kept = np.flatnonzero(np.isin(np.arange(M), ROWS)), np.flatnonzero(np.isin(np.arange(Q), COLUMNS))
+    kept = np.unique(rows), np.unique(columns)
     new = library.asarray(X[kept[0]]), library.asarray(T[kept[1]])
     predicted = found.model_.predict(*new)
     assert type(predicted) is type(library.asarray(X))

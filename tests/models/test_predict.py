@@ -13,7 +13,7 @@ from sklearn.kernel_approximation import Nystroem
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _memory
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.pairing import expansion
-from sweeps import covering, every, over
+from sweeps import covering, over
 
 rng = np.random.default_rng(0)
 X, T, Y = rng.normal(size=(12, 5)), rng.normal(size=(9, 4)), rng.normal(size=(12, 9))
@@ -35,7 +35,7 @@ PAIR_MODELS = [name for name, model in MODELS.items() if name.startswith(("two",
 BLOCKS = [1, 300]
 
 
-@over(every(name=list(MODELS), block=BLOCKS))
+@over(covering(name=list(MODELS), block=BLOCKS, strength=1))
 def test_blocks_of_instances(name, block, monkeypatch):
     new = rng.normal(size=(5, 5))
     for rows in (new, sparse.csr_array(new), new[:1]):
@@ -55,7 +55,7 @@ def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
     assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
 
 
-@over(every(name=[name for name in MODELS if not name.startswith("online")], block=BLOCKS))
+@over(covering(name=[name for name in MODELS if not name.startswith("online")], block=BLOCKS, strength=1))
 def test_blocks_of_pairs(name, block, monkeypatch):
     model, new = MODELS[name], rng.normal(size=(6, 5))
     tasks = rng.normal(size=(5, 4)) if name in PAIR_MODELS else None

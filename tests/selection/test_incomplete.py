@@ -122,6 +122,7 @@ def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch
         **every_search,
         scoring=["concordance_index", "r2"],
         cv={"SettingKFold": SettingKFold("B", 3, random_state=5), "2": np.int64(2)},
+        strength=1,
     )
 )
 def test_folds_that_are_asked_for(Search, scoring, cv):

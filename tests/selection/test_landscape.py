@@ -94,6 +94,10 @@ def test_two_step_equals_every_grid_point(shape, letters, scoring):
         method=["kronecker", "independent", "network"],
         letters=["ABCD", "B", "AD", "BA"],
         where=lambda method, letters, **others: letters != ("AD" if method == "independent" else "BA"),
+        strength=1,
+        also=covering(
+            scoring=["mse", "auc"], shape=["tall"], method=["kronecker", "independent", "network"], letters=["ABCD"]
+        ),
     )
 )
 def test_models_of_one_regularisation_equal_every_grid_point(method, shape, scoring, letters):
@@ -113,6 +117,12 @@ def test_kernels_with_a_null_space(kind, letters, scoring):
         letters=["A", "CD", "ABCD"],
         shape=list(SHAPES),
         sides=[("groups",), ("task_groups",), ("groups", "task_groups")],
+        strength=1,
+        also=lines(
+            "scoring letters shape sides",
+            ("r2", "ABCD", "tall", ("groups", "task_groups")),
+            ("roc_auc", "ABCD", "wide", ("groups",)),
+        ),
     )
 )
 def test_groups(shape, letters, scoring, sides):
