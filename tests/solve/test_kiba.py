@@ -13,6 +13,9 @@ from dyadlearn.solve.missing import complete
 from dyadlearn.spectrum import Spectrum
 
 
+pytestmark = pytest.mark.slow  # small grids are compared with dense systems elsewhere
+
+
 @pytest.fixture(scope="module")
 def kiba(shared_data):
     """Give scores (every other drug, kinases), a quarter of them observed, with both kernels and both spectra."""
