@@ -12,7 +12,6 @@ from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve.missing import complete
 from dyadlearn.spectrum import Spectrum
 
-
 pytestmark = pytest.mark.slow  # small grids are compared with dense systems elsewhere
 
 
