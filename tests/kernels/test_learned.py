@@ -102,7 +102,7 @@ def test_blocks_and_their_sum_of_training_rows_and_new_ones(normalize, library):
         (new, wide.values, TEST, TRAIN),
         (new, take(wide.values, some), TEST, some),
     ]
-    for A, B, rows, columns in cases:
+    for A, B, rows, columns in cases if library.name == "numpy" else cases[::3]:
         expected = twins(rows, columns, normalize)
         for found, block in zip(kernel.blocks(A, B), expected, strict=True):
             assert found.dtype == A.dtype

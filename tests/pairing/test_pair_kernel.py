@@ -239,7 +239,7 @@ def test_labels_and_an_offset(shares, kinds, letter, alpha):
 
 @over(
     covering(
-        shares=SHARES,
+        shares=SHARES[::2],
         kinds=KINDS,
         letter=LETTERS,
         free=[True, False],
@@ -317,7 +317,7 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
 
 @over(
     covering(
-        shares=SHARES,
+        shares=SHARES[1::2],
         kinds=KINDS,
         free=[True, False],
         constant=[True, False],

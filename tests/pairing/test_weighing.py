@@ -36,7 +36,7 @@ MODELS = {
 SIDES = ["primal", "dual", "sparse", "rbf", "precomputed"]
 ASKED = list(product(["known", "new"], repeat=2))
 # As many labels are weighed by fitting again.
-SOME = 6
+SOME = 4
 
 
 def rows_of(kind, n, rng):
