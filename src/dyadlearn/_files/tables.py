@@ -426,53 +426,69 @@ def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> No
 
     Numbers are written with all their digits, None and NaN as nothing.
     """
-    if path is None or suffix_of(path) in _TEXTS:
-        _write_text(path, columns, zip(*columns.values(), strict=True))
-    else:
-        pq = imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
-        import pyarrow as pa
-
-        # A column of one kind: texts where ids are of several.
-        texts = {name for name, cells in columns.items() if any(isinstance(cell, str) for cell in cells)}
-        table = {name: list(map(str, cells) if name in texts else cells) for name, cells in columns.items()}
-        with writing(path), replacing(path) as file:
-            pq.write_table(pa.table(table), file)
+    write_blocks(path, [columns])
 
 
-def write_grid(path: Path | None, values: np.ndarray, rows: Ids, columns: Ids, corner: str) -> None:
+def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
     """Write a grid (n, p) with the ids of rows and columns; None prints it as csv.
 
     Parameters
     ----------
     path : Path or None
-    values : array of shape (n, p)
+    blocks : iterable of arrays of shape (b, p)
+        The values, one block of rows below the other.
     rows, columns : Ids
     corner : str
         The heading of the ids.
     """
     rows, columns = text_ids(rows, "The rows of the table"), text_ids(columns, "Its columns")
-    headings = [str(label) for label in columns.labels]
+    headings, labels = [str(label) for label in columns.labels], iter(rows.labels)
     corner = free_name(corner, headings)
-    if path is None or suffix_of(path) in _TEXTS:
-        lines = ([label, *line.tolist()] for label, line in zip(rows.labels, values, strict=True))
-        _write_text(path, [corner, *headings], lines)
-    else:
-        write_columns(path, {corner: list(rows.labels), **dict(zip(headings, values.T.tolist(), strict=True))})
+    tables = (
+        {corner: [next(labels) for _ in block], **dict(zip(headings, block.T.tolist(), strict=True))}
+        for block in blocks
+    )
+    write_blocks(path, tables)
 
 
-def _write_text(path: Path | None, headings: Iterable[Any], lines: Iterable[Iterable[Any]]) -> None:
+def write_blocks(path: Path | None, blocks: Iterable[Mapping[str, Sequence[Any]]]) -> None:
+    """Write a table that is made in blocks of rows, each with the same named columns; None prints it as csv.
+
+    One block at a time is held in memory. The file is there whole or not at all.
+    """
+    rest = iter(blocks)
+    first = next(rest)  # an error in making it is raised before anything is printed
+    blocks = chain([first], rest)
     if path is None:
-        _write_lines(sys.stdout, chain([headings], lines), ",")
+        _write_lines(sys.stdout, first, blocks, ",")
         return
+    is_text = suffix_of(path) in _TEXTS
+    pq = None if is_text else imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
     with writing(path), replacing(path) as file, ExitStack() as stack:
-        packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if path.suffix == ".gz" else file
-        text = io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
-        _write_lines(text, chain([headings], lines), "," if suffix_of(path) == ".csv" else "\t")
-        text.detach()  # flushed, and left open for its owner to close
+        if pq is None:
+            is_packed = path.suffix == ".gz"
+            packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_packed else file
+            text = io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
+            _write_lines(text, first, blocks, "," if suffix_of(path) == ".csv" else "\t")
+            text.detach()  # flushed, and left open for its owner to close
+            return
+        import pyarrow as pa
+
+        # A column of one kind: texts where ids are of several.
+        texts = {name for name, cells in first.items() if any(isinstance(cell, str) for cell in cells)}
+        writer = None
+        for block in blocks:
+            columns = {name: list(map(str, cells) if name in texts else cells) for name, cells in block.items()}
+            table = pa.table(columns, schema=None if writer is None else writer.schema)
+            writer = writer or stack.enter_context(pq.ParquetWriter(file, table.schema))
+            writer.write_table(table)
 
 
-def _write_lines(text: TextIO, lines: Iterable[Iterable[Any]], delimiter: str) -> None:
+def _write_lines(
+    text: TextIO, headings: Iterable[str], blocks: Iterable[Mapping[str, Sequence[Any]]], delimiter: str
+) -> None:
     clean = printable if text.isatty() else str
+    lines = chain([headings], (line for block in blocks for line in zip(*block.values(), strict=True)))
     text.writelines(clean(delimiter.join(map(_cell, line)) + "\n") for line in lines)
 
 

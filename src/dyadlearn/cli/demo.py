@@ -131,7 +131,7 @@ def datasets(given: Datasets, terminal: Terminal) -> None:
         K, G = (data.K, data.G) if "K" in data else data_sets.debtags_kernels(data)
         grids = (data.Y, instances, tasks), (K, instances, instances), (G, tasks, tasks)
         for target, (values, rows, columns) in zip(targets, grids, strict=True):
-            write_grid(target, np.asarray(values, dtype=np.float64), rows, columns, "")
+            write_grid(target, [np.asarray(values, dtype=np.float64)], rows, columns, "")
     terminal.result({"name": given.name, "shape": [m, q], "files": [str(target) for target in targets]})
     terminal.say(f"{given.name}: {what}, {m} × {q}.")
     if targets:

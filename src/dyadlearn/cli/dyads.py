@@ -165,11 +165,7 @@ def read_labels(
 
 
 def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
-    places = _long_places(cells, options)
-    if cells.headings[places[2]] and _is_number(cells.headings[places[2]]):
-        raise DataFileError(
-            f"{cells.path}, first line: {shown(cells.headings)} looks like a pair: put a line of headings above."
-        )
+    cells, places = _long_columns(cells, options.columns)
     first, second = (cells.labels(place) for place in places[:2])
     labels = cells.as_numbers(places[2:])[:, 0]
     if np.isnan(labels).all():
@@ -191,17 +187,40 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
     return Table(values, rows, columns)
 
 
-def _long_places(cells: Cells, options: LabelFile) -> list[int]:
-    """Return which columns hold instance, task and value."""
-    if options.columns is None:
-        if len(cells.headings) != 3:
-            columns = f"{len(cells.headings)} columns ({shown(cells.headings)})"
-            raise ValueError(f"{cells.path} has {columns}: name those of instance, task and value by --columns.")
-        return [0, 1, 2]
-    names = [name.strip() for name in options.columns.split(",")]
+def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
+    """Return a long table and which of its columns hold instance, task and value, by names or by numbers from 1.
+
+    A first line whose value is a number is no line of headings; it becomes a line of the table.
+    """
+    path, headings, count = cells.path, cells.headings, len(cells.headings)
+    names = ["1", "2", "3"] if columns is None else [name.strip() for name in columns.split(",")]
+    if columns is None and count != 3:
+        raise ValueError(
+            f"{path} has {count} columns ({shown(headings)}): name those of instance, task and value by --columns, or "
+            "give their numbers, such as --columns 1,2,3."
+        )
     if len(set(names)) != 3 or len(names) != 3:
-        raise ValueError(f"--columns names three columns (instance, task, value), found {options.columns!r}.")
-    return [cells.place(name) for name in names]
+        raise ValueError(f"--columns names three columns (instance, task, value), found {columns!r}.")
+    named = columns is not None and not (set(names) - set(headings) and all(map(_WHOLE.fullmatch, names)))
+    for name in () if named else names:
+        if not 0 < int(name) <= count:
+            raise DataFileError(f"{path} has no column {name!r}: it has {count} columns, {shown(headings)}.")
+    places = [cells.place(name) if named else int(name) - 1 for name in names]
+    first, second, value = (headings[place] for place in places)
+    if suffix_of(path) == ".parquet":
+        return cells, places
+    if value and _is_number(value):
+        # pandas numbers the columns of a frame that has no names.
+        if named or headings == list(map(str, range(count))):
+            words = f"{path}, first line: {shown(headings)} may be headings or a pair"
+            raise DataFileError(f"{words}. Put a line of headings in words above.")
+        return replace(cells, lines=[headings, *cells.lines], numbers=[1, *cells.numbers]), places
+    if not named and any(headings[place] in {id_text(line[place]) for line in cells.lines} for place in places[:2]):
+        raise DataFileError(
+            f"{path}, first line: {first!r} and {second!r} look like a pair, but {value!r} is not a number. Correct "
+            "it; or, if these are headings, name them by --columns."
+        )
+    return cells, places
 
 
 def places_in(
@@ -304,12 +323,10 @@ def shape_of(cells: Cells) -> str:
             f"and value. As a grid it has a fault: {fault}. Correct that, or say what it is by --format grid or "
             "--format long."
         )
-    names = f"--columns {','.join(cells.headings[:3])}"
-    if any(map(_is_number, cells.headings[1:3])):
-        names = "--columns, after putting a line of headings above them"
+    names = ["1", "2", "3"] if any(map(_is_number, cells.headings[1:3])) else cells.headings[:3]
     raise DataFileError(
         f"{fault}. Correct that; or, if {cells.path} is no grid but has an instance, a task and a value in each line, "
-        f"name their columns, such as by {names}."
+        f"name their columns, such as by --columns {','.join(names)}."
     )
 
 

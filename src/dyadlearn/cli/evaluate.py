@@ -9,7 +9,7 @@ import dyadlearn
 from dyadlearn._text import joined, make_table, number
 from dyadlearn.cli.commands import Evaluate
 from dyadlearn.cli.models import Loaded, load, load_model, settings_of
-from dyadlearn.cli.terminal import Terminal, column_table
+from dyadlearn.cli.terminal import Terminal, column_table, stacked
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.metrics import scorer
 from dyadlearn.settings import Setting
@@ -108,7 +108,7 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
     figures = [{name: getattr(test, name) for name in _TEST} for test in tests]
     table = make_table(["setting", "permuted", "method", tests[0].scoring, "null", "p"], lines, left=3)
     things = [f"{given.permutations} permutations of the labels", table]
-    terminal.table({"settings": figures}, things, _stacked([test.columns() for test in tests]), given.output)
+    terminal.table({"settings": figures}, things, stacked([test.columns() for test in tests]), given.output)
 
 
 def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal) -> None:
@@ -142,12 +142,7 @@ def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, termina
         ]
         columns.append({"setting": [comparison.setting] * len(models), **found})
     verdicts = [each["verdict"] for each in figures]
-    terminal.table({"settings": figures}, tables, _stacked(columns), given.output, verdicts)
-
-
-def _stacked(tables: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Return tables of the same columns, one below the other."""
-    return {name: [cell for table in tables for cell in table[name]] for name in tables[0]}
+    terminal.table({"settings": figures}, tables, stacked(columns), given.output, verdicts)
 
 
 def _tuned_for(models: dict[str, Any]) -> str:

@@ -122,7 +122,9 @@ class LabelFile(Options):
     """How a file of labels is read."""
 
     format: Annotated[str | None, Option(help="Form of the labels, grid or long; by default found by looking.")] = None
-    columns: Annotated[str | None, Option(help="Columns of a long table, such as user,item,stars.")] = None
+    columns: Annotated[
+        str | None, Option(help="Columns of a long table: user,item,stars, or numbers as 1,2,3 without headings.")
+    ] = None
     fill: Annotated[float | None, Option(help="Value of pairs that a long table lacks; by default missing.")] = None
     transpose: Annotated[bool, Option(help="The rows of the labels are tasks.")] = False
 

@@ -182,6 +182,11 @@ def as_rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
 
 
+def stacked(tables: Sequence[Mapping[str, Sequence[Any]]]) -> dict[str, list[Any]]:
+    """Return tables of the same columns, one below the other."""
+    return {name: [cell for table in tables for cell in table[name]] for name in tables[0]}
+
+
 def _plain(value: Any) -> Any:
     """Return what JSON can hold: NaN and infinity become null."""
     if isinstance(value, Mapping):
