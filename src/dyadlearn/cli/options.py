@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import inspect
 import os
+import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,12 +23,17 @@ from dyadlearn._files.atomic import check_place
 from dyadlearn._registry import names_where
 from dyadlearn.cli.terminal import Terminal
 
+
+def _score_names() -> list[str]:
+    """Return the names of the metrics, read from their files: importing them would load numpy."""
+    files = Path(__file__).parents[1].joinpath("metrics").glob("*.py")
+    texts = (file.read_text(encoding="utf-8") for file in files)
+    return sorted(name for text in texts for name in re.findall(r'^    scoring = "(\w+)"$', text, re.MULTILINE))
+
+
 #: What --scoring takes, in words; 10 stands for any number.
-SCORES = (
-    "average_precision, concordance_index, enrichment_factor, ic_index, ndcg_at_10, neg_mean_absolute_error, "
-    "neg_mean_squared_error, neg_root_mean_squared_error, pearson, precision_at_10, r2, recall_at_10, roc_auc, "
-    "spearman, or a name that scikit-learn has for regression"
-)
+SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
+SCORES += ", or a name that scikit-learn has for regression"
 #: The models of tune.
 MODELS = names_where()
 # Options that only some models have. Options of tasks need --tasks too.
