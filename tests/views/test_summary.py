@@ -50,7 +50,6 @@ def test_sizes_and_ids_without_names(real):
     X, Y, T = real
     report = few(TwoStepRidge(2.0, 0.5).fit(X, Y, tasks=T))
     assert report.title == "TwoStepRidge: 24 instances × 16 tasks"
-    assert report.grid.instance_ids is None
     assert dict(report.facts)["Regularisation"] == "λ_d = 2, λ_t = 0.5"
     assert few(TwoStepRidge().fit(X, Y, tasks=T), title="Mine").title == "Mine"
 
@@ -61,11 +60,13 @@ def test_ids_of_frames_and_of_pairs(real):
     rows, columns = [f"row {i}" for i in range(24)], [f"column {j}" for j in range(16)]
     frames = pd.DataFrame(X, rows), pd.DataFrame(Y, rows, columns), pd.DataFrame(T, columns)
     report = few(TwoStepRidge().fit(frames[0], frames[1], tasks=frames[2]))
-    assert (report.grid.instance_ids.labels, report.grid.task_ids.labels) == (tuple(rows), tuple(columns))
+    assert set(report.contradicting.instances) <= set(rows)
+    assert set(report.contradicting.tasks) <= set(columns)
     pairs = [(row, column) for row in rows for column in columns]
     model = PairRegressor(TwoStepRidge(), instances=frames[0], tasks=frames[2]).fit(pairs, Y.ravel())
     again = few(model)
-    assert (again.grid.instance_ids.labels, again.grid.task_ids.labels) == (tuple(rows), tuple(columns))
+    assert list(again.contradicting.instances) == list(report.contradicting.instances)
+    assert list(again.contradicting.tasks) == list(report.contradicting.tasks)
     assert_allclose([each.score for each in again.results], [each.score for each in report.results])
 
 

@@ -378,7 +378,7 @@ def table(heads: Iterable[str], rows: Iterable[tuple[str, str, Iterable[str]]], 
 def grid(labels: GridView) -> str:
     """Draw the labels as a picture, large grids in blocks; where some are more telling, those with the most first."""
     by_degree = labels.is_binary or labels.n_missing > 0
-    pixels = labels.ordered("degree" if by_degree else "given").pixels(_MOST_PIXELS)
+    pixels = (labels.by_degree if by_degree else labels).pixels(_MOST_PIXELS)
     low, high = pixels.ends
     scale, missing = (pixels.values - low) / ((high - low) or 1.0), np.isnan(pixels.values)
     places = np.where(missing, _STEPS, np.rint(np.clip(np.where(missing, 0, scale), 0, 1) * (_STEPS - 1)))

@@ -40,7 +40,7 @@ from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.views.grid import GridView, Points, grid_of_model, points_of
+from dyadlearn.views.grid import GridView, Points, grid_of_labels, points_of
 from dyadlearn.views.landscape import LandscapeView, landscapes_of_model, loss_levels
 
 
@@ -418,7 +418,8 @@ def summary_of(
     Summary
     """
     fitted = closed_form_of(model)
-    grid, judge = grid_of_model(model, sides=sides), scorer(scoring_of(fitted, scoring))
+    labels, judge = labels_of(fitted), scorer(scoring_of(fitted, scoring))
+    grid = grid_of_labels(labels.values, network=fitted.is_network, sides=sides)
     groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     left_out: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
     settings = _shown(fitted, wanted, left_out)
@@ -476,7 +477,7 @@ def summary_of(
         others=[each for each in every if each.judge != judge],
         intervals=intervals,
         landscapes=landscapes,
-        contradicting=_contradicting(results, labels_of(fitted), n_cells, grid),
+        contradicting=_contradicting(results, labels, n_cells, grid),
         likeliest=likeliest,
         explanations=explanations,
         warnings=[*dict.fromkeys([*notes, *about, *stopped])],
