@@ -147,10 +147,8 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     if absent.any():
         place = np.unravel_index(int(np.argmax(absent)), shape)
         where = ", ".join(f"{axis} {position}" for axis, position in zip(("row", "column"), place, strict=False))
-        raise ValueError(
-            f"{name} has a missing value in {where} (None or NaN; {absent.sum()} in all): give each of the {each} a "
-            "label."
-        )
+        count = f"(None or NaN; {absent.sum()} in all)"
+        raise ValueError(f"{name} has a missing value in {where} {count}: give each of the {each} a label.")
     return factorize([column], name)[0].reshape(shape)
 
 

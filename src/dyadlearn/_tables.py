@@ -42,10 +42,8 @@ class Ids(Stored):
         where = {label: position for position, label in enumerate(self.labels)}
         unknown = self.lacking(wanted)
         if unknown:
-            raise IdError(
-                f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)})."
-                + _written_alike(unknown, self.labels)
-            )
+            hint = _written_alike(unknown, self.labels)
+            raise IdError(f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)}).{hint}")
         return np.array([where[label] for label in wanted], dtype=np.intp)
 
     def order_as(self, target: Ids, own: str, other: str) -> np.ndarray | None:
@@ -62,10 +60,8 @@ class Ids(Stored):
                 parts.append(f"{len(missing)} of {other} not in {own} ({shown(missing)})")
             if extra:
                 parts.append(f"{len(extra)} of {own} not in {other} ({shown(extra)})")
-            raise IdError(
-                f"The ids of {own} and {other} do not match: {'; '.join(parts)}. "
-                "Give both tables the same ids, in any order." + _written_alike(missing, extra)
-            )
+            fix = f"Give both tables the same ids, in any order.{_written_alike(missing, extra)}"
+            raise IdError(f"The ids of {own} and {other} do not match: {'; '.join(parts)}. {fix}")
         return self.positions(target.labels, own)
 
     def take(self, positions: Iterable[int]) -> Ids:
@@ -125,10 +121,8 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
         seen: set[Hashable] = set()
         again = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
         repeated = list(dict.fromkeys(again))
-        raise IdError(
-            f"{owner} has repeated ids: {shown(repeated)} ({len(repeated)} of {len(seen)} ids): aggregate or rename "
-            "them."
-        )
+        which = f"{shown(repeated)} ({len(repeated)} of {len(seen)} ids)"
+        raise IdError(f"{owner} has repeated ids: {which}: aggregate or rename them.")
     return ids
 
 
@@ -138,10 +132,8 @@ def check_id_types(labels: Sequence[Any], owner: str) -> None:
         return
     for label in labels:
         if not isinstance(label, str | Integral) or isinstance(label, bool):
-            raise IdError(
-                f"{owner} has the id {label!r} of type {type(label).__name__}: ids must be text or whole numbers, so "
-                "convert them, for example with .astype(str)."
-            )
+            kind = f"{label!r} of type {type(label).__name__}"
+            raise IdError(f"{owner} has the id {kind}: ids must be text or whole numbers: use .astype(str).")
 
 
 # The libraries that a frame can be of.
@@ -440,10 +432,8 @@ def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
     for label in ids.labels:
         other = found.setdefault(text(label), label)
         if other is not label:
-            raise IdError(
-                f"{owner} have the ids {other!r} and {label!r}, which are the same as text: files and most frames "
-                "cannot tell them apart. Rename one of them, or use pandas."
-            )
+            both = f"{other!r} and {label!r}"
+            raise IdError(f"{owner} have the ids {both}, which are the same as text: rename one, or use pandas.")
     return Ids(tuple(found), ids.name)
 
 

@@ -184,7 +184,7 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "long"}, r"has 4 columns \('time', .*\).*name those of instance, task and value by --columns"),
+        ({"format": "long"}, r"has 4 columns \('time', .*\).*name instance, task and value, such as by --columns"),
         ({"columns": "user,item"}, "--columns names three columns"),
         ({"columns": "user,item,star"}, "no column 'star'"),
         ({"columns": "user,item,user"}, "--columns names three columns"),

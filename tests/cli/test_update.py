@@ -179,7 +179,7 @@ def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, onli
         assert (ran.code, ran.out) == (5, "")
         assert ran.err == (
             f"dyadlearn: {online} was changed by another process after it was read: nothing was written, so run this "
-            "again for the file as it is now.\n"
+            "again.\n"
         )
         assert load(online).n_seen_ == 9
         # Through a link it is the same file, and another file is another.

@@ -70,10 +70,8 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
             os.fsync(file.fileno())
             with _held(target):
                 if unchanged is not None and not unchanged():
-                    raise FileChangedError(
-                        f"{path} was changed by another process after it was read: nothing was written, so run this "
-                        "again for the file as it is now."
-                    )
+                    remedy = "nothing was written, so run this again"
+                    raise FileChangedError(f"{path} was changed by another process after it was read: {remedy}.")
                 if target.exists():
                     shutil.copymode(target, temporary)
                 if sys.platform == "win32":

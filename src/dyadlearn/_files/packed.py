@@ -129,10 +129,8 @@ def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = 
     """Refuse what unpacks to more bytes than a limit; None is that for packed files as memory is now."""
     limit = _limit() if limit is None else limit
     if size > limit:
-        raise DataFileError(
-            f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if you trust it, write "
-            "it without compression and give the plain file."
-        )
+        size_limit = f"{limit / 2**30:.3g} GiB, the limit for packed files"
+        raise DataFileError(f"{path} unpacks to more than {size_limit}: if you trust it, give the plain file.")
 
 
 def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None:

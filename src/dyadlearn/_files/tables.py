@@ -24,15 +24,8 @@ from typing import IO, Any, TextIO, cast
 import numpy as np
 
 from dyadlearn._array import is_sparse
+from dyadlearn._files import packed
 from dyadlearn._files.atomic import replacing
-from dyadlearn._files.packed import (
-    check_decoded,
-    check_file,
-    imported,
-    parse_number,
-    read_text,
-    reading,
-)
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, free_name, id_text, make_ids, shown, text_ids
 from dyadlearn._text import printable
@@ -52,9 +45,9 @@ _NEEDED = "pyarrow", ", or write the table as csv"
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Parquet]:
     """Open a parquet file; nothing but its metadata is read."""
-    check_file(path)
-    pq = imported("pyarrow.parquet", "Reading parquet", *_NEEDED)
-    with reading(path, "parquet file"):
+    packed.check_file(path)
+    pq = packed.imported("pyarrow.parquet", "Reading parquet", *_NEEDED)
+    with packed.reading(path, "parquet file"):
         about = pq.read_metadata(path)
         columns = [about.schema.column(place) for place in range(about.num_columns)]
         # A text that repeats is stored once, and stays so.
@@ -104,10 +97,8 @@ class Parquet:
         """
         kinds, index = self.kinds, self.index
         if len(index) > 1:
-            raise DataFileError(
-                f"{self._path} has an index of {len(index)} levels, {shown(index)}: ids are an index of one level, "
-                "such as by reset_index() and set_index(…) in pandas."
-            )
+            levels = f"{len(index)} levels, {shown(index)}"
+            raise DataFileError(f"{self._path} has an index of {levels}: ids are one level, by set_index(…) in pandas.")
         texts = [name for name, kind in kinds.items() if kind == "text"]
         if index and not (texts and index[0].startswith("__index_level_") and index[0] not in texts):
             return index[0]
@@ -132,7 +123,7 @@ class Parquet:
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """Return columns as lists of Python."""
         need = sum(_OBJECT * count + size for count, size in self.sizes(names))
-        check_decoded(self._path, need, f"Reading {len(names)} columns of {self._path}")
+        packed.check_decoded(self._path, need, f"Reading {len(names)} columns of {self._path}")
         table = self._file.read(list(names))
         return {name: [cell for chunk in table[name].chunks for cell in _cells(chunk)] for name in names}
 
@@ -251,9 +242,7 @@ class Cells:
         """Return the cells as numbers, with the ids of their rows and columns."""
         places = [place for place in range(len(self.headings)) if place != self.id_place]
         if not places:
-            raise DataFileError(
-                f"{self.path} holds no table: it has ids and no values, or cells that nothing separates."
-            )
+            raise DataFileError(f"{self.path} holds no table: it has ids and no values, or no known delimiter.")
         empty = [place + 1 for place in places if not self.headings[place]]
         if empty:
             raise IdError(f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one.")
@@ -326,7 +315,7 @@ def as_number(cell: Any) -> float | None:
     if is_blank(cell):
         return float("nan")
     try:
-        return parse_number(cell) if isinstance(cell, str) else float(cell)
+        return packed.parse_number(cell) if isinstance(cell, str) else float(cell)
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -348,12 +337,12 @@ def read_cells(path: Path) -> Cells:
     """Read a table of text or parquet as it stands in its file."""
     if suffix_of(path) == ".parquet":
         return _read_parquet(path)
-    text = read_text(path, "table")
+    text = packed.read_text(path, "table")
     delimiter = _delimiter(text)
     need = _CELL * (text.count(delimiter) + text.count("\n"))
     check_memory(need, np.empty(0), f"Reading the cells of {path}", "write them as npz or parquet, or fewer of them")
     lines, numbers = [], []
-    with reading(path, "table"):
+    with packed.reading(path, "table"):
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         for line in reader:
             if any(cell.strip() for cell in line):
@@ -365,17 +354,14 @@ def read_cells(path: Path) -> Cells:
     del numbers[0]
     if len(lines[0]) == len(headings) + 1:
         if all(not line[-1].strip() for line in lines):
-            raise DataFileError(
-                f"{path} has one cell more in its lines than in its headings, an empty one at the end: take away what "
-                "separates it from the others, or put a heading over the ids."
-            )
+            fault = "an empty cell at the end of its lines: remove the delimiter before it"
+            raise DataFileError(f"{path} has {fault}, or put a heading over the ids.")
         # R leaves out the corner above the ids.
         headings = ["", *headings]
     for line, place in zip(lines, numbers, strict=True):
         if len(line) != len(headings):
-            raise DataFileError(
-                f"{path}, line {place}: expected {len(headings)} cells, as in the first line, found {len(line)}."
-            )
+            cells = f"expected {len(headings)} cells, as in the first line, found {len(line)}"
+            raise DataFileError(f"{path}, line {place}: {cells}.")
     # Spreadsheets leave columns behind that have neither a heading nor a value.
     while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
         headings, lines = headings[:-1], [line[:-1] for line in lines]
@@ -463,12 +449,12 @@ def write_blocks(path: Path | None, blocks: Iterable[Mapping[str, Sequence[Any]]
         _write_lines(sys.stdout, first, blocks, ",")
         return
     is_text = suffix_of(path) in _TEXTS
-    pq = None if is_text else imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
+    pq = None if is_text else packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
     with writing(path), replacing(path) as file, ExitStack() as stack:
         if pq is None:
-            is_packed = path.suffix == ".gz"
-            packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_packed else file
-            text = io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
+            is_gzip = path.suffix == ".gz"
+            target = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
+            text = io.TextIOWrapper(cast(IO[bytes], target), encoding="utf-8", newline="")
             _write_lines(text, first, blocks, "," if suffix_of(path) == ".csv" else "\t")
             text.detach()  # flushed, and left open for its owner to close
             return

@@ -53,8 +53,8 @@ _COMMANDS: dict[type[Options], str] = {
     commands.Recommend: "predict",
     commands.Screen: "predict",
     commands.Update: "fitting",
-    commands.Inspect: "inspect",
-    commands.Report: "inspect",
+    commands.Inspect: "evaluate",
+    commands.Report: "evaluate",
 }
 for _kind, _module in _COMMANDS.items():
     app.command()(make_command(_kind, _module))

@@ -16,7 +16,7 @@ from dyadlearn._files.tables import write_grid
 from dyadlearn._tables import Ids, Table
 from dyadlearn._text import make_table
 from dyadlearn.cli.commands import Datasets, Demo
-from dyadlearn.cli.inspect import write_page
+from dyadlearn.cli.evaluate import write_page
 from dyadlearn.cli.options import check_target
 from dyadlearn.cli.terminal import Terminal, column_table
 from dyadlearn.datasets._home import resolve_home

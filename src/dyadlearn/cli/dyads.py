@@ -152,10 +152,8 @@ def read_labels(
         shape = "long" if options.columns is not None else options.format or shape_of(cells)
         is_long = shape == "long"
         if not is_long and options.format is None and not has_tasks and _could_be_long(cells):
-            terminal.note(
-                f"{path} is read as a grid of the tasks {shown(cells.headings[1:])}; if it lists an instance, a task "
-                "and a value in each line, add --format long."
-            )
+            tasks = shown(cells.headings[1:])
+            terminal.note(f"{path} is read as a grid of the tasks {tasks}; if it lists pairs, add --format long.")
         grid = _from_long(cells, options, terminal, may_list) if is_long else cells.table()
     if options.fill is not None and not is_long:
         raise ValueError(f"--fill is for pairs that a long table lacks, and {path} is a grid.")
@@ -195,10 +193,8 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
     path, headings, count = cells.path, cells.headings, len(cells.headings)
     names = ["1", "2", "3"] if columns is None else [name.strip() for name in columns.split(",")]
     if columns is None and count != 3:
-        raise ValueError(
-            f"{path} has {count} columns ({shown(headings)}): name those of instance, task and value by --columns, or "
-            "give their numbers, such as --columns 1,2,3."
-        )
+        found = f"{count} columns ({shown(headings)})"
+        raise ValueError(f"{path} has {found}: name instance, task and value, such as by --columns 1,2,3.")
     if len(set(names)) != 3 or len(names) != 3:
         raise ValueError(f"--columns names three columns (instance, task, value), found {columns!r}.")
     named = columns is not None and not (set(names) - set(headings) and all(map(_WHOLE.fullmatch, names)))
@@ -216,10 +212,8 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
             raise DataFileError(f"{words}. Put a line of headings in words above.")
         return replace(cells, lines=[headings, *cells.lines], numbers=[1, *cells.numbers]), places
     if not named and any(headings[place] in {id_text(line[place]) for line in cells.lines} for place in places[:2]):
-        raise DataFileError(
-            f"{path}, first line: {first!r} and {second!r} look like a pair, but {value!r} is not a number. Correct "
-            "it; or, if these are headings, name them by --columns."
-        )
+        pair = f"{first!r} and {second!r} look like a pair, but {value!r} is not a number"
+        raise DataFileError(f"{path}, first line: {pair}. Correct it, or name the headings by --columns.")
     return cells, places
 
 
@@ -230,10 +224,8 @@ def places_in(
     side, lines, wanted = axis
     if wanted is None or file.ids is None:
         if file.n != n:
-            raise ValueError(
-                f"{file.path} has {file.n} rows, but {labels} has {n} {lines}: without ids on both, they must "
-                "be as many and in the same order."
-            )
+            found = f"{file.path} has {file.n} rows, but {labels} has {n} {lines}"
+            raise ValueError(f"{found}: without ids on both, they must be as many and in the same order.")
         if wanted is not None or file.ids is not None:
             terminal.note(f"Only one of {file.path} and {labels} has ids: the {side} are taken in their order.")
         return None
@@ -318,16 +310,12 @@ def shape_of(cells: Cells) -> str:
     if has_three and _is_surely_long(cells):
         return "long"
     if has_three:
-        raise DataFileError(
-            f"{cells.path} may be a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task "
-            f"and value. As a grid it has a fault: {fault}. Correct that, or say what it is by --format grid or "
-            "--format long."
-        )
+        form = f"a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task and value"
+        remedy = "Correct that, or give --format grid or --format long"
+        raise DataFileError(f"{cells.path} may be {form}. As a grid it has a fault: {fault}. {remedy}.")
     names = ["1", "2", "3"] if any(map(_is_number, cells.headings[1:3])) else cells.headings[:3]
-    raise DataFileError(
-        f"{fault}. Correct that; or, if {cells.path} is no grid but has an instance, a task and a value in each line, "
-        f"name their columns, such as by --columns {','.join(names)}."
-    )
+    form = f"if {cells.path} has an instance, a task and a value in each line"
+    raise DataFileError(f"{fault}. Correct that; or, {form}, name them by --columns {','.join(names)}.")
 
 
 def _could_be_long(cells: Cells) -> bool:

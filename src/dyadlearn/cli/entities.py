@@ -76,10 +76,8 @@ def file_options(given: Path) -> tuple[Path, dict[str, str]]:
         if not equals:
             option, value = "key", option
         if option not in _OPTIONS or not value or option in options:
-            raise ValueError(
-                f"{name}:: takes the name of a part of the file and {', '.join(_OPTIONS[1:])}, such as "
-                f"{name}::group/data,pool=mean; found {part!r}."
-            )
+            such = f"{', '.join(_OPTIONS[1:])}, such as {name}::group/data,pool=mean"
+            raise ValueError(f"{name}:: takes the name of a part of the file and {such}; found {part!r}.")
         options[option] = value
     return Path(name), options
 
@@ -382,10 +380,8 @@ def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal:
     (name, params), path = parse_kernel(source.kernel), source.file.path
     rows, columns = source.file.ids, source.file.columns
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
-        terminal.note(
-            f"{path} has the same ids in rows and columns and is taken for a kernel; --kernel or --task-kernel "
-            "linear takes it for features."
-        )
+        features = "--kernel or --task-kernel linear takes it for features"
+        terminal.note(f"{path} has the same ids in rows and columns and is taken for a kernel; {features}.")
         name = "precomputed"
     if name != "precomputed":
         check_kernel(name or usual, params)
@@ -433,11 +429,7 @@ def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Term
 
 
 def new_side(
-    files: Files,
-    recipes: Recipes,
-    ids: Ids | None,
-    terminal: Terminal,
-    asked: Sequence[Hashable] | None = None,
+    files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal, asked: Sequence[Hashable] | None = None
 ) -> Entities:
     """Return new instances or tasks as a fitted model takes them.
 
@@ -527,10 +519,8 @@ def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.nda
     there = set(file.ids.labels)
     found = [label for label in dict.fromkeys(asked) if label in there]
     if not found:
-        raise IdError(
-            f"None of the {len(asked)} ids that are asked for ({shown(list(asked), 3)}) is in {file.path}, whose ids "
-            f"are such as {shown(file.ids.labels[:3])}."
-        )
+        which, such = f"({shown(list(asked), 3)})", shown(file.ids.labels[:3])
+        raise IdError(f"None of the {len(asked)} ids {which} is in {file.path}, whose ids are such as {such}.")
     return file.ids.positions(found, str(file.path))
 
 
@@ -542,10 +532,8 @@ def _with_columns(table: Table, path: Path, wanted: Ids, what: str, terminal: Te
         hint = ""
         if what == "ids of training" and table.row_ids is not None and not table.row_ids.lacking(wanted.labels):
             hint = " They are in its rows: the file is transposed, new ones belong in the rows."
-        raise DataFileError(
-            f"{path} lacks {len(lacking)} of the {len(wanted)} columns that the model needs, the {what}: "
-            f"{shown(lacking)}.{hint}"
-        )
+        needed = f"{len(lacking)} of the {len(wanted)} columns that the model needs, the {what}"
+        raise DataFileError(f"{path} lacks {needed}: {shown(lacking)}.{hint}")
     if extra:
         terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
     return table.take(None, table.column_ids.positions(wanted.labels, str(path)))

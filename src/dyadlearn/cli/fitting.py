@@ -134,10 +134,7 @@ def _check_online(data: Dyads, names: SideNames, terminal: Terminal) -> None:
         if any(recipe.of_model[0] != "linear" for recipe in (recipes or {}).values()):
             raise ValueError(f"An online model is linear in features, but its {side} are {in_words(recipes)}.")
     if data.tasks is not None and data.observed.size < math.prod(data.labels.values.shape):
-        terminal.note(
-            "Some labels are missing. The online model learns every task from the labels it has; its regularisation "
-            "is the best of the two-step model, which also lets tasks share labels."
-        )
+        terminal.note("Some labels are missing: the online model learns each task from its own labels alone.")
 
 
 # More data for online models -----------------------------------------------------------------------

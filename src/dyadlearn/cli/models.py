@@ -144,9 +144,7 @@ class Loaded:
     def own_id(self, side: int, text: str, where: str) -> Any:
         """Return the id or the position of an instance (side 0) or a task (side 1) that a text names."""
         ids, own = self.ids[side], self.own_ids[side]
-        if ids is None or own is None:
-            return int(text)
-        return own.labels[int(ids.positions([text], where)[0])]
+        return int(text) if ids is None or own is None else own.labels[int(ids.positions([text], where)[0])]
 
     def new(self, given: list[str], side: int, option: str, terminal: Terminal, asked: Any = None) -> Entities:
         """Read the files of new instances (side 0) or tasks (side 1); `asked` is as in `new_side`."""
@@ -191,10 +189,8 @@ def load_model(path: Path) -> Loaded:
         loaded = Loaded(model, _python_recipes(model)) if about is None else _described(model, about)
         return replace(loaded, versions=versions, path=path, checksum=checksum)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ModelFileError(
-            f"{path} was made by another version of the command line, or is damaged: its header does not say how its "
-            f"data were read ({type(error).__name__}: {error})."
-        ) from error
+        why = f"its header does not say how its data were read ({type(error).__name__}: {error})"
+        raise ModelFileError(f"{path} is damaged or was made by another version: {why}.") from error
 
 
 def _described(model: Any, about: Any) -> Loaded:

@@ -195,10 +195,8 @@ def _calibrated(loaded: Loaded, terminal: Terminal, X: Any, T: Any) -> Calibrati
     with terminal.working("Calibration"):
         calibration = dyadlearn.calibrate(loaded.model, settings_of(loaded.model, X, T))
     for each in calibration.settings.values():
-        terminal.note(
-            f"probabilities in setting {each.setting} have a held-out Brier score of {each.brier:.4f}, the base rate "
-            f"one of {each.baseline_brier:.4f}."
-        )
+        brier = f"a held-out Brier score of {each.brier:.4f}, the base rate one of {each.baseline_brier:.4f}"
+        terminal.note(f"probabilities in setting {each.setting} have {brier}.")
     return calibration
 
 

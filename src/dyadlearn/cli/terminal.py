@@ -23,7 +23,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from dyadlearn._progress import Progress
-from dyadlearn._text import make_table, number, printable
+from dyadlearn._text import PLAIN, make_table, number, printable
 from dyadlearn.exceptions import FileChangedError, ModelFileError
 
 # Arguments of the library that the command line has as options; not where they are part of a path or of an id.
@@ -81,8 +81,7 @@ class Terminal:
     def __init__(self, json: bool = False, quiet: bool = False) -> None:
         self.json, self.quiet = json, quiet
         self.notes: list[str] = []
-        # Ids are full of colons and brackets, which must not be read as codes of emoji or colours.
-        self.console = Console(emoji=False, markup=False, highlight=False)
+        self.console = Console(**PLAIN)
         self._warnings = warnings.catch_warnings()
 
     @property
@@ -170,11 +169,8 @@ def column_table(
     more: Sequence[Sequence[str]] = (),
 ) -> Any:
     """Return named columns as a table for people, of which the first `left` hold text; `more` lines follow."""
-    lines = [
-        [str(cell) if place < left else number(cell) for place, cell in enumerate(line)]
-        for line in zip(*columns.values(), strict=True)
-    ]
-    return make_table(headings or list(columns), [*lines, *more], left=left)
+    texts = [list(map(str if place < left else number, cells)) for place, cells in enumerate(columns.values())]
+    return make_table(headings or list(columns), [*zip(*texts, strict=True), *more], left=left)
 
 
 def as_rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

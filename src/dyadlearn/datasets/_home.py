@@ -155,10 +155,8 @@ def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOU
         except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
             raise ConnectionError(f"Could not download {url} ({getattr(error, 'reason', error)}).") from error
         if digest.hexdigest() != sha256:
-            raise ValueError(
-                f"{url} is not the file it was: its SHA-256 checksum is {digest.hexdigest()}, expected {sha256}. Try "
-                f"again later, or put a file you trust at {path}."
-            )
+            sums = f"its SHA-256 checksum is {digest.hexdigest()}, expected {sha256}"
+            raise ValueError(f"{url} is not the file it was: {sums}. Try again, or put a good file at {path}.")
 
 
 # Kinds of arrays, as numpy calls them.
@@ -181,10 +179,9 @@ def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.
         raise DataFileError(f"{path} lacks the arrays {', '.join(missing)}: found {', '.join(stored) or 'none'}.")
     for key, (ndim, kinds) in wanted.items():
         if stored[key].ndim != ndim or stored[key].dtype.kind not in kinds:
-            raise DataFileError(
-                f"{path}: {key} must be {'a list' if ndim == 1 else 'a table'} of {_WORDS[kinds]}, found "
-                f"{stored[key].dtype} {stored[key].shape}."
-            )
+            expected = f"{'a list' if ndim == 1 else 'a table'} of {_WORDS[kinds]}"
+            found = f"{stored[key].dtype} {stored[key].shape}"
+            raise DataFileError(f"{path}: {key} must be {expected}, found {found}.")
     return stored
 
 

@@ -70,7 +70,7 @@ from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
-from dyadlearn.kernels.repair import definiteness_tolerance, symmetrized
+from dyadlearn.kernels.repair import definiteness_tolerance, not_square, symmetrized
 
 _METHODS = ("rpcholesky", "uniform")
 
@@ -323,10 +323,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             check_same_library({"X": rows, "the landmarks": self._factor})
         elif self._is_precomputed:
             if rows.shape[0] != rows.shape[1]:
-                raise KernelError(
-                    f"The precomputed kernel must be a square matrix, found shape {tuple(rows.shape)}. For features, "
-                    'choose another kernel than "precomputed".'
-                )
+                raise not_square("", tuple(rows.shape))
             return symmetrized(rows, "error", "X")[0]
         return rows
 
@@ -348,10 +345,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if not self._is_precomputed:
             return self._source(rows).diagonal()
         if self._diagonal is None:
-            raise KernelError(
-                "A precomputed kernel does not tell what new rows are to themselves, and in training that was not one "
-                "number: give it as diagonal=."
-            )
+            raise KernelError("A precomputed kernel does not tell what new rows are to themselves: give diagonal=.")
         return namespace(rows).full_like(rows[:, 0], self._diagonal)
 
     def _mapped(self, rows: Array) -> Iterator[tuple[slice, Array]]:
@@ -512,10 +506,7 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
     # A row that is less than nothing to itself has no features; that is told at the end.
     diagonal, lowest = xp.where(given > 0, given, xp.zeros_like(given)), min(0.0, float(xp.min(given)))
     if largest(diagonal) == 0:
-        raise KernelError(
-            "The kernel of every row with itself is zero or less, so that no features have it for products: choose "
-            "another kernel, or other rows."
-        )
+        raise KernelError("The kernel of every row with itself is zero or less: choose another kernel, or other rows.")
     most = min(n_components, n)
     need = itemsize(diagonal) * (n * (most + 4 * min(most, _BLOCK)) + most**2)
     check_memory(need, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
@@ -556,12 +547,9 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         for position in chosen.tolist():
             residual[position] = 0.0
     if -lowest > max(definiteness_tolerance(diagonal, n), half * largest(diagonal)):
-        warnings.warn(
-            f"The kernel is not positive semi-definite: features reproduce the kernel of a row with itself, at most "
-            f"{largest(diagonal):.3g}, with up to {-lowest:.3g} too much. Repair the kernel, or choose another one.",
-            KernelRepairWarning,
-            stacklevel=4,
-        )
+        excess = f"features have up to {-lowest:.3g} too much of k(x, x), which is at most {largest(diagonal):.3g}"
+        message = f"The kernel is not positive semi-definite: {excess}. Repair it, or choose another one."
+        warnings.warn(message, KernelRepairWarning, stacklevel=4)
     done = len(positions)
     if done < most:
         features, factor = copied(features[:, :done]), copied(factor[:done, :done])

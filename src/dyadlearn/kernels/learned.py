@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.combine import check_weights, normalize
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, title_of
 from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, gram, gram_diagonal
-from dyadlearn.kernels.repair import mended
+from dyadlearn.kernels.repair import mended, not_square
 
 # How far below zero, of the mean diagonal, the entries of a kernel that has powers may lie and count as zero.
 _ROUNDING = 0.01
@@ -141,9 +142,9 @@ class Description(Stored):
             return _taken_columns(a[:, 1:], places)
         if b is None and a.shape[0] == 1:
             return self._own(a)[:, None]
+        what = f"The kernel of description {self.name!r} was computed beforehand"
         raise KernelError(
-            f"The kernel of description {self.name!r} was computed beforehand, so that it is not known between new "
-            "entities: give those of training as the second argument."
+            f"{what} and is not known between new entities: give those of training as the second argument."
         )
 
     def _own(self, a: Array) -> Array:
@@ -157,10 +158,9 @@ class Description(Stored):
         if not bool(xp.any(is_new)):
             return found
         if self.new_diagonal is None:
+            remedy = "scale it by dyadlearn.kernels.normalize, for training and for new entities"
             raise KernelError(
-                f"The kernel of description {self.name!r} was computed beforehand and differs on its diagonal, so that "
-                "the similarity of a new entity to itself is not known: scale the kernel with "
-                "dyadlearn.kernels.normalize before it is given, for training and for new entities."
+                f"The similarity of a new entity to itself is not known in description {self.name!r}: {remedy}."
             )
         return xp.where(is_new, xp.full_like(found, self.new_diagonal), found)
 
@@ -183,8 +183,8 @@ def with_places(values: Array, places: np.ndarray) -> Array:
     return namespace(values).concat([as_array_of(places, values, dtype=values.dtype)[:, None], values], axis=1)
 
 
-def has_diagonal(member: Description, values: Array) -> bool:
-    """Tell whether the kernel of n rows with n entities of training has their diagonal, and so is of the same."""
+def _has_diagonal(member: Description, values: Array) -> bool:
+    """Return whether the kernel of n rows with n entities of training has their diagonal, and so is of the same."""
     xp = namespace(values)
     diagonal = as_array_of(member.diagonal, values, dtype=values.dtype)
     gap = xp.abs(xp.linalg.diagonal(values) - diagonal)
@@ -198,9 +198,9 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     own = found._own(part)
     xp = namespace(own)
     if float(xp.min(own)) < 0:
+        lowest = f"{float(xp.min(own)):.3g}"
         raise KernelError(
-            f"The kernel of {title} is negative on its diagonal, down to {float(xp.min(own)):.3g}: no thing is less "
-            "than not similar to itself, so choose another kernel."
+            f"The kernel of {title} is negative on its diagonal, down to {lowest}: choose another kernel."
         )
     mean = float(xp.mean(own) if weights is None else xp.sum(weights * own) / xp.sum(weights))
     found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
@@ -343,12 +343,10 @@ class LearnedKernel(Stored):
         exponents = check_weights(exponents, len(self.members), "descriptions", "exponents")
         if 0 in exponents:
             raise ValueError("exponents must be positive finite numbers, found 0.0.")
-        return LearnedKernel(
-            tuple(
-                replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0)
-                for member, weight, exponent in zip(self.members, weights, exponents, strict=True)
-            )
-        )
+        members = []
+        for member, weight, exponent in zip(self.members, weights, exponents, strict=True):
+            members.append(replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0))
+        return LearnedKernel(tuple(members))
 
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
         """Return the kernel with the scale of each description in training, and "rbf" with its gamma.
@@ -367,10 +365,8 @@ class LearnedKernel(Stored):
         KernelError
             If a kernel is negative on its diagonal.
         """
-        parts = self._parts(rows, None)
-        return LearnedKernel(
-            tuple(_scaled(member, part, title_of(member.name, name), weights) for member, part, _ in parts)
-        )
+        each = ((member, part, title_of(member.name, name), weights) for member, part, _ in self._parts(rows, None))
+        return LearnedKernel(tuple(starmap(_scaled, each)))
 
     def with_ids(self, ids: Ids | None) -> LearnedKernel:
         """Return the kernel with the ids of the entities of training, which precomputed kernels know them by."""
@@ -402,18 +398,15 @@ class LearnedKernel(Stored):
         """Yield each description with its columns of `A` and `B`."""
         for name, rows in (("A", A), ("B", B)):
             if rows is not None and rows.shape[1] != self.n_columns:
-                raise ValueError(
-                    f"{name} has {rows.shape[1]} columns, expected the {self.n_columns} of the wide table."
-                )
+                found = f"{name} has {rows.shape[1]} columns"
+                raise ValueError(f"{found}, expected the {self.n_columns} of the wide table.")
         for member in self.members:
             columns = slice(member.start, member.stop)
             yield member, A[:, columns], None if B is None or B is A else B[:, columns]
 
     def _fits(self) -> bool:
-        ends = (0, *(member.stop for member in self.members))
-        return bool(self.members) and all(
-            member.start == end for member, end in zip(self.members, ends[:-1], strict=True)
-        )
+        ends = [0, *(member.stop for member in self.members)]
+        return bool(self.members) and [member.start for member in self.members] == ends[:-1]
 
 
 def describe(
@@ -534,16 +527,12 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
         kernels = dict.fromkeys(names, kernels)
     elif isinstance(kernels, list | tuple):
         if len(kernels) != len(names):
-            raise ValueError(
-                f"There must be one kernel for each of {len(names)} descriptions of {owner} ({shown(list(names))}), "
-                f"found {len(kernels)} kernels."
-            )
+            each = f"each of {len(names)} descriptions of {owner} ({shown(list(names))})"
+            raise ValueError(f"There must be one kernel for {each}, found {len(kernels)} kernels.")
         kernels = dict(zip(names, kernels, strict=True))
     if not isinstance(kernels, Mapping):
-        raise KernelError(
-            f"The kernels of {owner} must be a kernel, a mapping of descriptions to kernels or a list of kernels, "
-            f"found {type(kernels).__name__}."
-        )
+        kinds = f"a kernel, a mapping of descriptions to kernels or a list, found {type(kernels).__name__}"
+        raise KernelError(f"The kernels of {owner} must be {kinds}.")
     _check_names(kernels, names, f"The kernels of {owner}", "give one for each description")
     chosen = {}
     for label in names:
@@ -578,11 +567,12 @@ def is_pair(given: Any) -> bool:
 
 def _matrices(given: Descriptions, owner: str) -> dict[str, Array]:
     """Return the values of each description, checked, all in one precision; whole numbers have no say in it."""
-    checked = {
-        name: check_matrix(table.values, title_of(name, owner), accept_sparse=True)
-        for name, table in given.tables.items()
+    titles = {title_of(name, owner): name for name in given.tables}
+    named = {
+        title: check_matrix(given.tables[name].values, title, accept_sparse=True) for title, name in titles.items()
     }
-    check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
+    check_same_library(named)
+    checked = dict(zip(titles.values(), named.values(), strict=True))
     floats = [checked[name] for name, table in given.tables.items() if not is_whole(table.values)]
     dtype = float_dtype(*floats) if floats else namespace(*checked.values()).float64
     return {name: cast(matrix, dtype) for name, matrix in checked.items()}
@@ -595,11 +585,7 @@ def _training_kernel(values: Array, table: Table, given: Descriptions, title: st
         remedy = 'give its columns the ids of its rows; for features, choose another kernel than "precomputed"'
         return _columns_of(values, columns, rows, title, "of its rows", remedy)
     if values.shape[1] != given.n_first:
-        raise KernelError(
-            f"The precomputed kernel {title} must be a square matrix, found shape ({given.n_first}, "
-            f"{values.shape[1]}). "
-            'For features, choose another kernel than "precomputed".'
-        )
+        raise not_square(f" {title}", (given.n_first, values.shape[1]))
     return values if given.places is None else _taken_columns(values, given.places)
 
 
@@ -609,10 +595,8 @@ def _new_features(member: Description, table: Table, title: str) -> Array:
         raise ValueError(f"{title} has {n_columns} columns, expected the {member.n_columns} features of training.")
     expected, found = own_ids(member.columns), own_ids(table.column_ids)
     if expected is not None and found is not None and expected.labels != found.labels:
-        raise ValueError(
-            f"The feature names of {title} should match those that were passed during fit, in the same order: expected "
-            f"{list(expected.labels)[:5]}, found {list(found.labels)[:5]}."
-        )
+        names = f"expected {list(expected.labels)[:5]}, found {list(found.labels)[:5]}"
+        raise ValueError(f"The feature names of {title} should match those that were passed during fit: {names}.")
     return table.values
 
 
@@ -630,13 +614,11 @@ def _new_kernel(member: Description, table: Table, given: Descriptions, trained:
     elif is_of_first and trained is not None:
         values = _taken_columns(values, trained)
     elif width != n:
-        raise ValueError(
-            f"The kernel {title} has {width} columns, expected one for each of {n} entities of training, or rows of "
-            "the descriptions that those of training were taken from."
-        )
+        expected = f"expected one for each of {n} entities of training, or of the descriptions they were taken from"
+        raise ValueError(f"The kernel {title} has {width} columns, {expected}.")
     places = known_places(given, member.columns, trained, is_of_first)
     if places is None or (places < 0).all():
-        is_same = m == n and not by_ids and not is_of_first and has_diagonal(member, values)
+        is_same = m == n and not by_ids and not is_of_first and _has_diagonal(member, values)
         places = np.arange(n) if is_same else np.full(m, -1)
     return with_places(values, places)
 

@@ -144,10 +144,8 @@ def _read(table: Any, name: str, ranks: Sequence[Hashable] | None) -> Table:
     found = read_table(table, name, of_words=True)
     values = np.asarray(found.values, dtype=object)
     if values.ndim != 2 or 0 in values.shape:
-        raise ValueError(
-            f"{name} must be a table with a row for each entity and in all rows a name, or None, for each rank, found "
-            f"shape {values.shape}."
-        )
+        form = "a table with a row for each entity and a name, or None, for each rank"
+        raise ValueError(f"{name} must be {form}, found shape {values.shape}.")
     found = replace(found, values=values)
     columns = found.column_ids or Ids(tuple(range(values.shape[1])))
     return found if ranks is None else found.take(None, columns.positions(ranks, f"the columns of {name}"))

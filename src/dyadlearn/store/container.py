@@ -88,10 +88,8 @@ def write_container(
     head = json.dumps({"__metadata__": metadata, **places}, separators=(",", ":")).encode("ascii")
     head += b" " * (-len(head) % 8)
     if len(head) > _LONGEST_HEAD:
-        raise ModelFileError(
-            f"The ids and parameters of this model take {len(head):,} bytes, and a model file has room for "
-            f"{_LONGEST_HEAD:,}: use shorter ids."
-        )
+        room = f"{len(head):,} bytes, and a model file has room for {_LONGEST_HEAD:,}"
+        raise ModelFileError(f"The ids and parameters of this model take {room}: use shorter ids.")
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
@@ -168,15 +166,11 @@ def _read_tables(
     found = _HEAD.match(head)
     version = int(found[1]) if found else 0
     if version > VERSION:
-        raise ModelFileError(
-            f"{path} is in format {version} of a newer dyadlearn, and this one reads formats up to {VERSION}: "
-            "upgrade dyadlearn."
-        )
+        reads = f"this one reads formats up to {VERSION}"
+        raise ModelFileError(f"{path} is in format {version} of a newer dyadlearn, and {reads}: upgrade dyadlearn.")
     if 0 < version < OLDEST:
-        raise ModelFileError(
-            f"{path} is in format {version} of an older dyadlearn, and this one reads formats from {OLDEST} on: fit "
-            "the model again and save it."
-        )
+        reads = f"this one reads formats from {OLDEST} on"
+        raise ModelFileError(f"{path} is in format {version} of an older dyadlearn, and {reads}: fit the model again.")
     if found is None or found[2] is None:
         raise _damaged(path, "its head does not begin as one does")
     try:

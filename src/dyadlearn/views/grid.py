@@ -337,12 +337,7 @@ def _at_stations(kind: str, positive: np.ndarray, predicted: np.ndarray) -> np.n
 
 
 def holdout_of_model(
-    model: Any,
-    settings: Iterable[str | Setting],
-    *,
-    kind: str = "auto",
-    cv: int | None = None,
-    remedy: str = REMEDY,
+    model: Any, settings: Iterable[str | Setting], *, kind: str = "auto", cv: int | None = None, remedy: str = REMEDY
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
     fitted, asked = fitted_of(model, remedy), [as_setting(setting) for setting in settings]
