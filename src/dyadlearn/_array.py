@@ -25,12 +25,12 @@ _NUMPY: ModuleType = array_api_compat.array_namespace(np.empty(0))
 
 
 def is_sparse(array: Any) -> bool:
-    """Tell whether `array` is a scipy sparse matrix or array."""
+    """Return whether `array` is a scipy sparse matrix or array."""
     return bool(sparse.issparse(array))
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a single value stands for a missing one: None, NaN, or what another library has for it."""
+    """Return whether a single value stands for a missing one: None, NaN, or what another library has for it."""
     if isinstance(value, str):
         return False
     try:
@@ -43,7 +43,7 @@ def is_missing(value: Any) -> bool:
 
 
 def is_foreign(array: Any) -> bool:
-    """Tell whether `array` is an Array API array of a library other than numpy."""
+    """Return whether `array` is an Array API array of a library other than numpy."""
     if type(array) is np.ndarray or is_sparse(array):
         return False
     return bool(array_api_compat.is_array_api_obj(array) and not array_api_compat.is_numpy_array(array))
@@ -241,7 +241,7 @@ def matmul(left: Array, right: Array) -> Array:
 
 
 def is_transposed(array: Array) -> bool:
-    """Tell whether a matrix lies in memory column by column, as the transpose of an ordinary one does."""
+    """Return whether a matrix lies in memory column by column, as the transpose of an ordinary one does."""
     if isinstance(array, np.ndarray):
         return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
     if array_api_compat.is_torch_array(array):
@@ -285,7 +285,7 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
 
 
 def is_definite(matrix: Array) -> bool:
-    """Tell whether a symmetric matrix is positive definite, as far as its Cholesky factor can be computed."""
+    """Return whether a symmetric matrix is positive definite, as far as its Cholesky factor can be computed."""
     xp = namespace(matrix)
     try:
         factor = cholesky(matrix)

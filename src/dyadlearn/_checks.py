@@ -122,7 +122,7 @@ def _how(accept_sparse: bool, allow_nan: bool) -> dict[str, Any]:
 
 
 def check_not_empty(array: Any, name: str) -> None:
-    """Refuse an array or frame with an empty axis."""
+    """Raise if an array or frame has an empty axis."""
     shape = tuple(getattr(array, "shape", ()))
     if 0 in shape:
         raise ValueError(f"{name} is empty: found shape {shape}.")
@@ -156,13 +156,13 @@ def check_real(array: Array, name: str) -> Array:
 
 
 def check_no_infinity(Y: Array, name: str = "Y") -> None:
-    """Refuse infinity in labels; NaN means not observed."""
+    """Raise if a label is infinite; NaN means missing."""
     if bool(namespace(Y).any(namespace(Y).isinf(Y))):
         raise ValueError(f"Input {name} contains infinity or a value too large for {str(Y.dtype).split('.')[-1]}.")
 
 
 def check_labels(Y: Array, name: str = "Y") -> None:
-    """Refuse infinity in a grid of labels, and a grid without any label; NaN means not observed."""
+    """Raise if a label is infinite, or all are missing (NaN)."""
     check_no_infinity(Y, name)
     xp = namespace(Y)
     if bool(xp.all(xp.isnan(Y))):
@@ -170,7 +170,7 @@ def check_labels(Y: Array, name: str = "Y") -> None:
 
 
 def check_range(size: float, computed: float, like: Array, name: str) -> None:
-    """Refuse numbers of some size, features or eigenvalues, of which what is computed leaves the range of the dtype."""
+    """Raise if a kernel of features or eigenvalues of some size leaves the range of the dtype."""
     xp = namespace(like)
     if size != 0 and not float(xp.finfo(like.dtype).smallest_normal) <= computed < float("inf"):
         raise ValueError(
@@ -180,7 +180,7 @@ def check_range(size: float, computed: float, like: Array, name: str) -> None:
 
 
 def check_same_library(arrays: dict[str, Any]) -> None:
-    """Refuse arrays of different libraries, naming which is which."""
+    """Raise if arrays are of different libraries, naming which is which."""
     found = {name: library(array) for name, array in arrays.items() if array is not None}
     if len(set(found.values())) > 1:
         listed = ", ".join(f"{name} of {owner}" for name, owner in found.items())

@@ -76,7 +76,7 @@ def shown(labels: Sequence[Any], limit: int = 5) -> str:
 
 
 def lies_on_its_side(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:
-    """Tell, by their ids, whether labels have instances in their columns rather than in their rows.
+    """Return, by their ids, whether labels have instances in their columns rather than in their rows.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def frame_kind(*given: Any) -> str | None:
 
 
 def is_whole(values: Any) -> bool:
-    """Tell whether a table holds whole numbers or booleans, which have no precision of their own, beside its ids."""
+    """Return whether a table holds whole numbers or booleans, which have no precision of their own, beside its ids."""
     if isinstance(values, Table):
         values = values.values
     if is_foreign(values):

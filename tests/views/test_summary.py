@@ -238,7 +238,9 @@ def test_unlike_settings_are_said_to_be(binary):
         warnings.simplefilter("ignore")
         model.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
     assert any("Settings differ in what they leave out" in text for text in summary_of(model).notes)
-    assert not any("Settings differ in what they leave out" in text for text in summary_of(model, groups=np.arange(24) // 3).notes)
+    assert not any(
+        "Settings differ in what they leave out" in text for text in summary_of(model, groups=np.arange(24) // 3).notes
+    )
 
 
 def test_a_model_that_only_interpolates_still_has_a_report(real):

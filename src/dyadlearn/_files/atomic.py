@@ -24,7 +24,7 @@ _ABANDONED = 86_400.0
 
 
 def check_place(path: Path) -> None:
-    """Refuse a name that no file can take: of a folder, of a pipe or a device, or in a folder that is not there."""
+    """Raise if no file can have a name: that of a folder, a pipe or a device, or one in a missing folder."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):

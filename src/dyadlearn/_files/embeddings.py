@@ -116,7 +116,7 @@ def kept_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
-    """Refuse values that are no numbers, Python objects above all: those are never unpickled."""
+    """Raise if values are no numbers; Python objects are never unpickled."""
     if dtype.hasobject:
         raise DataFileError(f"{whose} holds Python objects, which are not read: store numbers, or text as numpy's str.")
     if dtype.kind not in "biuf":

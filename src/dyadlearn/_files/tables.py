@@ -306,7 +306,7 @@ def suffix_of(path: Path) -> str:
 
 
 def is_blank(cell: Any) -> bool:
-    """Tell whether a cell says that there is no value."""
+    """Return whether a cell has no value."""
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING)
 
 

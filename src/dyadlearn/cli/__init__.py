@@ -47,12 +47,12 @@ def _options(
 _COMMANDS: dict[type[Options], str] = {
     commands.Demo: "demo",
     commands.Datasets: "demo",
-    commands.Tune: "fitting",
+    commands.Tune: "models",
     commands.Evaluate: "evaluate",
     commands.Predict: "predict",
     commands.Recommend: "predict",
     commands.Screen: "predict",
-    commands.Update: "fitting",
+    commands.Update: "models",
     commands.Inspect: "evaluate",
     commands.Report: "evaluate",
 }

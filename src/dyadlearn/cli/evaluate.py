@@ -99,16 +99,11 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
     """Test whether the model is better than on permuted labels."""
     tests: list[Any] = []
     lines: list[list[str]] = []
+    how: dict[str, Any] = {"permute": loaded.role(given.permute, "--permute", ("instances", "tasks"), "both")}
+    how |= {"n_permutations": given.permutations or 0, "scoring": _scoring(given, loaded)}
+    how |= {"random_state": given.seed, "progress": terminal.progress}
     for setting in settings or [getattr(model, "holdout_setting_", "B")]:
-        test = dyadlearn.permutation_test(
-            model,
-            setting,
-            permute=loaded.role(given.permute, "--permute", ("instances", "tasks"), "both"),
-            n_permutations=given.permutations or 0,
-            scoring=_scoring(given, loaded),
-            random_state=given.seed,
-            progress=terminal.progress,
-        )
+        test = dyadlearn.permutation_test(model, setting, **how)
         tests.append(test)
         null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
         words = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(test.permuted, test.permuted)
@@ -125,17 +120,11 @@ def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, termina
     first = next(iter(paths))
     models = {name: model if name == first else load_model(path).model for name, path in paths.items()}
     figures, tables, columns = [], [], []
+    how: dict[str, Any] = {"scoring": given.scoring[0] if given.scoring else None, "n_resamples": given.resamples}
+    how |= {"level": given.coverage, "random_state": given.seed, "sides": loaded.sides}
     for setting in settings or [_tuned_for(models)]:
         with terminal.working("Hold-out and resamples"):
-            comparison = dyadlearn.compare(
-                models,
-                setting,
-                scoring=given.scoring[0] if given.scoring else None,
-                n_resamples=given.resamples,
-                level=given.coverage,
-                random_state=given.seed,
-                sides=loaded.sides,
-            )
+            comparison = dyadlearn.compare(models, setting, **how)
         for note in comparison.notes:
             terminal.note(note)
         own = {name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES}

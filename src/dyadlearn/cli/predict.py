@@ -43,10 +43,8 @@ def predict(given: Predict, terminal: Terminal) -> None:
     if given.interval is not None and given.probability:
         raise ValueError("--interval bounds labels, not probabilities: leave out one of the two.")
     asked: tuple[Any, Any] = (None, None) if given.pairs is None else _labels_of(given.pairs)
-    sides = [_new(given, loaded, place, asked[place], terminal) for place in (0, 1)]
-    X, T = (_with_own_ids(loaded, place, side) for place, side in enumerate(sides))
-    shape = _size(loaded, 0, X), _size(loaded, 1, T)
-    rows, columns = (_ids(loaded, place, side, shape[place]) for place, side in enumerate(sides))
+    (X, rows), (T, columns) = (_side(given, loaded, place, asked[place], terminal) for place in (0, 1))
+    shape = len(rows), len(columns)
     word, words = ("probability", "probabilities") if given.probability else ("prediction", "predictions")
     figures: dict[str, Any] = {"instances": shape[0], "tasks": shape[1]}
     model, predicted = loaded.model, loaded.model.predict
@@ -157,33 +155,28 @@ def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Termi
     return loaded.new(paths, place, option, terminal, asked) if paths else None
 
 
-def _with_own_ids(loaded: Loaded, place: int, side: Entities | None) -> Entities | None:
-    """Return new entities with the ids of the model for those of training, which may be whole numbers."""
-    own, known = loaded.own_ids[place], loaded.ids[place]
-    if side is None or side.row_ids is None or own is None or known is None:
-        return side
-    names = dict(zip(known.labels, own.labels, strict=True))
-    ids = Ids(tuple(names.get(each, each) for each in side.row_ids.labels))
-    return each_table(side, lambda table: replace(table, row_ids=ids))
+def _side(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> tuple[Entities | None, Ids]:
+    """Return new instances (place 0) or tasks as the model takes them, and the ids of the side as text.
 
-
-def _ids(loaded: Loaded, place: int, side: Entities | None, count: int) -> Ids:
-    """Return the ids of a side as text, or positions where it has none."""
-    ids = loaded.ids[place] if side is None else side.row_ids
-    return Ids(tuple(map(str, range(count)))) if ids is None else ids
+    None stands for those of training. Where there are no ids, they are positions.
+    """
+    side, known, own = _new(given, loaded, place, asked, terminal), loaded.ids[place], loaded.own_ids[place]
+    ids = known if side is None else side.row_ids
+    if ids is None:
+        model = loaded.model
+        trained = (model.n_seen_, model.n_tasks_) if model.grows else fitted_of(model).labels.shape
+        count = trained[place] if side is None else n_entities(side)
+        return side, Ids(tuple(map(str, range(count))))
+    if side is not None and known is not None and own is not None:
+        names = dict(zip(known.labels, own.labels, strict=True))  # those of the model may be whole numbers
+        named = Ids(tuple(names.get(each, each) for each in ids.labels))
+        side = each_table(side, lambda table: replace(table, row_ids=named))
+    return side, ids
 
 
 def _grid(values: Any) -> np.ndarray:
     array = to_numpy(values)
     return array.reshape(array.shape[0], -1)
-
-
-def _size(loaded: Loaded, place: int, side: Entities | None) -> int:
-    """Return the number of instances (place 0) or tasks; without new ones it is that of training."""
-    if side is not None:
-        return n_entities(side)
-    model = loaded.model
-    return int((model.n_seen_, model.n_tasks_)[place] if model.grows else fitted_of(model).labels.shape[place])
 
 
 def _taken(side: Entities, rows: np.ndarray) -> Entities:

@@ -71,11 +71,13 @@ class DataFolder:
         found = [self.find(*names) for names in files]
         missing = [names[0] for names, path in zip(files, found, strict=True) if path is None]
         if missing:
-            raise FileNotFoundError(
-                f"The data set {self.title} is not in {self.home}: put {', '.join(missing)} ({source}), plain or "
-                f"gzipped, in {self.home / self.folder}, or {_OTHER_FOLDER}"
-            )
+            wanted = self._wanted(f"{', '.join(missing)} ({source})")
+            raise FileNotFoundError(f"The data set {self.title} is not in {self.home}: {wanted}")
         return [path for path in found if path is not None]
+
+    def _wanted(self, files: str) -> str:
+        """Return how to put files where they are found."""
+        return f"put {files}, plain or gzipped, in {self.home / self.folder}, or {_OTHER_FOLDER}"
 
     def obtain(self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]) -> list[Path]:
         """Return where files lie, after downloading those that are not there and have a checksum.
@@ -106,10 +108,8 @@ class DataFolder:
                 try:
                     download_file(address + name, self.home / self.folder / name, sha256=checksums[name])
                 except ConnectionError as error:
-                    raise ConnectionError(
-                        f"{error} Get {', '.join(missing)} from {address} by other means and put them, plain or "
-                        f"gzipped, in {self.home / self.folder}; or {_OTHER_FOLDER}"
-                    ) from error
+                    wanted = self._wanted(f"{', '.join(missing)} (from {address}, by other means)")
+                    raise ConnectionError(f"{error} Or {wanted}") from error
         return self.find_all([(name,) for name in names], source)
 
 

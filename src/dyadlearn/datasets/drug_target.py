@@ -128,28 +128,19 @@ def fetch_yamanishi(
     >>> data.Y.shape, data.instance_names.tolist()
     ((2, 1), ['D1', 'D2'])
     """
-    short = _short_name(name)
+    word = str(name).strip().lower().replace(" ", "_").replace("-", "_")
+    short = _NAMES.get(word, word)
+    if short not in _TITLES:
+        raise ValueError(f"Unknown data set {name!r}: expected one of {', '.join([*_TITLES, *_NAMES])}.")
     check_choice(instances, "instances", ("targets", "drugs"))
     folder = DataFolder(repr(short), "yamanishi2008", resolve_home(data_home))
     names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
     paths = folder.obtain(names, _YAMANISHI, download=download, checksums=_CHECKSUMS)
     data = DrugTarget.with_ids(*paths, by_target=True)
     data.check(~np.isin(data.values, (0, 1)), str(paths[0]), "0 or 1")
-    return data.bunch(
-        "yamanishi",
-        instances,
-        as_frame,
-        smiles=_read_texts(folder.find(f"{short}_smiles.tsv")),
-        facts={"title": _TITLES[short], "ones": int(data.values.sum()), "address": _YAMANISHI},
-    )
-
-
-def _short_name(name: str) -> str:
-    word = str(name).strip().lower().replace(" ", "_").replace("-", "_")
-    short = _NAMES.get(word, word)
-    if short not in _TITLES:
-        raise ValueError(f"Unknown data set {name!r}: expected one of {', '.join([*_TITLES, *_NAMES])}.")
-    return short
+    facts = {"title": _TITLES[short], "ones": int(data.values.sum()), "address": _YAMANISHI}
+    smiles = _read_texts(folder.find(f"{short}_smiles.tsv"))
+    return data.bunch("yamanishi", instances, as_frame, facts=facts, smiles=smiles)
 
 
 # Where the publisher of the similarities keeps the files.
@@ -271,19 +262,11 @@ def fetch_davis(
         data = replace(data, values=9 - np.log10(Kd))
     if target_similarity == "WS":
         data = replace(data, targets=normalize(data.targets))
-    return data.bunch(
-        "davis",
-        instances,
-        as_frame,
-        smiles=_read_texts(folder.find("smiles.tsv", "ligands_can.txt")),
-        sequences=_read_texts(folder.find("proteins.tsv", "proteins.txt")),
-        facts={
-            "share": 100 * np.mean(Kd == 10_000),
-            "labels": "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
-            "drug_similarity": drug_similarity,
-            "address": _DAVIS,
-        },
-    )
+    smiles = _read_texts(folder.find("smiles.tsv", "ligands_can.txt"))
+    sequences = _read_texts(folder.find("proteins.tsv", "proteins.txt"))
+    facts = {"share": 100 * np.mean(Kd == 10_000), "drug_similarity": drug_similarity, "address": _DAVIS}
+    facts["labels"] = "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM"
+    return data.bunch("davis", instances, as_frame, facts=facts, smiles=smiles, sequences=sequences)
 
 
 # Where the filtered scores are passed on with ids and sequences.
@@ -385,21 +368,14 @@ def fetch_kiba(
         published = drugs[0] if is_published else None
         data = DrugTarget.without_ids(scores, ligands, proteins, published, targets, missing=True)
         fingerprints = None if is_published else _fingerprints(data.drug_ids, _read_texts(ligands))
+    if fingerprints is not None:
+        data = replace(data, drugs=tanimoto(fingerprints))
     observed = int(np.isfinite(data.values).sum())
-    return replace(data, drugs=data.drugs if fingerprints is None else tanimoto(fingerprints)).bunch(
-        "kiba",
-        instances,
-        as_frame,
-        fingerprints=fingerprints,
-        smiles=_read_texts(folder.find("ligands.tsv", "ligands_iso.txt")),
-        sequences=_read_texts(folder.find("proteins.tsv", "proteins.txt")),
-        facts={
-            "observed": observed,
-            "share": 100 * observed / data.values.size,
-            "drug_similarity": _SIMILARITIES[drug_similarity],
-            "address": _KIBA,
-        },
-    )
+    facts = {"observed": observed, "share": 100 * observed / data.values.size, "address": _KIBA}
+    facts["drug_similarity"] = _SIMILARITIES[drug_similarity]
+    smiles = _read_texts(folder.find("ligands.tsv", "ligands_iso.txt"))
+    texts = {"smiles": smiles, "sequences": _read_texts(folder.find("proteins.tsv", "proteins.txt"))}
+    return data.bunch("kiba", instances, as_frame, facts=facts, fingerprints=fingerprints, **texts)
 
 
 def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:

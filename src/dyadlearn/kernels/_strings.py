@@ -42,7 +42,7 @@ class Strings:
         return list(range(len(self.values))) if self.ids is None else list(self.ids.labels)
 
     def sift(self, wrong: Mapping[int, str], on_error: str | None) -> Strings:
-        """Refuse or leave out what is not valid; return the rest.
+        """Return the texts that are valid; the others raise or are left out.
 
         Parameters
         ----------

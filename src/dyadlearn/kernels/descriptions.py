@@ -167,7 +167,7 @@ def read_descriptions(X: Any, name: str) -> Descriptions | None:
 
 
 def check_description_names(names: Sequence[Any], owner: str) -> None:
-    """Refuse names of descriptions that are no text, empty or repeated; messages call the side `owner`."""
+    """Raise if a name of a description is no text, empty or repeated; messages call the side `owner`."""
     for position, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"The names of the descriptions in {owner} must be text, found {name!r}.")

@@ -208,7 +208,7 @@ def _checked(values: Array, kernel: Kernel) -> Array:
 
 
 def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Refuse a kernel that is unknown or does not take `params`; return those as a dict.
+    """Return the parameters of a kernel as a dict; raise if it is unknown or does not take them.
 
     Nothing is computed, so that a mistake shows before any work is done.
 

@@ -83,7 +83,7 @@ def symmetry_tolerance(K: Array) -> float:
 
 
 def is_finite(K: Array) -> bool:
-    """Tell whether all entries are finite, without a temporary array.
+    """Return whether all entries are finite, without a temporary array.
 
     Parameters
     ----------

@@ -236,13 +236,7 @@ def kmer_counts(
 
 
 def spectrum_kernel(
-    sequences: Any,
-    ids: Sequence[Hashable] | None = None,
-    *,
-    k: int = 3,
-    alphabet: str = AMINO_ACIDS,
-    unknown: str = UNKNOWN,
-    on_error: str = "raise",
+    sequences: Any, ids: Sequence[Hashable] | None = None, **counting: Any
 ) -> tuple[np.ndarray, list[Hashable]]:
     r"""Similarity of sequences by the words of k letters they share.
 
@@ -253,8 +247,10 @@ def spectrum_kernel(
 
     Parameters
     ----------
-    sequences, ids, k, alphabet, unknown, on_error
+    sequences, ids
         As for `kmer_counts`.
+    **counting
+        ``k``, ``alphabet``, ``unknown`` and ``on_error``, as for `kmer_counts`.
 
     Returns
     -------
@@ -274,7 +270,7 @@ def spectrum_kernel(
            [0.75, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    features, labels = kmer_counts(sequences, ids, k=k, alphabet=alphabet, unknown=unknown, on_error=on_error)
+    features, labels = kmer_counts(sequences, ids, **counting)
     return gram(features, kernel="cosine"), labels
 
 

@@ -78,21 +78,16 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
     check_is_fitted(model)
     writer = Writer()
     plain = writer.write(model, "")
-    header = {"versions": _versions(), "model": plain, **more}
+    from dyadlearn import __version__
 
+    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    versions = {"dyadlearn": __version__, "python": platform.python_version(), **libraries}
+    header = {"versions": versions, "model": plain, **more}
     try:
         _model(header, writer.arrays, Path(path), copies=False)
     except ModelFileError as error:
         raise ModelFileError(f"The model was not saved, because it could not be loaded again: {error}") from error
     write_container(Path(path), header, writer.arrays, over=over)
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions that a model was saved with, for those who look for the cause of a difference."""
-    from dyadlearn import __version__
-
-    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {"dyadlearn": __version__, "python": platform.python_version(), **libraries}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

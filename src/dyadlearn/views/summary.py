@@ -597,21 +597,16 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
 
 def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
     """Return what a reader must mind of a model, whatever its scores."""
-    found, solution = [*_edges(fitted.estimator), *_zeros(fitted, names)], fitted.solution
+    # A model from a file may not know its search.
+    edges = edges_of(fitted.estimator) if hasattr(fitted.estimator, "landscape_") else []
+    found, solution = _zeros(fitted, names), fitted.solution
+    for name, best, low, high in edges:
+        grid = f"its grid ({power(low)} … {power(high)})"
+        found.append(f"The best {name}, {power(best)}, is on the edge of {grid}: widen it.")
     if not solution.converged:
         where = f"after {solution.n_iter} iterations at a relative residual of {solution.residual:.1e}"
         found.append(f"The solver of the missing labels stopped {where}: raise max_iter, tol or the regularisation.")
     return found
-
-
-def _edges(model: Any) -> list[str]:
-    """Return warnings of a search that ended on the edge of its grid; a model from a file may not know."""
-    if not hasattr(model, "landscape_"):
-        return []
-    return [
-        f"The best {name}, {power(best)}, is on the edge of its grid ({power(low)} … {power(high)}): widen it."
-        for name, best, low, high in edges_of(model)
-    ]
 
 
 def _zeros(fitted: FittedRidge, names: SideNames) -> list[str]:
