@@ -426,7 +426,7 @@ def test_libraries_that_are_not_there(tmp_path, monkeypatch):
         "matrix.h5": "HDF5 files needs h5py",
         "numbers.parquet": "parquet needs pyarrow",
     }.items():
-        with pytest.raises(ImportError, match=rf"Reading {library}: .*pip install dyadlearn\[embeddings\]"):
+        with pytest.raises(ImportError, match=rf"Reading {library}: .*pip install 'dyadlearn\[embeddings\]'"):
             read_features(tmp_path / name)
 
 

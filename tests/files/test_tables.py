@@ -81,7 +81,7 @@ def test_parquet_without_its_library(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     for act, word in ((load_table, "Reading"), (lambda path: write_columns(path, {"a": [1]}), "Writing")):
         with pytest.raises(
-            ImportError, match=rf"{word} parquet needs pyarrow: pip install dyadlearn\[embeddings\], or"
+            ImportError, match=rf"{word} parquet needs pyarrow: pip install 'dyadlearn\[embeddings\]', or"
         ):
             act(path)
     assert path.read_bytes() == b"PAR1"

@@ -57,7 +57,7 @@ def imported(module: str, purpose: str, library: str, otherwise: str = "", *, ex
     try:
         return import_module(module)
     except ImportError:
-        raise ImportError(f"{purpose} needs {library}: pip install dyadlearn[{extra}]{otherwise}.") from None
+        raise ImportError(f"{purpose} needs {library}: pip install 'dyadlearn[{extra}]'{otherwise}.") from None
 
 
 @contextmanager

@@ -31,6 +31,8 @@ from dyadlearn._tables import Ids, Table, free_name, id_text, make_ids, shown, t
 from dyadlearn._text import printable
 from dyadlearn.exceptions import DataFileError, IdError
 
+#: Named columns of a table, all of the same length.
+Columns = Mapping[str, Sequence[Any]]
 # The bytes of a value of each physical type. A text is a number beside a dictionary.
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 # The bytes of a value as an object of Python, in a list of columns and in a list of lines.
@@ -407,7 +409,7 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(error.errno, f"could not be written ({error.strerror or error})", str(path)) from error
 
 
-def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
+def write_columns(path: Path | None, columns: Columns) -> None:
     """Write a table of named columns, all of the same length; None prints it as csv.
 
     Numbers are written with all their digits, None and NaN as nothing.
@@ -437,7 +439,7 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
     write_blocks(path, tables)
 
 
-def write_blocks(path: Path | None, blocks: Iterable[Mapping[str, Sequence[Any]]]) -> None:
+def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
     """Write a table that is made in blocks of rows, each with the same named columns; None prints it as csv.
 
     One block at a time is held in memory. The file is there whole or not at all.
@@ -470,9 +472,7 @@ def write_blocks(path: Path | None, blocks: Iterable[Mapping[str, Sequence[Any]]
             writer.write_table(table)
 
 
-def _write_lines(
-    text: TextIO, headings: Iterable[str], blocks: Iterable[Mapping[str, Sequence[Any]]], delimiter: str
-) -> None:
+def _write_lines(text: TextIO, headings: Iterable[str], blocks: Iterable[Columns], delimiter: str) -> None:
     clean = printable if text.isatty() else str
     lines = chain([headings], (line for block in blocks for line in zip(*block.values(), strict=True)))
     text.writelines(clean(delimiter.join(map(_cell, line)) + "\n") for line in lines)

@@ -31,6 +31,10 @@ from dyadlearn.sides import SideNames, side_names
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
 _WHOLE = re.compile(r"[0-9]+")
+#: What one and several of a side are called, and the ids that its labels have.
+Axis = tuple[str, str, Ids | None]
+# An option that may be given several times.
+Options = list[str] | None
 # Among more ids than these, similar spellings are not looked for.
 _MANY = 20_000
 
@@ -101,9 +105,7 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
     return Dyads(labels, X, T, (recipes, task_recipes), words)
 
 
-def _opened(
-    files: Files | None, kernels: list[str] | None, kernel_option: str, smiles: list[str] | None
-) -> dict[str, Source]:
+def _opened(files: Files | None, kernels: Options, kernel_option: str, smiles: Options) -> dict[str, Source]:
     """Open the files of one side; none without files."""
     sources: dict[str, Source] = {}
     if files is None:
@@ -217,9 +219,7 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
     return cells, places
 
 
-def places_in(
-    file: FeatureFile, n: int, axis: tuple[str, str, Ids | None], labels: Path, terminal: Terminal
-) -> np.ndarray | None:
+def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Terminal) -> np.ndarray | None:
     """Return the positions of the labelled entities in a file; None if there are no ids and the order is taken."""
     side, lines, wanted = axis
     if wanted is None or file.ids is None:

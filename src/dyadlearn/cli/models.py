@@ -23,7 +23,7 @@ from dyadlearn._tables import Ids, Table, id_text, shown, text_ids
 from dyadlearn._text import make_list, number
 from dyadlearn.cli import entities
 from dyadlearn.cli.commands import Tune, Update
-from dyadlearn.cli.dyads import Dyads, names_of, places_in, read_dyads, read_groups, read_labels
+from dyadlearn.cli.dyads import Axis, Dyads, names_of, places_in, read_dyads, read_groups, read_labels
 from dyadlearn.cli.entities import Recipe, Recipes, in_words
 from dyadlearn.cli.options import OfModel, check_target
 from dyadlearn.cli.terminal import Terminal
@@ -403,12 +403,7 @@ def _with_missing(grid: Table, known: Ids | None, labels: Path, terminal: Termin
 
 
 def _new_side(
-    path: Path | None,
-    recipes: Recipes | None,
-    n: int,
-    axis: tuple[str, str, Ids | None],
-    labels: Path,
-    terminal: Terminal,
+    path: Path | None, recipes: Recipes | None, n: int, axis: Axis, labels: Path, terminal: Terminal
 ) -> Table | None:
     """Read new instances or tasks in the order of the n rows or columns of the labels; None without a file."""
     if path is None or recipes is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
+from dyadlearn._files.packed import imported
 from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
@@ -65,10 +65,7 @@ def names_of(sides: Any, model: Any = None) -> SideNames | None:
 
 def matplotlib(module: str = "pyplot") -> Any:
     """Return a module of matplotlib, which is loaded here and nowhere else."""
-    try:
-        return import_module(f"matplotlib.{module}")
-    except ModuleNotFoundError as error:
-        raise ImportError("Drawing needs matplotlib, which is not installed: pip install 'dyadlearn[plots]'") from error
+    return imported(f"matplotlib.{module}", "Drawing", "matplotlib", extra="plots")
 
 
 def new_axes(ax: Any) -> Any:
