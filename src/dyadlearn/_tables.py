@@ -6,6 +6,8 @@ What has ids is aligned by them and never by position. Whatever takes a frame ta
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -17,6 +19,9 @@ import numpy as np
 from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, namespace, refuse_mask, take_rows
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import IdError
+
+# Among more ids than these, similar spellings are not looked for.
+_MANY = 20_000
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,34 @@ def shown(labels: Sequence[Any], limit: int = 5) -> str:
     """Return the first few labels as they are written in Python."""
     shown = ", ".join(repr(label) for label in labels[:limit])
     return shown + (", …" if len(labels) > limit else "")
+
+
+def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known: Sequence[Any]) -> IdError:
+    """Return the error for ids that are not where they are looked for, with similar ones that are there.
+
+    Parameters
+    ----------
+    lacking : sequence of ids
+    n_wanted : int
+        How many were looked for.
+    of, where : str
+        What messages call them and the place.
+    known : sequence of ids
+        Those that are there and may be meant.
+    """
+    named = ", ".join(f"{label!r}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
+    if len(lacking) == n_wanted:
+        return IdError(f"None of the {n_wanted} {of} is in {where}, whose ids are such as {shown(known, 3)}: {named}.")
+    return IdError(f"{len(lacking)} of the {n_wanted} {of} are not in {where}: {named}.")
+
+
+def _similar(label: Any, known: Sequence[Any]) -> str:
+    """Return a hint at the known id that differs in case or punctuation only, else at the most similar one."""
+    spelled = {re.sub(r"[\W_]", "", str(other)).casefold(): other for other in known}
+    # Comparing takes too long with very many.
+    close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8) if len(known) <= _MANY else []
+    meant = spelled.get(re.sub(r"[\W_]", "", str(label)).casefold(), next(iter(close), None))
+    return "" if meant is None else f" (did you mean {meant!r}?)"
 
 
 def lies_on_its_side(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:

@@ -95,7 +95,7 @@ def test_pairs_tell_who_is_read(tables, stores, stored, run):
     pairs.write_text("user,item\nq1,j0\n")
     refused = run("predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs)
     assert refused.code == 2
-    assert "None of the 1 ids ('q1') is in" in refused.err
+    assert "None of the 1 ids that are asked for is in" in refused.err
     pairs.write_text("user,item\nq1,j0\nn1,j0\n")
     assert "'q1' not among the ids" in run("predict", stored, "--instances", stores[0], "--pairs", pairs).err
 

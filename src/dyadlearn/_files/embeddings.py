@@ -23,7 +23,7 @@ import numpy as np
 
 from dyadlearn._files import packed
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
-from dyadlearn._tables import Ids, Table, id_text, make_ids, shown, text_ids
+from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.exceptions import DataFileError, IdError
 
 # How many bytes are read at once where a file has no blocks of its own.
@@ -76,19 +76,14 @@ class FeatureFile:
         where = {id_text(label): place for place, label in enumerate(self.ids.labels)}
         lacking = [label for label in wanted if id_text(label) not in where]
         if lacking:
-            raise IdError(
-                f"{len(lacking)} of the {len(wanted)} {of} that are asked for are not in {self.path}, whose ids are "
-                f"such as {shown(self.ids.labels[:3])}: {shown(lacking)}."
-            )
+            raise not_found(lacking, len(wanted), f"{of} that are asked for", str(self.path), self.ids.labels)
         return np.array([where[id_text(label)] for label in wanted], dtype=np.intp)
 
     @property
     def without_ids(self) -> IdError:
         """The error of a file that must have ids and has none."""
-        return IdError(
-            f"{self.path} has no ids: write them into {_beside(self.path).name} beside it, one a line in "
-            "the order of its rows, or name them by row_ids=."
-        )
+        beside = f"write them into {_beside(self.path).name} beside it, one a line in the order of its rows"
+        return IdError(f"{self.path} has no ids: {beside}, or name them by row_ids=.")
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
         """Return the file as if it had no rows but those of some ids, in this order; `of` is as in `places`."""

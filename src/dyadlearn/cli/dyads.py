@@ -6,7 +6,6 @@ turn one into the other.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import shlex
@@ -19,7 +18,7 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells, suffix_of
-from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, shown
+from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, not_found, shown
 from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, training_side
 from dyadlearn.cli.options import Data, LabelFile
 from dyadlearn.cli.terminal import Terminal
@@ -35,8 +34,6 @@ _WHOLE = re.compile(r"[0-9]+")
 Axis = tuple[str, str, Ids | None]
 # An option that may be given several times.
 Options = list[str] | None
-# Among more ids than these, similar spellings are not looked for.
-_MANY = 20_000
 
 
 @dataclass(frozen=True)
@@ -234,35 +231,12 @@ def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Ter
             raise DataFileError(f"{path}, first line: {corner!r} is an id. Put a line of headings above.")
     lacking = list(map(str, file.ids.lacking(wanted.labels)))
     if lacking:
-        raise IdError(_lacking(lacking, file, wanted, lines, labels))
+        known = list(map(str, wanted.lacking(file.ids.labels)))  # those that are labelled already are not meant
+        raise not_found(lacking, len(wanted), f"{lines} of {labels}", str(file.path), known)
     if len(file.ids) > len(wanted):
         left_out = len(file.ids) - len(wanted)
         terminal.note(f"{left_out} of {len(file.ids)} {side} in {file.path} have no labels and are left out.")
     return file.ids.positions(wanted.labels, str(file.path))
-
-
-def _lacking(lacking: list[str], file: FeatureFile, wanted: Ids, axis: str, labels: Path) -> str:
-    """Return a sentence about the labelled entities that a file lacks, with similar ids in it."""
-    assert file.ids is not None
-    known = list(map(str, wanted.lacking(file.ids.labels)))  # those that are labelled already are not meant
-    named = []
-    for label in lacking[:5]:
-        close = _closest(label, known)
-        named.append(repr(label) if close is None else f"{label!r} (did you mean {close!r}?)")
-    listed = ", ".join(named) + (", …" if len(lacking) > 5 else "")
-    if len(lacking) == len(wanted):
-        such = f"whose ids are such as {shown(known, 3)}"
-        return f"None of the {len(wanted)} {axis} of {labels} is in {file.path}, {such}: {listed}."
-    return f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {file.path}: {listed}."
-
-
-def _closest(label: str, known: list[str]) -> str | None:
-    """Return the known id that differs in case or punctuation only, else the most similar."""
-    spelled = {re.sub(r"[\W_]", "", other).casefold(): other for other in known}
-    bare = re.sub(r"[\W_]", "", label).casefold()
-    # Comparing takes too long with very many.
-    close = difflib.get_close_matches(label, known, n=1, cutoff=0.8) if len(known) <= _MANY else []
-    return spelled[bare] if bare in spelled else next(iter(close), None)
 
 
 def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:

@@ -51,6 +51,8 @@ _NO_CHECKSUM = "0" * 64
 # Readers of safetensors refuse a longer head.
 _LONGEST_HEAD = 100_000_000
 
+# Shapes and types of arrays by their names.
+Forms = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 # The names that safetensors has for types of numbers: F64, I8, BOOL and so on.
 _SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 _DTYPES = {f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind, sizes in _SIZES.items() for size in sizes}
@@ -77,12 +79,9 @@ def write_container(
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
     places, end = {}, 0
     for name, array in ordered:
-        places[name] = {
-            "dtype": _NAMES[array.dtype.newbyteorder("<")],
-            "shape": list(array.shape),
-            "data_offsets": [end, end + array.nbytes],
-        }
-        end += array.nbytes
+        start, end = end, end + array.nbytes
+        kind = _NAMES[array.dtype.newbyteorder("<")]
+        places[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":"), allow_nan=False)
     metadata = {"format": "dyadlearn", "version": str(VERSION), "checksum": _NO_CHECKSUM, "header": text}
     head = json.dumps({"__metadata__": metadata, **places}, separators=(",", ":")).encode("ascii")
@@ -93,9 +92,9 @@ def write_container(
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
-        start = len(head).to_bytes(8, "little") + head
-        digest.update(start)
-        file.write(start)
+        first = len(head).to_bytes(8, "little") + head
+        digest.update(first)
+        file.write(first)
         for _, array in ordered:
             content = _bytes(array)
             digest.update(content)
@@ -158,9 +157,7 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _read_tables(
-    file: BinaryIO, size: int, path: Path
-) -> tuple[bytes, tuple[int, int], Any, dict[str, tuple[tuple[int, ...], np.dtype[Any]]]]:
+def _read_tables(file: BinaryIO, size: int, path: Path) -> tuple[bytes, tuple[int, int], Any, Forms]:
     """Return the head, where its checksum stands, the header, and the shapes and dtypes of the arrays in order."""
     head = _read_head(file, size, path)
     found = _HEAD.match(head)
@@ -206,7 +203,7 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
     return file.read(length)
 
 
-def _forms(tables: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+def _forms(tables: Mapping[str, Any]) -> Forms:
     """Return the shapes and dtypes of the arrays in their order; raise ValueError if they do not lie in a row."""
     forms, end = {}, 0
     for name, table in sorted(tables.items(), key=lambda item: item[1]["data_offsets"]):
