@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 from dyadlearn import TwoStepRidgeCV, evaluate, recommend, screen
 from dyadlearn.datasets import fetch_yamanishi
 from dyadlearn.exceptions import GridEdgeWarning, KernelRepairWarning
-from dyadlearn.plots import GridDisplay, HoldoutDisplay
+from dyadlearn.plots import HoldoutDisplay
 
 try:
     data = fetch_yamanishi("nr", as_frame=True, download=False)
@@ -36,7 +36,9 @@ print(evaluate(model, scoring="roc_auc"))
 # %%
 # Four questions, four answers: a missing pair is easy, a new receptor with a new drug is not.
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-GridDisplay.from_estimator(model, order="degree", ax=axes[0])
+by_degree = data.Y.loc[data.Y.sum(axis=1).sort_values().index[::-1], data.Y.sum().sort_values().index[::-1]]
+axes[0].imshow(by_degree, aspect="auto", cmap="Blues")
+axes[0].set(xlabel="drugs", ylabel="receptors", title=f"{data.Y.size} pairs, {int(data.Y.sum().sum())} of them known")
 display = HoldoutDisplay.from_estimator(model, ax=axes[1])
 
 # %%

@@ -13,6 +13,7 @@ import warnings
 from os import environ
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -20,7 +21,6 @@ from dyadlearn import TwoStepRidgeCV, evaluate
 from dyadlearn.exceptions import GridEdgeWarning
 from dyadlearn.kernels import normalize
 from dyadlearn.metrics import roc_auc
-from dyadlearn.plots import GridDisplay
 
 path = Path(environ.get("DYADLEARN_DATA", "."), "hummingbird_plant", "tinoco.npz")
 if not path.exists():
@@ -39,7 +39,10 @@ def species(side, names):
 K, corolla = species("plant", stored["net_shrubs_plants"])
 G, bill = species("humm", stored["net_shrubs_birds"])
 visited = (counts > 0).astype(float)
-display = GridDisplay.from_labels(visited, order="degree")
+rows, columns = ((-visited.sum(axis=axis)).argsort() for axis in (1, 0))
+plt.imshow(visited[rows][:, columns], cmap="Blues")
+plt.xlabel("hummingbirds, the most frequent first")
+plt.ylabel("plants")
 
 # %%
 # A kernel for each side from phylogeny, from traits, and from both. Lengths are compared on a logarithmic scale.

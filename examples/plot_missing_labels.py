@@ -11,7 +11,6 @@ import numpy as np
 
 from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn.datasets import make_dyads
-from dyadlearn.plots import GridDisplay
 
 data = make_dyads(60, 40, noise=0.2, missing=0.7, random_state=0)
 print(f"{data.observed.mean():.0%} of {data.Y.size} labels are observed")
@@ -38,5 +37,5 @@ print(f"zeros instead: {np.mean((filled.predict(data.X) - data.truth)[~data.obse
 figure, axes = plt.subplots(1, 3, figsize=(12, 5), layout="constrained")
 grids = {"observed": data.Y, "completed": models["KroneckerRidge"].completed_, "truth": data.truth}
 for ax, (name, grid) in zip(axes, grids.items(), strict=True):
-    GridDisplay.from_labels(grid, ax=ax)
-    ax.set_title(name)
+    ax.imshow(grid, aspect="auto")
+    ax.set(title=name, xlabel="tasks", ylabel="instances")

@@ -25,12 +25,12 @@ _NUMPY: ModuleType = array_api_compat.array_namespace(np.empty(0))
 
 
 def is_sparse(array: Any) -> bool:
-    """Tell whether `array` is a scipy sparse matrix or array."""
+    """Return whether `array` is a scipy sparse matrix or array."""
     return bool(sparse.issparse(array))
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a single value stands for a missing one: None, NaN, or what another library has for it."""
+    """Return whether a single value stands for a missing one: None, NaN, or what another library has for it."""
     if isinstance(value, str):
         return False
     try:
@@ -43,12 +43,10 @@ def is_missing(value: Any) -> bool:
 
 
 def is_foreign(array: Any) -> bool:
-    """Tell whether `array` is an Array API array of a library other than numpy."""
-    if type(array) is np.ndarray:
+    """Return whether `array` is an Array API array of a library other than numpy."""
+    if type(array) is np.ndarray or is_sparse(array):
         return False
-    return bool(
-        array_api_compat.is_array_api_obj(array) and not array_api_compat.is_numpy_array(array) and not is_sparse(array)
-    )
+    return bool(array_api_compat.is_array_api_obj(array) and not array_api_compat.is_numpy_array(array))
 
 
 def namespace(*arrays: Any) -> ModuleType:
@@ -57,9 +55,7 @@ def namespace(*arrays: Any) -> ModuleType:
     if all(type(a) is np.ndarray for a in arrays):
         return _NUMPY
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
-    if not dense:
-        return _NUMPY
-    return array_api_compat.array_namespace(*dense)
+    return array_api_compat.array_namespace(*dense) if dense else _NUMPY
 
 
 def library(array: Any) -> str:
@@ -80,9 +76,7 @@ def to_numpy(array: Any) -> np.ndarray:
         return np.asarray(array.detach().cpu().numpy())
     if array_api_compat.is_cupy_array(array):
         return np.asarray(array.get())
-    if is_foreign(array):
-        return np.asarray(np.from_dlpack(array))
-    return np.asarray(array)
+    return np.asarray(np.from_dlpack(array) if is_foreign(array) else array)
 
 
 def without_mask(array: Any) -> Any:
@@ -104,10 +98,8 @@ def without_mask(array: Any) -> Any:
 def refuse_mask(array: Any, name: str) -> Any:
     """Return a masked array that hides nothing as an ordinary one, and refuse any other; `name` is for the message."""
     if np.ma.is_masked(array):
-        raise ValueError(
-            f"{name} is a masked array that hides {np.sum(array.mask)} of its {array.size} values, and only labels may "
-            "be missing: fill them in, or leave out what they belong to."
-        )
+        hidden = f"hides {np.sum(array.mask)} of its {array.size} values"
+        raise ValueError(f"{name} is a masked array that {hidden}; only labels may be missing: fill them in.")
     return without_mask(array)
 
 
@@ -132,31 +124,25 @@ def on_device(values: np.ndarray, device: str) -> Array:
         If there is no such device.
     """
     values = np.ascontiguousarray(values)
-    for name, put in (("torch", _on_torch), ("cupy", _on_cupy)):
-        if find_spec(name) is not None:
-            try:
-                return put(values, device)
-            except (RuntimeError, AssertionError, TypeError, ValueError) as error:  # torch raises any of them
-                reason = str(error).strip().partition("\n")[0].rstrip(".")
-                raise ValueError(f"{name} cannot compute on device={device!r} here: {reason}.") from error
-    raise ImportError(f"device={device!r} needs torch or cupy, neither of which is installed: pip install torch")
+    name = next((name for name in ("torch", "cupy") if find_spec(name) is not None), None)
+    if name is None:
+        raise ImportError(f"device={device!r} needs torch or cupy, neither of which is installed: pip install torch")
+    try:
+        if name == "torch":
+            import torch
 
+            # A copy, even where the device is this machine: the caller's array may change or be read-only.
+            return torch.tensor(values, device=device)
+        import cupy
 
-def _on_torch(values: np.ndarray, device: str) -> Array:
-    import torch
-
-    # A copy, even where the device is this machine: the caller's array may change or be read-only.
-    return torch.tensor(values, device=device)
-
-
-def _on_cupy(values: np.ndarray, device: str) -> Array:
-    import cupy
-
-    kind, _, number = device.partition(":")
-    if kind != "cuda":
-        raise ValueError("cupy knows devices such as 'cuda' and 'cuda:1'")
-    with cupy.cuda.Device(int(number or 0)):
-        return cupy.asarray(values)
+        kind, _, number = device.partition(":")
+        if kind != "cuda":
+            raise ValueError("cupy knows devices such as 'cuda' and 'cuda:1'")
+        with cupy.cuda.Device(int(number or 0)):
+            return cupy.asarray(values)
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:  # torch raises any of them
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise ValueError(f"{name} cannot compute on device={device!r} here: {reason}.") from error
 
 
 def float_dtype(*arrays: Any) -> Any:
@@ -167,9 +153,7 @@ def float_dtype(*arrays: Any) -> Any:
     xp = namespace(*arrays)
     given = [a.dtype for a in arrays if a is not None]
     floats = [dtype for dtype in given if dtype in (xp.float32, xp.float64)]
-    if floats and all(dtype == xp.float32 for dtype in floats):
-        return xp.float32
-    return xp.float64
+    return xp.float32 if floats and all(dtype == xp.float32 for dtype in floats) else xp.float64
 
 
 def epsilon(array: Array) -> float:
@@ -257,7 +241,7 @@ def matmul(left: Array, right: Array) -> Array:
 
 
 def is_transposed(array: Array) -> bool:
-    """Tell whether a matrix lies in memory column by column, as the transpose of an ordinary one does."""
+    """Return whether a matrix lies in memory column by column, as the transpose of an ordinary one does."""
     if isinstance(array, np.ndarray):
         return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
     if array_api_compat.is_torch_array(array):
@@ -301,7 +285,7 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
 
 
 def is_definite(matrix: Array) -> bool:
-    """Tell whether a symmetric matrix is positive definite, as far as its Cholesky factor can be computed."""
+    """Return whether a symmetric matrix is positive definite, as far as its Cholesky factor can be computed."""
     xp = namespace(matrix)
     try:
         factor = cholesky(matrix)
@@ -462,10 +446,8 @@ class Scatter:
             rows, columns = self._places
             order = np.lexsort((rows, columns)) if transposed else None
             places = np.stack([rows, columns] if order is None else [columns[order], rows[order]])
-            self._made[transposed] = (
-                None if order is None else as_array_of(order, self._like),
-                as_array_of(places, self._like),
-            )
+            on_device = None if order is None else as_array_of(order, self._like)
+            self._made[transposed] = on_device, as_array_of(places, self._like)
         return self._made[transposed]
 
 

@@ -18,6 +18,9 @@ from dyadlearn._array import Array, detached, is_foreign, library, namespace, re
 DEFAULT_ALPHAS: tuple[float, ...] = tuple(10.0**power for power in range(-7, 7))
 
 
+_FLOATS = [np.float64, np.float32]
+
+
 def check_alpha(value: Any, name: str) -> float:
     """Return a regularisation parameter as a float, refusing what is negative or not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -90,13 +93,7 @@ def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_na
     if not is_foreign(array):
         array = refuse_mask(array, name)
         with reading_numbers(array, name):
-            return check_array(
-                array,
-                accept_sparse="csr" if accept_sparse else False,
-                ensure_all_finite="allow-nan" if allow_nan else True,
-                dtype=[np.float64, np.float32],
-                input_name=name,
-            )
+            return check_array(array, input_name=name, **_how(accept_sparse, allow_nan))
     xp = namespace(array)
     if array.ndim != 2:
         raise ValueError(f"{name} must be a matrix, found {array.ndim} dimension(s).")
@@ -115,18 +112,17 @@ def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool,
     # Columns of a kernel are ids and were aligned as such; they are no feature names.
     values = np.asarray(table.values) if is_kernel and table.kind else table.values
     with reading_numbers(values, "X"):
-        return validate_data(
-            estimator,
-            values,
-            reset=reset,
-            accept_sparse=False if is_kernel else "csr",
-            ensure_all_finite="allow-nan" if allow_nan else True,
-            dtype=[np.float64, np.float32],
-        )
+        return validate_data(estimator, values, reset=reset, **_how(not is_kernel, allow_nan))
+
+
+def _how(accept_sparse: bool, allow_nan: bool) -> dict[str, Any]:
+    """Return what scikit-learn's checks of a matrix are asked for."""
+    finite = "allow-nan" if allow_nan else True
+    return {"accept_sparse": "csr" if accept_sparse else False, "ensure_all_finite": finite, "dtype": _FLOATS}
 
 
 def check_not_empty(array: Any, name: str) -> None:
-    """Refuse an array or frame with an empty axis."""
+    """Raise if an array or frame has an empty axis."""
     shape = tuple(getattr(array, "shape", ()))
     if 0 in shape:
         raise ValueError(f"{name} is empty: found shape {shape}.")
@@ -137,10 +133,7 @@ def reading_numbers(values: Any, name: str) -> Iterator[None]:
     """Name the argument where numpy finds text or other things in `values`, and refuse dates, which it would count."""
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "kind", "") in ("m", "M") or getattr(dtype, "is_temporal", bool)():
-        raise ValueError(
-            f"{name} holds dates or durations ({dtype}) where numbers belong: make numbers of them first, such as days "
-            "since a fixed date."
-        )
+        raise ValueError(f"{name} holds dates or durations ({dtype}): make numbers of them first, such as days.")
     try:
         yield
     except ValueError as error:
@@ -150,9 +143,7 @@ def reading_numbers(values: Any, name: str) -> Iterator[None]:
     except TypeError as error:
         if "must be a string or a real number" not in str(error):
             raise
-        raise TypeError(
-            f"{name} holds something that is no number: {error}. Convert it to floats, with NaN for a missing label."
-        ) from error
+        raise TypeError(f"{name} holds something that is no number: {error}. Convert it to floats.") from error
 
 
 def check_real(array: Array, name: str) -> Array:
@@ -165,15 +156,13 @@ def check_real(array: Array, name: str) -> Array:
 
 
 def check_no_infinity(Y: Array, name: str = "Y") -> None:
-    """Refuse infinity in labels; NaN means not observed."""
+    """Raise if a label is infinite; NaN means missing."""
     if bool(namespace(Y).any(namespace(Y).isinf(Y))):
-        raise ValueError(
-            f"Input {name} contains infinity or a value too large for {np.dtype(str(Y.dtype).split('.')[-1])!r}."
-        )
+        raise ValueError(f"Input {name} contains infinity or a value too large for {str(Y.dtype).split('.')[-1]}.")
 
 
 def check_labels(Y: Array, name: str = "Y") -> None:
-    """Refuse infinity in a grid of labels, and a grid without any label; NaN means not observed."""
+    """Raise if a label is infinite, or all are missing (NaN)."""
     check_no_infinity(Y, name)
     xp = namespace(Y)
     if bool(xp.all(xp.isnan(Y))):
@@ -181,7 +170,7 @@ def check_labels(Y: Array, name: str = "Y") -> None:
 
 
 def check_range(size: float, computed: float, like: Array, name: str) -> None:
-    """Refuse numbers of some size, features or eigenvalues, of which what is computed leaves the range of the dtype."""
+    """Raise if a kernel of features or eigenvalues of some size leaves the range of the dtype."""
     xp = namespace(like)
     if size != 0 and not float(xp.finfo(like.dtype).smallest_normal) <= computed < float("inf"):
         raise ValueError(
@@ -191,7 +180,7 @@ def check_range(size: float, computed: float, like: Array, name: str) -> None:
 
 
 def check_same_library(arrays: dict[str, Any]) -> None:
-    """Refuse arrays of different libraries, naming which is which."""
+    """Raise if arrays are of different libraries, naming which is which."""
     found = {name: library(array) for name, array in arrays.items() if array is not None}
     if len(set(found.values())) > 1:
         listed = ", ".join(f"{name} of {owner}" for name, owner in found.items())

@@ -147,10 +147,8 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     if absent.any():
         place = np.unravel_index(int(np.argmax(absent)), shape)
         where = ", ".join(f"{axis} {position}" for axis, position in zip(("row", "column"), place, strict=False))
-        raise ValueError(
-            f"{name} has a missing value in {where} (None or NaN; {absent.sum()} in all): give each of the {each} a "
-            "label."
-        )
+        count = f"(None or NaN; {absent.sum()} in all)"
+        raise ValueError(f"{name} has a missing value in {where} {count}: give each of the {each} a label.")
     return factorize([column], name)[0].reshape(shape)
 
 
@@ -163,7 +161,7 @@ def distinct(column: Column, name: str) -> tuple[np.ndarray, list[Any]]:
 
 
 def missing(column: Column) -> np.ndarray:
-    """Tell which values of a column are missing: None, NaN, or what another library has for them."""
+    """Return which values of a column are missing: None, NaN, or what another library has for them."""
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         # Whole numbers, booleans and text have no missing value.
         return np.asarray(column != column)
@@ -176,7 +174,7 @@ def missing(column: Column) -> np.ndarray:
 
 
 def lacks_id(column: Column) -> np.ndarray:
-    """Tell which rows of a column of ids have none: what is missing, or text without a letter."""
+    """Return which rows of a column of ids have none: what is missing, or text without a letter."""
     absent = missing(column)
     if isinstance(column, np.ndarray) and column.dtype.kind not in "OUST":
         return absent

@@ -45,9 +45,8 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
     """
     free = available_memory(like)
     if free is not None and need > free:
-        raise NotEnoughMemoryError(
-            f"{purpose} needs about {_bytes(need)} of memory, but only {_bytes(free)} are free: {remedy}."
-        )
+        found = f"about {_bytes(need)} of memory, but only {_bytes(free)} are free"
+        raise NotEnoughMemoryError(f"{purpose} needs {found}: {remedy}.")
 
 
 def fits_in_memory(need: float, like: Array) -> bool:

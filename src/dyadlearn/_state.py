@@ -96,7 +96,7 @@ class Stored:
         return made
 
     def _fits(self) -> bool:
-        """Tell whether the parts of an object that was read fit together, beyond their types and `_shapes`."""
+        """Return whether the parts of an object that was read fit together, beyond their types and `_shapes`."""
         return True
 
 
@@ -163,7 +163,7 @@ def misfit(where: str) -> ModelFileError:
 
 
 def is_shaped(array: Any, *shape: int | None, sparse: bool = False) -> bool:
-    """Tell whether an array is None or of floats in this shape, in which None stands for any length.
+    """Return whether an array is None or of floats in this shape, in which None stands for any length.
 
     It has to be one of numpy or, with `sparse`, may be a sparse matrix too.
     """
@@ -231,7 +231,7 @@ def _checked(
 
 
 def _is_of(value: Any, hint: Any) -> bool:
-    """Tell whether a value is of a declared type."""
+    """Return whether a value is of a declared type."""
     if hint in (Any, Hashable):  # what has no hash is refused where it is looked up
         return True
     if hint == Array:
@@ -251,7 +251,7 @@ def _is_of(value: Any, hint: Any) -> bool:
 
 
 def _shapes_fit(made: Stored) -> bool:
-    """Tell whether arrays and ids have the shapes that the class says; what there is none of fits."""
+    """Return whether arrays and ids have the shapes that the class says; what there is none of fits."""
     lengths: dict[str, int] = {}
     for name, words in made._shapes.items():
         value = _part(made, name)

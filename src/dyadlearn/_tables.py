@@ -6,6 +6,8 @@ What has ids is aligned by them and never by position. Whatever takes a frame ta
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -17,6 +19,9 @@ import numpy as np
 from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, namespace, refuse_mask, take_rows
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import IdError
+
+# Among more ids than these, similar spellings are not looked for.
+_MANY = 20_000
 
 
 @dataclass(frozen=True)
@@ -42,10 +47,8 @@ class Ids(Stored):
         where = {label: position for position, label in enumerate(self.labels)}
         unknown = self.lacking(wanted)
         if unknown:
-            raise IdError(
-                f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)})."
-                + _written_alike(unknown, self.labels)
-            )
+            hint = _written_alike(unknown, self.labels)
+            raise IdError(f"{shown(unknown)} not among the ids of {owner} (such as {shown(self.labels, 3)}).{hint}")
         return np.array([where[label] for label in wanted], dtype=np.intp)
 
     def order_as(self, target: Ids, own: str, other: str) -> np.ndarray | None:
@@ -62,10 +65,8 @@ class Ids(Stored):
                 parts.append(f"{len(missing)} of {other} not in {own} ({shown(missing)})")
             if extra:
                 parts.append(f"{len(extra)} of {own} not in {other} ({shown(extra)})")
-            raise IdError(
-                f"The ids of {own} and {other} do not match: {'; '.join(parts)}. "
-                "Give both tables the same ids, in any order." + _written_alike(missing, extra)
-            )
+            fix = f"Give both tables the same ids, in any order.{_written_alike(missing, extra)}"
+            raise IdError(f"The ids of {own} and {other} do not match: {'; '.join(parts)}. {fix}")
         return self.positions(target.labels, own)
 
     def take(self, positions: Iterable[int]) -> Ids:
@@ -79,8 +80,36 @@ def shown(labels: Sequence[Any], limit: int = 5) -> str:
     return shown + (", …" if len(labels) > limit else "")
 
 
+def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known: Sequence[Any]) -> IdError:
+    """Return the error for ids that are not where they are looked for, with similar ones that are there.
+
+    Parameters
+    ----------
+    lacking : sequence of ids
+    n_wanted : int
+        How many were looked for.
+    of, where : str
+        What messages call them and the place.
+    known : sequence of ids
+        Those that are there and may be meant.
+    """
+    named = ", ".join(f"{label!r}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
+    if len(lacking) == n_wanted:
+        return IdError(f"None of the {n_wanted} {of} is in {where}, whose ids are such as {shown(known, 3)}: {named}.")
+    return IdError(f"{len(lacking)} of the {n_wanted} {of} are not in {where}: {named}.")
+
+
+def _similar(label: Any, known: Sequence[Any]) -> str:
+    """Return a hint at the known id that differs in case or punctuation only, else at the most similar one."""
+    spelled = {re.sub(r"[\W_]", "", str(other)).casefold(): other for other in known}
+    # Comparing takes too long with very many.
+    close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8) if len(known) <= _MANY else []
+    meant = spelled.get(re.sub(r"[\W_]", "", str(label)).casefold(), next(iter(close), None))
+    return "" if meant is None else f" (did you mean {meant!r}?)"
+
+
 def lies_on_its_side(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:
-    """Tell, by their ids, whether labels have instances in their columns rather than in their rows.
+    """Return, by their ids, whether labels have instances in their columns rather than in their rows.
 
     Parameters
     ----------
@@ -125,10 +154,8 @@ def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
         seen: set[Hashable] = set()
         again = [label for label in ids.labels if label in seen or seen.add(label)]  # type: ignore[func-returns-value]
         repeated = list(dict.fromkeys(again))
-        raise IdError(
-            f"{owner} has repeated ids: {shown(repeated)} ({len(repeated)} of {len(seen)} ids): aggregate or rename "
-            "them."
-        )
+        which = f"{shown(repeated)} ({len(repeated)} of {len(seen)} ids)"
+        raise IdError(f"{owner} has repeated ids: {which}: aggregate or rename them.")
     return ids
 
 
@@ -138,10 +165,8 @@ def check_id_types(labels: Sequence[Any], owner: str) -> None:
         return
     for label in labels:
         if not isinstance(label, str | Integral) or isinstance(label, bool):
-            raise IdError(
-                f"{owner} has the id {label!r} of type {type(label).__name__}: ids must be text or whole numbers, so "
-                "convert them, for example with .astype(str)."
-            )
+            kind = f"{label!r} of type {type(label).__name__}"
+            raise IdError(f"{owner} has the id {kind}: ids must be text or whole numbers: use .astype(str).")
 
 
 # The libraries that a frame can be of.
@@ -343,7 +368,7 @@ def frame_kind(*given: Any) -> str | None:
 
 
 def is_whole(values: Any) -> bool:
-    """Tell whether a table holds whole numbers or booleans, which have no precision of their own, beside its ids."""
+    """Return whether a table holds whole numbers or booleans, which have no precision of their own, beside its ids."""
     if isinstance(values, Table):
         values = values.values
     if is_foreign(values):
@@ -440,10 +465,8 @@ def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
     for label in ids.labels:
         other = found.setdefault(text(label), label)
         if other is not label:
-            raise IdError(
-                f"{owner} have the ids {other!r} and {label!r}, which are the same as text: files and most frames "
-                "cannot tell them apart. Rename one of them, or use pandas."
-            )
+            both = f"{other!r} and {label!r}"
+            raise IdError(f"{owner} have the ids {both}, which are the same as text: rename one, or use pandas.")
     return Ids(tuple(found), ids.name)
 
 

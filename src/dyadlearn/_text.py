@@ -60,6 +60,8 @@ def joined(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+#: Ids are full of colons and brackets, which rich must not read as codes of emoji or colours.
+PLAIN: Any = {"emoji": False, "markup": False, "highlight": False}
 # Controls of C0 (but for ends of lines and tabs), C1 and Unicode: they move the cursor, hide text or turn it around.
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 # Headings of figures that are longer are broken between their words, and still longer words anywhere.
@@ -159,18 +161,8 @@ def as_text(*things: Table | str, width: int = 80) -> str:
 
     # Whoever reads it, a terminal, a notebook or a file, it is the same text.
     buffer = io.StringIO()
-    console = Console(
-        file=buffer,
-        width=width,
-        force_terminal=False,
-        force_jupyter=False,
-        color_system=None,
-        legacy_windows=False,
-        # Ids are full of colons and brackets, which must not be read as codes of emoji or colours.
-        emoji=False,
-        markup=False,
-        highlight=False,
-    )
+    anywhere: Any = dict.fromkeys(("force_terminal", "force_jupyter", "legacy_windows"), False)
+    console = Console(file=buffer, width=width, color_system=None, **anywhere, **PLAIN)
     for thing in things:
         console.print(printable(thing) if isinstance(thing, str) else thing)
     lines = [line.rstrip() for line in buffer.getvalue().splitlines()]
@@ -188,8 +180,6 @@ def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int
 
 
 def _html_row(tag: str, texts: Sequence[str], sides: Sequence[str]) -> str:
-    cells = (
-        f'<{tag} style="text-align:{side}">{escape(_cell(text))}</{tag}>'
-        for text, side in zip(texts, sides, strict=True)
-    )
-    return f"<tr>{''.join(cells)}</tr>"
+    cells = zip(texts, sides, strict=True)
+    row = (f'<{tag} style="text-align:{side}">{escape(_cell(text))}</{tag}>' for text, side in cells)
+    return f"<tr>{''.join(row)}</tr>"

@@ -6,22 +6,6 @@ Every exception is also the built-in one a caller would expect (`ValueError`,
 
 from __future__ import annotations
 
-__all__ = [
-    "DataFileError",
-    "FileChangedError",
-    "GridEdgeWarning",
-    "IdError",
-    "KernelError",
-    "KernelRepairWarning",
-    "LeverageError",
-    "ModelFileError",
-    "NoLabelWarning",
-    "NotEnoughMemoryError",
-    "PrecisionWarning",
-    "SearchStoppedWarning",
-    "UndefinedScoreWarning",
-]
-
 
 class DataFileError(ValueError):
     """A file of data is damaged, is not what it should be, or unpacks to more than a file may; the file is named."""
@@ -73,3 +57,6 @@ class KernelRepairWarning(UserWarning):
 
 class PrecisionWarning(UserWarning):
     """So few digits are left, of a singular kernel, dependent features or data forgotten, that answers may be wrong."""
+
+
+__all__ = sorted(name for name, each in globals().items() if isinstance(each, type))

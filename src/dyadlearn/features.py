@@ -106,10 +106,8 @@ def read_features(
     """
     place = Path(path)
     if suffix_of(place) not in ENDINGS:
-        raise DataFileError(
-            f"{place} ends in {place.suffix or 'nothing'!r}: features are read from files that end in one of "
-            f"{', '.join(ENDINGS)}."
-        )
+        ending = place.suffix or "nothing"
+        raise DataFileError(f"{place} ends in {ending!r}: features are read from {', '.join(ENDINGS)} files.")
     if not isinstance(key, str | None):
         raise TypeError(f"key must be the name of a part of the file, found {key!r}.")
     file = open_features(place, key, row_ids, pool)

@@ -135,8 +135,9 @@ def long_text(tables, heading="user,item,stars\n"):
     return heading + "\n".join(lines) + "\n"
 
 
-def test_long_tables_are_recognised(tables):
-    tables.labels.write_text(long_text(tables, "user,item,stars\n"))
+@pytest.mark.parametrize("heading", ["user,item,stars\n", ""], ids=["headings", "no headings"])
+def test_long_tables_are_recognised(tables, heading):
+    tables.labels.write_text(long_text(tables, heading))
     found = dyads(tables)
     missing = np.add.outer(np.arange(12), np.arange(8)) % 3 == 0
     order = [found.labels.column_ids.labels.index(item) for item in tables.items]
@@ -183,7 +184,7 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "long"}, r"has 4 columns \('time', .*\).*name those of instance, task and value by --columns"),
+        ({"format": "long"}, r"has 4 columns \('time', .*\).*name instance, task and value, such as by --columns"),
         ({"columns": "user,item"}, "--columns names three columns"),
         ({"columns": "user,item,star"}, "no column 'star'"),
         ({"columns": "user,item,user"}, "--columns names three columns"),
@@ -311,7 +312,7 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         ("id,y1,y2,y3\na,1,2,3\nb,4,5,6\n", "grid"),
         ("u,i,r,time\na,i998,5,1\nb,i9,4,1\n", r"'i998' is not a number\. .*--columns u,i,r\."),
         ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' stands in .*--columns u,i,r\."),
-        ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' stands in .* after putting a line of headings above"),
+        ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' stands in .* by --columns 1,2,3\."),
     ],
 )
 def test_grid_or_long(tmp_path, text, shape):
@@ -341,16 +342,54 @@ def test_a_grid_that_could_be_long_is_told(tmp_path):
         assert sum("add --format long" in note for note in terminal.notes) == notes
 
 
-def test_long_tables_have_headings(tmp_path):
+def test_first_lines_of_long_tables(tmp_path):
     path = tmp_path / "l.csv"
-    for text, options in (
-        (PAIRS.partition("\n")[2], Data()),
-        ("0,1,2\n" + NUMBERS.partition("\n")[2], Data(format="long")),
-        ("1,10,5,99\n1,11,4,98\n", Data(columns="1,10,5")),
+    path.write_text(PAIRS.partition("\n")[2])
+    grid = read_labels(path, Data(), Terminal(quiet=True))
+    assert_array_equal(grid.values[0], [0, 1, np.nan])
+    for text, columns, message in (
+        (
+            PAIRS.partition("\n")[2].replace("u0,i0,0", "u0,i0,0x"),
+            None,
+            "'u0' and 'i0' look like a pair, but '0x' is not",
+        ),
+        ("0,1,2\n" + NUMBERS.partition("\n")[2], None, "'0', '1', '2' may be headings or a pair"),
+        ("0,1,2\n" + NUMBERS.partition("\n")[2], "1,2,3", "'0', '1', '2' may be headings or a pair"),
+        ("1,10,5,99\n1,11,4,98\n", "1,10,5", "'1', '10', '5', '99' may be headings or a pair"),
+        ("1,2,3,99\n1,11,4,98\n", "1,2,3", "'1', '2', '3', '99' may be headings or a pair"),
     ):
         path.write_text(text)
-        with pytest.raises(DataFileError, match="first line: .* looks like a pair: put a line of headings above"):
+        with pytest.raises(DataFileError, match=f"first line: {message}"):
+            read_labels(path, Data(format="long", columns=columns), Terminal(quiet=True))
+
+
+def test_long_tables_without_headings(tmp_path):
+    """Ratings of MovieLens: user, item, rating and time, with tabs and no headings."""
+    path = tmp_path / "u.data"
+    path.write_text("196\t242\t3\t881250949\n186\t302\t3\t891717742\n196\t302\t1\t878887116\n186\t242\t5\t1\n")
+    grid = read_labels(path, Data(columns="1,2,3"), Terminal(quiet=True))
+    assert (grid.row_ids.labels, grid.column_ids.labels) == (("196", "186"), ("242", "302"))
+    assert_array_equal(grid.values, [[3, 1], [5, 3]])
+    grid = read_labels(path, Data(columns="2,1,4"), Terminal(quiet=True))
+    assert grid.values[0, 0] == 881250949
+    for options in (Data(), Data(format="long")):
+        with pytest.raises(ValueError, match=r"--columns 1,2,3"):
             read_labels(path, options, Terminal(quiet=True))
+    with pytest.raises(DataFileError, match=r"no column '5': .* 4 columns"):
+        read_labels(path, Data(columns="1,2,5"), Terminal(quiet=True))
+    # Numbers of columns go with headings too.
+    path.write_text("user\ttime\titem\tstars\nu0\t1\ti0\t4\nu1\t2\ti0\t5\n")
+    grid = read_labels(path, Data(columns="1,3,4"), Terminal(quiet=True))
+    assert grid.row_ids.labels == ("u0", "u1")
+    assert_array_equal(grid.values, [[4], [5]])
+
+
+def test_names_of_columns_that_are_numbers(tmp_path):
+    """A parquet file always has names of columns."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "l.parquet"
+    pq.write_table(pa.table({"0": ["u0", "u0", "u1"], "1": ["i0", "i1", "i1"], "2": [1.0, 2.0, 3.0]}), path)
+    assert_array_equal(read_labels(path, Data(), Terminal(quiet=True)).values, [[1, 2], [np.nan, 3]])
 
 
 @pytest.mark.parametrize(

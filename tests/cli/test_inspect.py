@@ -122,4 +122,4 @@ def test_a_forged_header_is_a_bad_model_file(tables, model, run):
         for words in (["inspect", model], ["predict", model, "--instances", tables.instances]):
             ran = run(*words)
             assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1), (change, ran.err)
-            assert ran.err.startswith(f"dyadlearn: {model} was made by another version of the command line, or is")
+            assert ran.err.startswith(f"dyadlearn: {model} is damaged or was made by another version")

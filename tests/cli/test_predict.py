@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, explain, load, save
 from dyadlearn._files.embeddings import open_features
 from dyadlearn._files.tables import read_cells, write_columns
+from dyadlearn.models._model import PairModel
 
 
 @pytest.fixture
@@ -77,6 +78,81 @@ def test_pairs_and_long_tables(tables, model, new, run, get):
     refused = run("predict", model, *sides, "--pairs", wanted)
     assert refused.code == 2
     assert "'u1' not among the ids of the instances" in refused.err
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of two rows, and the number of rows of each prediction."""
+    sizes, predict = [], PairModel.predict
+
+    def counted(self, X=None, tasks=None):
+        sizes.append(tuple(None if side is None else len(getattr(side, "values", side)) for side in (X, tasks)))
+        return predict(self, X, tasks=tasks)
+
+    monkeypatch.setattr(PairModel, "predict", counted)
+    blocks = lambda n, *_: [slice(start, min(start + 2, n)) for start in range(0, n, 2)]  # noqa: E731
+    monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", blocks)
+    return sizes
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv.gz", ".parquet"])
+def test_block_by_block(tables, model, new, run, ending, small_blocks):
+    out, expected = tables.folder / f"out{ending}", load(model).predict(new["X"], new["T"])
+    for more in ([], ["--long"], ["--long", "--interval", "0.8"]):
+        small_blocks.clear()
+        sides = ["--instances", new["users"], "--tasks", new["items"]]
+        assert run("predict", model, *sides, *more, "-o", out, "-f").code == 0
+        assert small_blocks == [(2, 2), (1, 2)]
+        cells = read_cells(out)
+        if not more:
+            assert cells.headings == ["instance", "m0", "m1"]
+            assert cells.ids().labels == ("n0", "n1", "n2")
+            assert_allclose(cells.table().values, expected, rtol=1e-13)
+            continue
+        bounds = load(model).predict_interval(new["X"], new["T"], coverage=0.8) if more[1:] else ()
+        assert cells.labels(0) == ["n0", "n0", "n1", "n1", "n2", "n2"]
+        assert cells.labels(1) == ["m0", "m1"] * 3
+        for place, grid in enumerate((expected, *bounds), 2):
+            assert_allclose(cells.as_numbers([place])[:, 0], np.ravel(grid), rtol=1e-12)
+
+
+def test_new_tasks_block_by_block(tables, model, run, put, small_blocks):
+    """With the instances of training, blocks are of tasks, whose rows are written in the end."""
+    T = np.random.default_rng(3).normal(size=(5, 2))
+    items, out = (
+        put(tables.folder / "m.csv", [f"m{i}" for i in range(5)], ["price", "size"], T),
+        tables.folder / "o.csv",
+    )
+    assert run("predict", model, "--tasks", items, "-o", out).code == 0
+    assert small_blocks == [(None, 2), (None, 2), (None, 1)]
+    sheet = open_features(out).take()
+    assert sheet.row_ids.labels == tuple(tables.users)
+    assert sheet.column_ids.labels == ("m0", "m1", "m2", "m3", "m4")
+    assert_allclose(sheet.values, load(model).predict(None, T), rtol=1e-13)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt, 130), (MemoryError("none left"), 4)])
+def test_what_fails_between_blocks_leaves_nothing(
+    tables, model, new, run, small_blocks, monkeypatch, ending, error, code
+):
+    predict = PairModel.predict
+
+    def fails(self, X=None, tasks=None):
+        if len(X.values) < 2:
+            raise error
+        return predict(self, X, tasks=tasks)
+
+    monkeypatch.setattr(PairModel, "predict", fails)
+    out = tables.folder / f"out{ending}"
+    before = sorted(tables.folder.iterdir())
+    for more in ([], ["--long"]):
+        assert run("predict", model, "--instances", new["users"], *more, "-o", out).code == code
+        assert sorted(tables.folder.iterdir()) == before
+    out.write_text("kept")
+    assert run("predict", model, "--instances", new["users"], "-f", "-o", out).code == code
+    assert out.read_text() == "kept"
+    assert len(list(tables.folder.iterdir())) == len(before) + 1
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet"])
@@ -242,8 +318,8 @@ def test_probabilities_of_what_is_new(tables, model, new, run, get):
     assert_allclose(ran.json["probabilities"]["probability"], np.ravel(found.predict(new["X"])))
 
 
-def test_probabilities_of_what_is_known(tables, model, new, run, put):
-    """Ids of training count as known, and each pair has the map of its setting."""
+def test_probabilities_of_what_is_known(tables, model, new, run, put, monkeypatch):
+    """Ids of training count as known, and each pair has the map of its setting, in whatever blocks it is predicted."""
     X = np.concatenate([tables.X[:2], new["X"]])
     users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
     found = calibrate(load(model))
@@ -251,6 +327,13 @@ def test_probabilities_of_what_is_known(tables, model, new, run, put):
     assert ran.json["calibration"]["setting"] == ["A", "B"]
     expected = np.concatenate([np.asarray(found.predict())[:2], found.predict(new["X"])])
     assert_allclose(ran.json["probabilities"], expected)
+    monkeypatch.setattr("dyadlearn.cli.predict.row_blocks", lambda n, *_: [slice(i, i + 1) for i in range(n)])
+    ran = run("predict", model, "--instances", users, "--probability", "--json")
+    assert_allclose(ran.json["probabilities"], expected)
+    wanted = tables.folder / "wanted.csv"
+    wanted.write_text("user,item\nn1,i3\nu1,i0\n")
+    ran = run("predict", model, "--instances", users, "--probability", "--pairs", wanted, "--json")
+    assert_allclose(ran.json["probabilities"]["probability"], [expected[3, 3], expected[1, 0]])
 
 
 def test_probabilities_of_a_model_whose_ids_are_numbers(tables, run, put):

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import Ridge
 
 from dyadlearn import TwoStepRegressor, TwoStepRidge, cli, load, save
-from dyadlearn.cli import fitting
+from dyadlearn.cli import models
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_other_models_do_not_learn_more(tables, model, parts, run):
 
 
 def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, online, run, monkeypatch):
-    read, words = fitting.read_labels, ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
+    read, words = models.read_labels, ["--instances", parts["more_users"], "--labels", parts["more_labels"], "-q"]
 
     def changed(*arguments):
         # In a context of its own, as another process has.
@@ -174,12 +174,12 @@ def test_a_file_that_another_process_changed_meanwhile_stays(tables, parts, onli
         return read(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(fitting, "read_labels", changed)
+        patch.setattr(models, "read_labels", changed)
         ran = run("update", online, *words)
         assert (ran.code, ran.out) == (5, "")
         assert ran.err == (
             f"dyadlearn: {online} was changed by another process after it was read: nothing was written, so run this "
-            "again for the file as it is now.\n"
+            "again.\n"
         )
         assert load(online).n_seen_ == 9
         # Through a link it is the same file, and another file is another.

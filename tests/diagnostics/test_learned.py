@@ -79,7 +79,7 @@ def test_every_question_has_an_answer(kind):
     lower, upper = model.predict_interval(coverage=0.5)
     assert (lower.to_numpy() <= upper.to_numpy()).all()
     assert set(model.baselines_) >= {"grand_mean"}
-    with pytest.raises(TypeError, match="has learned its regularisation with its kernels, and has no landscape"):
+    with pytest.raises(TypeError, match="has learned its regularisation with its kernels: use LandscapeDisplay"):
         landscape_of_search(model)
 
 

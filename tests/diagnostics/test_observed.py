@@ -113,8 +113,6 @@ def test_a_page_is_written(models, tmp_path, monkeypatch):
     for model in models:
         write_report(model, tmp_path / "page.html", settings="B")
         assert "KroneckerRidge" in (tmp_path / "page.html").read_text() or model is models[1]
-        plots.GridDisplay.from_estimator(model)
-        plt.close("all")
 
 
 def test_there_is_nothing_to_verify(models):

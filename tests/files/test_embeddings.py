@@ -245,7 +245,7 @@ def test_columns_of_vectors_are_named(tmp_path):
     with pytest.raises(DataFileError, match="has no column 'c': its columns are 'n', 'a', 'b', 'other'"):
         read_features(path, key="c")
     pq.write_table(pa.table({"x": [0.5, 1.5], "y": [1.0, 2.0]}), path)
-    with pytest.raises(DataFileError, match="has no column of ids: expected text, or whole numbers in the first"):
+    with pytest.raises(DataFileError, match="has no ids, expected in a column of text or the first column"):
         read_features(path)
     pq.write_table(pa.table({"id": [3, 1], "x": [0.5, 1.5], "y": pa.array([1, None], pa.int8())}), path)
     assert read_features(path, ["3"]).ids == ("3",)
@@ -310,14 +310,14 @@ INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan,
         ("x.npy", lambda path: np.save(path, np.zeros((0, 3))), r"shape \(0, 3\): expected a row of features"),
         ("x.npy", lambda path: np.save(path, np.zeros(3)), r"shape \(3,\): expected a row of features"),
         ("x.npy", lambda path: np.save(path, np.array([["a"]])), "values of type <U1: expected numbers"),
-        ("x.npy", lambda path: np.save(path, np.array([[{}]])), "objects of Python or arrays of different lengths"),
+        ("x.npy", lambda path: np.save(path, np.array([[{}]])), "holds Python objects"),
         ("x.npz", of_npz(x=INF, ids=["a", "b"]), "row 'a', column 2: infinity is no value"),
         ("x.npz", of_npz(x=NAN, ids=["a", "b"]), "row 'b', column 1: the value is missing"),
         ("x.npz", of_npz(a=np.ones(2), b=np.ones(3)), "'b' has 3 features, but 'a' has 2: all must have as many"),
         ("x.npz", of_npz(x=INF, ids=["a", "a"]), "repeated ids: 'a'"),
         ("x.npz", of_npz(x=INF, ids=["a"]), "has 1 ids, but there are 2 rows"),
         ("x.npz", of_npz(x=INF, ids=[0.5, 1.0]), "'ids' holds values of type float64, which are no names"),
-        ("x.npz", of_npz(x=INF, ids=np.array(["a", "b"], dtype=object)), "'ids' holds objects of Python"),
+        ("x.npz", of_npz(x=INF, ids=np.array(["a", "b"], dtype=object)), "'ids' holds Python objects"),
         ("x.npz", of_npz(x=INF, ids=[["a"], ["b"]]), "'ids' must be a list of names"),
         ("x.npz", of_npz(ids=["a"]), "holds no features"),
         ("x.npz", of_npz(), "damaged or no npz archive|holds no features"),
@@ -325,7 +325,7 @@ INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan,
         ("x.npz", of_npz(a=np.ones(2), b=np.ones(0)), r"'b' has an array of shape \(0,\)"),
         ("x.h5", of_hdf5(), "holds no features"),
         ("x.h5", of_hdf5(x=INF, ids=["a", "b"]), "row 'a', column 2: infinity is no value"),
-        ("x.h5", of_hdf5(a=np.ones(2), b="text"), "'b' holds objects of Python|'b' holds values"),
+        ("x.h5", of_hdf5(a=np.ones(2), b="text"), "'b' holds Python objects|'b' holds values"),
         ("x.h5", of_hdf5(**{"a": np.ones(2), "b/c": np.ones(2)}), "'b' is a group and no array"),
         ("x.h5", of_hdf5(x=np.ones((2, 2)), ids=[b"\xff", b"a"]), "is damaged or no list of ids"),
         ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, 2.0], [1.0]]), "its vectors have the lengths 1, 2"),
@@ -336,7 +336,7 @@ INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan,
         ("x.parquet", of_parquet(id=["a", "b"], s=["CCO", "C"]), "column 's': 'CCO' is not a number"),
         ("x.parquet", of_parquet(id=["a", "b"]), "has ids and no features"),
         ("x.parquet", of_parquet(id=np.array([], dtype=str)), "holds no rows"),
-        ("x.pt", lambda path: path.write_bytes(b"PK"), r"ends in '\.pt': features are read from files that end in"),
+        ("x.pt", lambda path: path.write_bytes(b"PK"), r"ends in '\.pt': features are read from .csv"),
         ("x.csv", lambda path: path.write_text("id,a\nx,\n"), "row 'x', column 'a': the value is missing"),
     ],
 )
@@ -358,9 +358,7 @@ def test_ids_that_are_asked_for(tmp_path):
     asked = read_features(path, pd.Index(["p", "7"], name="protein"))
     assert asked.row_ids.name == "protein"
     assert read_features(path, pl.Series(["8"])).ids == read_features(path, np.array(["8"])).ids == ("8",)
-    message = (
-        r"2 of the 3 proteins that are asked for are not in .*x\.npz, whose ids are such as '7', '8', 'p': 'q', 9\."
-    )
+    message = r"2 of the 3 proteins that are asked for are not in .*x\.npz: 'q', 9\."
     with pytest.raises(IdError, match=message):
         read_features(path, ["q", 7, 9], of="proteins")
     with pytest.raises(IdError, match="ids has repeated ids: 7"):
@@ -409,7 +407,7 @@ def test_nothing_is_unpickled(tmp_path):
         with open(tmp_path / name, "wb") as file:
             objects = np.array([[Trap(trap)]], dtype=object)
             np.save(file, objects, allow_pickle=True) if name == "x.npy" else np.savez(file, x=objects, ids=objects[0])
-        with pytest.raises(DataFileError, match="holds objects of Python"):
+        with pytest.raises(DataFileError, match="holds Python objects"):
             read_features(tmp_path / name)
     assert not trap.exists()
 
@@ -426,7 +424,7 @@ def test_libraries_that_are_not_there(tmp_path, monkeypatch):
         "matrix.h5": "HDF5 files needs h5py",
         "numbers.parquet": "parquet needs pyarrow",
     }.items():
-        with pytest.raises(ImportError, match=rf"Reading {library}: .*pip install dyadlearn\[embeddings\]"):
+        with pytest.raises(ImportError, match=rf"Reading {library}: .*pip install 'dyadlearn\[embeddings\]'"):
             read_features(tmp_path / name)
 
 

@@ -81,7 +81,7 @@ def test_parquet_without_its_library(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     for act, word in ((load_table, "Reading"), (lambda path: write_columns(path, {"a": [1]}), "Writing")):
         with pytest.raises(
-            ImportError, match=rf"{word} parquet needs pyarrow: pip install dyadlearn\[embeddings\], or"
+            ImportError, match=rf"{word} parquet needs pyarrow: pip install 'dyadlearn\[embeddings\]', or"
         ):
             act(path)
     assert path.read_bytes() == b"PAR1"
@@ -126,7 +126,7 @@ def test_places_in_sparse_arrays_are_looked_at(tmp_path, kind):
 def test_nothing_in_an_array_is_executed(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"table\.npy holds objects of Python"):
+    with pytest.raises(ValueError, match=r"table\.npy holds Python objects"):
         load_table(path)
 
 
@@ -158,7 +158,7 @@ def test_trailing_separators(tmp_path):
     path.write_text("id,p,q,,\na,1.5,,,\nb,-2,1e-3,,\n")
     check(load_table(path))
     path.write_text("id,p,q\na,1.5,,\nb,-2,1e-3,\n")
-    with pytest.raises(DataFileError, match=r"t\.csv has one cell more in its lines than in its headings"):
+    with pytest.raises(DataFileError, match=r"t\.csv has an empty cell at the end of its lines"):
         load_table(path)
     path.write_text("id,p,,q\na,1.5,,\nb,-2,,1\n")
     with pytest.raises(IdError, match=r"The first line of .*t\.csv has an empty id, in column 3"):

@@ -182,7 +182,7 @@ def test_bad_parameters_are_refused(parameter, value):
 
 def test_without_rdkit_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(ImportError, match=r"Reading molecules needs rdkit: pip install dyadlearn\[chem\]"):
+    with pytest.raises(ImportError, match=r"Reading molecules needs rdkit: pip install 'dyadlearn\[chem\]'"):
         fingerprints(["C"])
 
 

@@ -159,7 +159,7 @@ def test_unknown_names_are_listed(features):
 
 
 def test_precomputed_is_none_of_our_business(features):
-    with pytest.raises(KernelError, match="'precomputed' says that a model is given the Gram matrix"):
+    with pytest.raises(KernelError, match="'precomputed' is a given Gram matrix"):
         gram(*features, kernel="precomputed")
 
 

@@ -304,7 +304,7 @@ def test_frames_of_a_network_keep_their_ids():
 
 def test_what_is_no_network_is_refused(each):
     cases = [
-        (np.ones((3, 2)), KernelError, r"square adjacency matrix, found shape \(3, 2\); for edges, say which nodes"),
+        (np.ones((3, 2)), KernelError, r"square adjacency matrix, found shape \(3, 2\); for edges, give nodes too"),
         ([[0, 1], [2, 0]], KernelError, "graph is not symmetric: the largest gap to its transpose is 1, "),
         ([[0, -1], [-1, 0]], ValueError, "weights of graph must not be negative, found -1"),
         ([[0, np.nan], [np.nan, 0]], ValueError, "NaN"),

@@ -407,7 +407,7 @@ def test_a_precomputed_kernel_is_that_of_its_rows():
 
     K_new, own = gram(new, X), np.sum(new**2, axis=1)
     found = Landmarks(2, kernel="precomputed", random_state=0).fit(gram(X))
-    with pytest.raises(KernelError, match="give it as diagonal="):
+    with pytest.raises(KernelError, match="give diagonal="):
         found.residual(K_new)
     by_rows = Landmarks(2, kernel="linear", random_state=0).fit(X)
     assert_allclose(found.residual(K_new, diagonal=own), by_rows.residual(new), atol=1e-12)
@@ -451,7 +451,7 @@ def test_an_indefinite_kernel_is_told():
             found = Landmarks(3, kernel="precomputed", random_state=seed).fit(K)
         assert np.all(np.isfinite(found.transform(K)))
         assert np.all(found.residual(K) >= 0)
-    with pytest.warns(KernelRepairWarning, match="with up to 0.5 too much"):
+    with pytest.warns(KernelRepairWarning, match="up to 0.5 too much"):
         found = Landmarks(3, kernel="precomputed", random_state=0).fit(np.diag([1.0, -0.5, 2.0]))
     assert found.n_components_ == 2
     X = points()

@@ -180,7 +180,7 @@ def test_ways_to_say_which_kernel(kernels, expected):
             "The kernels of X have 'c' too many: give one for each description, 'a', 'b'",
         ),
         (["rbf"], ValueError, r"one kernel for each of 2 descriptions of X \('a', 'b'\), found 1 kernels"),
-        (3, KernelError, "a mapping of descriptions to kernels or a list of kernels, found int"),
+        (3, KernelError, "a mapping of descriptions to kernels or a list, found int"),
         ("rfb", KernelError, "Did you mean 'rbf'"),
         (["rbf", ("precomputed", {"gamma": 1})], KernelError, r"X\['b'\] has a precomputed kernel, which takes no"),
         (["rbf", "precomputed"], KernelError, r"kernel X\['b'\] must be a square matrix, found shape \(13, 8\)"),
@@ -297,7 +297,7 @@ def test_a_diagonal_that_differs(normalize):
     assert_array_equal(widen(kernel, Descriptions([UNEVEN[:N, :N]]), None, "X").values, wide.values)
     new = widen(kernel, Descriptions([UNEVEN[N:, :N]]), None, "X").values
     assert_array_equal(new[:, 0], [-1] * N_NEW)
-    words = "differs on its diagonal, .* scale the kernel with dyadlearn.kernels.normalize"
+    words = "to itself is not known .* scale it by dyadlearn.kernels.normalize"
     with pytest.raises(KernelError, match=words):
         kernel.diagonal(new)
     if normalize:
@@ -311,7 +311,7 @@ def test_kernels_between_new_entities_are_not_known():
     kernel, wide = described()
     new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
     for A, B in ((new, None), (wide.values, new), (new[:1], new[:1].copy())):
-        with pytest.raises(KernelError, match="'similar' was computed beforehand, .* not known between new entities"):
+        with pytest.raises(KernelError, match="'similar' was computed beforehand .* not known between new entities"):
             kernel(A, B)
 
 

@@ -206,7 +206,7 @@ def test_invalid_letters_are_named(any_engine):
 def test_without_a_library_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(sequences, "find_spec", lambda _: None)
     monkeypatch.setitem(sys.modules, "Bio", None)
-    message = r"Aligning needs parasail or biopython: pip install dyadlearn\[bio\]"
+    message = r"Aligning needs parasail or biopython: pip install 'dyadlearn\[bio\]'"
     with pytest.raises(ImportError, match=message):
         smith_waterman(["W"])
     with pytest.raises(ImportError, match=message):

@@ -59,13 +59,12 @@ def test_every_name_is_in_the_pages_and_in_the_help():
     pytest.importorskip("typer")
     from dyadlearn.cli.options import SCORES
 
-    pages = Path(__file__).resolve().parents[2] / "docs"
-    table, reference = ((pages / name).read_text(encoding="utf-8") for name in ("selection.md", "api.md"))
+    table = (Path(__file__).resolve().parents[2] / "docs" / "selection.md").read_text(encoding="utf-8")
+    own = SCORES.split(", or ")[0].split(", ")
+    assert own == sorted(name.replace("_at_k", "_at_10") for name in scorer_names())
     for name in scorer_names():
         numbered = name.replace("_at_k", "_at_10")
         assert f'| `"{numbered}"` | {{func}}`~dyadlearn.metrics.{name.removeprefix("neg_")}`' in table
-        assert f"   {name.removeprefix('neg_')}\n" in reference
-        assert numbered in SCORES.split(", ")
         assert name.removeprefix("neg_") in metrics.__all__
 
 

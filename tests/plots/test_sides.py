@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dyadlearn import TwoStepRidge, TwoStepRidgeCV
-from dyadlearn.plots import GridDisplay, HoldoutDisplay, LandscapeDisplay
+from dyadlearn.plots import HoldoutDisplay, LandscapeDisplay
 
 pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
@@ -35,10 +35,6 @@ def text_of(display):
 def draw(what, **given):
     ax = Figure().subplots()
     plain, many = make(TwoStepRidge()), {"ax": ax, **given}
-    if what == "grid":
-        return GridDisplay.from_estimator(plain, **many)
-    if what == "labels":
-        return GridDisplay.from_labels(np.eye(3), **many)
     if what == "holdout":
         return HoldoutDisplay.from_estimator(plain, **many)
     if what == "points":
@@ -51,8 +47,6 @@ def draw(what, **given):
 
 
 PICTURES = [
-    "grid",
-    "labels",
     "holdout",
     "points",
     "predictions",
@@ -77,8 +71,9 @@ def test_a_network_and_bad_names():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(10, 3))
     model = TwoStepRidge(symmetry="symmetric").fit(X, (X @ X.T > 0).astype(float))
-    assert "nodes" in text_of(GridDisplay.from_estimator(model, ax=Figure().subplots()))
-    assert "genes" in text_of(GridDisplay.from_estimator(model, sides=("gene", "gene"), ax=Figure().subplots()))
+    assert "mean per gene" in text_of(
+        HoldoutDisplay.from_estimator(model, "B", sides=("gene", "gene"), ax=Figure().subplots())
+    )
     with pytest.raises(ValueError, match="plain letters"):
         HoldoutDisplay.from_estimator(model, sides=("$x$", "b"))
     with pytest.raises(ValueError, match="different"):

@@ -10,7 +10,6 @@ import zlib
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from dyadlearn._tables import Table
 from dyadlearn._text import number
 from dyadlearn.report import figures
 from dyadlearn.report.figures import png
@@ -41,7 +40,7 @@ def decode(source):
 
 def drawn(values):
     """Return the figure of a grid, and the colours of its picture."""
-    text = figures.grid(grid_of_labels(Table(values)))
+    text = figures.grid(grid_of_labels(values))
     return text, decode(re.search(r'src="([^"]*)"', text)[1])
 
 

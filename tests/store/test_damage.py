@@ -115,7 +115,7 @@ def test_an_older_format_is_told_so(content, refused):
     for version in (1, 2, 3, 4, 5):
         assert refused(content.replace(b'"version":"6"', b'"version":"%d"' % version, 1)) == (
             f"file is in format {version} of an older dyadlearn, and this one reads formats from 6 on: fit the model "
-            "again and save it."
+            "again."
         )
 
 

@@ -198,7 +198,7 @@ WITH_IDS = [IndependentTaskRidge, TwoStepRidge, KroneckerRidge, TwoStepRidgeCV, 
 @pytest.mark.parametrize("what", ODD_IDS)
 def test_ids_that_are_neither_text_nor_whole_numbers_are_refused_by_fit(Model, what):
     ids, kind = ODD_IDS[what]
-    words = rf" has the id .* of type {kind}: ids must be text or whole numbers, so convert them, for example with"
+    words = rf" has the id .* of type {kind}: ids must be text or whole numbers: use"
     with pytest.raises(IdError, match=f"The index of X{words}"):
         Model().fit(pd.DataFrame(X, ids), Y, tasks=X)
     with pytest.raises(IdError, match=f"The columns of Y{words}"):

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dyadlearn._tables import Table
 from dyadlearn.views.grid import grid_of_labels
 
 
 def grid_of(values, **more):
-    return grid_of_labels(Table(np.asarray(values, dtype=float)), **more)
+    return grid_of_labels(np.asarray(values, dtype=float), **more)
 
 
 def test_degrees_count_positive_labels_of_two_values():
@@ -73,3 +72,19 @@ def test_pixels_of_two_values_are_shares_of_the_larger():
     found = grid_of([[-1.0, 4.0], [4.0, 4.0], [np.nan, -1.0], [-1.0, -1.0]]).pixels(2)
     assert_allclose(found.values, [[0.5, 1.0], [0.0, 0.0]])
     assert found.ends == (0.0, 1.0)
+
+
+def test_the_highest_degrees_first():
+    Y = np.array([[0, 0, 1], [1, 1, 1], [0, np.nan, 0], [0, 1, 1.0]])
+    found = grid_of(Y).by_degree
+    assert_array_equal(found.values, Y[[1, 3, 0, 2]][:, [2, 1, 0]])
+    assert [values.tolist() for values in found.degrees()] == [[3, 2, 1, 0], [3, 2, 1]]
+    # Of equal ones the larger labels first.
+    found = grid_of([[1.0, np.nan, np.nan], [2.0, 3.0, np.nan], [5.0, np.nan, np.nan]]).by_degree
+    assert [values.tolist() for values in found.degrees()] == [[2, 1, 1], [3, 1, 0]]
+    assert_array_equal(found.values[:, 0], [2, 5, 1])
+
+
+def test_labels_of_one_value_or_none():
+    assert_array_equal(grid_of(np.ones((3, 2))).pixels(9).values, np.ones((3, 2)))
+    assert np.isnan(grid_of(np.full((3, 2), np.nan)).pixels(9).values).all()

@@ -214,9 +214,9 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     steps = (10 + model._completion.solution.n_iter) * 24 * 16 * 40
     for most, shown, left in (
         (25 * steps, "ABCD", None),
-        (25 * steps - 1, "ABC", "setting D would be solved again"),
-        (5 * steps, "ABC", "setting D would be solved again"),
-        (5 * steps - 1, "AC", "setting B and D would be solved again"),
+        (25 * steps - 1, "ABC", "Setting D would be solved again"),
+        (5 * steps, "ABC", "Setting D would be solved again"),
+        (5 * steps - 1, "AC", "Setting B and D would be solved again"),
     ):
         monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", most)
         report = summary_of(model)

@@ -50,7 +50,6 @@ def test_sizes_and_ids_without_names(real):
     X, Y, T = real
     report = few(TwoStepRidge(2.0, 0.5).fit(X, Y, tasks=T))
     assert report.title == "TwoStepRidge: 24 instances × 16 tasks"
-    assert report.grid.instance_ids is None
     assert dict(report.facts)["Regularisation"] == "λ_d = 2, λ_t = 0.5"
     assert few(TwoStepRidge().fit(X, Y, tasks=T), title="Mine").title == "Mine"
 
@@ -61,11 +60,13 @@ def test_ids_of_frames_and_of_pairs(real):
     rows, columns = [f"row {i}" for i in range(24)], [f"column {j}" for j in range(16)]
     frames = pd.DataFrame(X, rows), pd.DataFrame(Y, rows, columns), pd.DataFrame(T, columns)
     report = few(TwoStepRidge().fit(frames[0], frames[1], tasks=frames[2]))
-    assert (report.grid.instance_ids.labels, report.grid.task_ids.labels) == (tuple(rows), tuple(columns))
+    assert set(report.contradicting.instances) <= set(rows)
+    assert set(report.contradicting.tasks) <= set(columns)
     pairs = [(row, column) for row in rows for column in columns]
     model = PairRegressor(TwoStepRidge(), instances=frames[0], tasks=frames[2]).fit(pairs, Y.ravel())
     again = few(model)
-    assert (again.grid.instance_ids.labels, again.grid.task_ids.labels) == (tuple(rows), tuple(columns))
+    assert list(again.contradicting.instances) == list(report.contradicting.instances)
+    assert list(again.contradicting.tasks) == list(report.contradicting.tasks)
     assert_allclose([each.score for each in again.results], [each.score for each in report.results])
 
 
@@ -146,7 +147,7 @@ def test_the_edge_of_the_grid_is_warned_of(binary):
     with pytest.warns(UserWarning, match="edge"):
         model = TwoStepRidgeCV([1e4, 1e5], [0.1, 1, 10], setting="D").fit(X, Y, tasks=T)
     found = [text for text in summary_of(model).warnings if "edge" in text]
-    assert found[0].startswith("The best alpha, 10000, is on the edge of the grid that was searched (10000 … 10⁵)")
+    assert found[0].startswith("The best alpha, 10000, is on the edge of its grid (10000 … 10⁵)")
     assert found[1].startswith("The best task_alpha, 10, is on the edge")
     with pytest.warns(UserWarning, match="edge"):
         model = KroneckerRidgeCV([1e-6, 1e-5], setting="D", scoring="roc_auc").fit(X, Y, tasks=T)
@@ -219,7 +220,7 @@ def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
     monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
     notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
     (said,) = [text for text in notes if "would be solved again for every fold" in text]
-    assert "setting C and D" in said
+    assert "Setting C and D" in said
     assert said.endswith('settings="ABCD" asks for them.')
     X, Y, T = real
     notes = few(TwoStepRidge(filter=SpectralCutoff()).fit(X, Y, tasks=T)).notes
@@ -236,8 +237,10 @@ def test_unlike_settings_are_said_to_be(binary):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, Y, tasks=T, groups=np.arange(24) // 3)
-    assert any("leave out the same" in text for text in summary_of(model).notes)
-    assert not any("leave out the same" in text for text in summary_of(model, groups=np.arange(24) // 3).notes)
+    assert any("Settings differ in what they leave out" in text for text in summary_of(model).notes)
+    assert not any(
+        "Settings differ in what they leave out" in text for text in summary_of(model, groups=np.arange(24) // 3).notes
+    )
 
 
 def test_a_model_that_only_interpolates_still_has_a_report(real):
@@ -299,11 +302,11 @@ def test_what_is_not_told_is_said(binary, holes):
     X, Y, T = holes
     for n_permutations, n_notes in ((3, 1), (0, 0)):
         notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=n_permutations).notes
-        said = [text for text in notes if "permuted labels reach in setting A, B, C and D is not told" in text]
+        said = [text for text in notes if "not permuted in setting A, B, C and D" in text]
         assert len(said) == n_notes
     X, Y, T = binary
     notes = few(TwoStepRidge().fit(X, Y, tasks=T), n_permutations=3).notes
-    assert not any("permuted labels reach" in text for text in notes)
+    assert not any("not permuted in setting" in text for text in notes)
 
 
 def test_models_that_lack_something_still_have_a_report(real, binary, each):

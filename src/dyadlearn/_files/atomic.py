@@ -24,7 +24,7 @@ _ABANDONED = 86_400.0
 
 
 def check_place(path: Path) -> None:
-    """Refuse a name that no file can take: of a folder, of a pipe or a device, or in a folder that is not there."""
+    """Raise if no file can have a name: that of a folder, a pipe or a device, or one in a missing folder."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -70,10 +70,8 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
             os.fsync(file.fileno())
             with _held(target):
                 if unchanged is not None and not unchanged():
-                    raise FileChangedError(
-                        f"{path} was changed by another process after it was read: nothing was written, so run this "
-                        "again for the file as it is now."
-                    )
+                    remedy = "nothing was written, so run this again"
+                    raise FileChangedError(f"{path} was changed by another process after it was read: {remedy}.")
                 if target.exists():
                     shutil.copymode(target, temporary)
                 if sys.platform == "win32":

@@ -21,21 +21,9 @@ from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from dyadlearn._files.packed import (
-    UNPACKED_LIMIT,
-    check_decoded,
-    check_file,
-    check_unpacked,
-    imported,
-    make_sparse,
-    read_arrays,
-    read_header,
-    read_member,
-    read_text,
-    reading,
-)
+from dyadlearn._files import packed
 from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cells, suffix_of
-from dyadlearn._tables import Ids, Table, id_text, make_ids, shown, text_ids
+from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.exceptions import DataFileError, IdError
 
 # How many bytes are read at once where a file has no blocks of its own.
@@ -88,19 +76,14 @@ class FeatureFile:
         where = {id_text(label): place for place, label in enumerate(self.ids.labels)}
         lacking = [label for label in wanted if id_text(label) not in where]
         if lacking:
-            raise IdError(
-                f"{len(lacking)} of the {len(wanted)} {of} that are asked for are not in {self.path}, whose ids are "
-                f"such as {shown(self.ids.labels[:3])}: {shown(lacking)}."
-            )
+            raise not_found(lacking, len(wanted), f"{of} that are asked for", str(self.path), self.ids.labels)
         return np.array([where[id_text(label)] for label in wanted], dtype=np.intp)
 
     @property
     def without_ids(self) -> IdError:
         """The error of a file that must have ids and has none."""
-        return IdError(
-            f"{self.path} has no ids: write them into {_beside(self.path).name} beside it, one a line in "
-            "the order of its rows, or name them by row_ids=."
-        )
+        beside = f"write them into {_beside(self.path).name} beside it, one a line in the order of its rows"
+        return IdError(f"{self.path} has no ids: {beside}, or name them by row_ids=.")
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
         """Return the file as if it had no rows but those of some ids, in this order; `of` is as in `places`."""
@@ -128,12 +111,9 @@ def kept_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
-    """Refuse values that are no numbers, Python objects above all: those are never unpickled."""
+    """Raise if values are no numbers; Python objects are never unpickled."""
     if dtype.hasobject:
-        raise DataFileError(
-            f"{whose} holds objects of Python or arrays of different lengths, which are not read: write numbers of one "
-            "type, or text as numpy's str."
-        )
+        raise DataFileError(f"{whose} holds Python objects, which are not read: store numbers, or text as numpy's str.")
     if dtype.kind not in "biuf":
         raise DataFileError(f"{whose} holds values of type {dtype}: expected numbers.")
 
@@ -170,7 +150,7 @@ def gather(
     parts = np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1)
     # The result, the rows of a part in their order, and what is held of the file meanwhile.
     need = itemsize * (len(places) + max(map(len, parts))) * d + held
-    check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
+    packed.check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
     values = np.empty((0, d))
     for part in parts:
         own = places[part]
@@ -231,7 +211,7 @@ def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -
     """
     if len(labels) != n:
         raise DataFileError(f"{owner} has {len(labels)} ids, but there are {n} rows of features: give each row one.")
-    with reading(owner, "list of ids"):
+    with packed.reading(owner, "list of ids"):
         texts = [label if isinstance(label, int) else id_text(label) for label in labels]
     if any(isinstance(label, float) and label == label for label in labels):
         raise DataFileError(f"{owner} has numbers with a point for ids: ids are text or whole numbers.")
@@ -242,7 +222,7 @@ def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -
 
 def read_ids(path: Path) -> list[str]:
     """Read a file of ids, one a line."""
-    return read_text(path, "list of ids").rstrip().splitlines()
+    return packed.read_text(path, "list of ids").rstrip().splitlines()
 
 
 def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
@@ -271,8 +251,8 @@ def _beside(path: Path) -> Path:
 
 def open_npy(path: Path, row_ids: Any) -> FeatureFile:
     """Open an array (n, d), which is mapped into memory; its ids are in a file beside it, if anywhere."""
-    with reading(path, "array of numpy"), open(path, "rb") as file:
-        shape, by_columns, dtype = read_header(file, path.stat().st_size)
+    with packed.reading(path, "array of numpy"), open(path, "rb") as file:
+        shape, by_columns, dtype = packed.read_header(file, path.stat().st_size)
         check_numbers(dtype, str(path))
         if len(shape) != 2 or 0 in shape:
             raise DataFileError(f"{path} has an array of shape {shape}: expected a row of features for each id.")
@@ -305,7 +285,7 @@ class Member:
     @cached_property
     def _header(self) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         with self._archive.open(self._info) as content:
-            return read_header(content, self._info.file_size)
+            return packed.read_header(content, self._info.file_size)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -323,13 +303,13 @@ class Member:
         return self.shape
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        return np.asarray(read_member(self._archive, self._info)[rows])
+        return np.asarray(packed.read_member(self._archive, self._info)[rows])
 
 
 @contextmanager
 def open_hdf5(path: Path) -> Iterator[Group]:
     """Open an HDF5 file for reading."""
-    with imported("h5py", "Reading HDF5 files", "h5py").File(path, "r") as file:
+    with packed.imported("h5py", "Reading HDF5 files", "h5py").File(path, "r") as file:
         yield Group(file, path)
 
 
@@ -397,7 +377,7 @@ CONTAINERS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Any]]]]
 def _opened(path: Path, place: Iterable[str] = ()) -> Iterator[Any]:
     """Open an archive, and return what names lead to in it."""
     what, opening = CONTAINERS[suffix_of(path)]
-    with reading(path, what), opening(path) as node:
+    with packed.reading(path, what), opening(path) as node:
         for name in place:
             node = node[name]
         yield node
@@ -425,14 +405,16 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
                 raise DataFileError(f"{path} holds no features.")
             chosen = _chosen(node, names, bool(beside), pool)
             if chosen is None and (beside or not _is_array(node[names[0]])):
-                raise DataFileError(
-                    f"{path} holds {len(names)} arrays or groups, {shown(names)}: say by key= (on the command line "
-                    f"{path.name}::{names[0]}) which has the features."
-                )
+                raise DataFileError(f"{path} holds {len(names)} arrays or groups, {_choose(path, names)}.")
             if chosen is None:
                 return _one_each(path, place, node, names, row_ids, pool)
             place, group, node = (*place, chosen), node, node[chosen]
         return _one_matrix(path, place, node, group, row_ids, pool)
+
+
+def _choose(path: Path, names: Sequence[str]) -> str:
+    """Return what a message says of several parts of a file of which one has the features."""
+    return f"{shown(names)}: say by key= (on the command line {path.name}::{names[0]}) which has the features"
 
 
 def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any, Any]:
@@ -501,19 +483,19 @@ def _texts(group: Any, name: str, path: Path) -> list[Any]:
     if dtype.kind not in "OSUTiu":
         raise DataFileError(f"{path}: {name!r} holds values of type {array.dtype}, which are no names.")
     if not dtype.hasobject:
-        check_decoded(path, array.shape[0] * dtype.itemsize, f"Reading {name!r} of {path}")
+        packed.check_decoded(path, array.shape[0] * dtype.itemsize, f"Reading {name!r} of {path}")
         return list(array[:].tolist())
     if (dtype.metadata or {}).get("vlen") not in (str, bytes):
         check_numbers(dtype, f"{path}: {name!r}")
     # In HDF5, text of any length, of which many may be the same one in the file. A few take no more than many times
     # the file.
-    step = max(256, UNPACKED_LIMIT // max(1, check_file(path)))
+    step = max(256, packed.UNPACKED_LIMIT // max(1, packed.check_file(path)))
     texts: list[Any] = []
     size = 0
     for first in range(0, array.shape[0], step):
         texts.extend(array[first : first + step].tolist())
         size += sum(map(len, texts[first:]))
-        check_unpacked(path, size)
+        packed.check_unpacked(path, size)
     return texts
 
 
@@ -535,12 +517,10 @@ def _one_each(
                 vector = _vector(group[names[at]], whose, path, pool)
                 if not vectors:  # all of them, and what is made of them
                     purpose = f"Reading {len(places)} × {len(vector)} features of {path}"
-                    check_decoded(path, 2 * len(places) * vector.nbytes, purpose)
+                    packed.check_decoded(path, 2 * len(places) * vector.nbytes, purpose)
                 elif len(vector) != len(vectors[0]):
-                    raise DataFileError(
-                        f"{whose} has {len(vector)} features, but {ids.labels[places[0]]!r} has {len(vectors[0])}: "
-                        "all must have as many."
-                    )
+                    first = f"{ids.labels[places[0]]!r} has {len(vectors[0])}"
+                    raise DataFileError(f"{whose} has {len(vector)} features, but {first}: all must have as many.")
                 vectors.append(vector)
         return np.stack(vectors)
 
@@ -554,11 +534,9 @@ def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
     if len(shape) not in (1, 2):
         raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
     if len(shape) == 2 and shape[0] > 1 and pool is None:
-        raise DataFileError(
-            f"{whose} has an array of shape {shape}, several rows for one id, such as one for each residue: "
-            'pool="mean" (on the command line FILE::pool=mean) takes their mean.'
-        )
-    check_decoded(path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}")
+        remedy = 'pool="mean" (on the command line FILE::pool=mean) takes their mean'
+        raise DataFileError(f"{whose} has an array of shape {shape}, several rows for one id: {remedy}.")
+    packed.check_decoded(path, math.prod(shape) * np.dtype(array.dtype).itemsize, f"Reading {whose}")
     rows = np.asarray(array[:])
     vector = rows if rows.ndim == 1 else rows.mean(axis=0, dtype=np.float64)
     return np.asarray(vector, dtype=kept_dtype(rows.dtype))
@@ -602,9 +580,9 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
         if row_ids is None or (isinstance(row_ids, str) and row_ids in kinds):
             own = row_ids or file.id_column
             if own is None:
+                found = shown([*kinds])
                 raise DataFileError(
-                    f"{path} has no column of ids: expected text, or whole numbers in the first column; found "
-                    f"{shown([*kinds])}."
+                    f"{path} has no ids, expected in a column of text or the first column; found {found}."
                 )
             labels = file.lists([own])[own]
     # An index that is nobody's ids, such as numbers of rows, is no feature either.
@@ -630,10 +608,7 @@ def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list
         return [key]
     vectors = [name for name, kind in kinds.items() if kind == "vectors"]
     if len(vectors) > 1:
-        raise DataFileError(
-            f"{path} has vectors in {len(vectors)} columns, {shown(vectors)}: say by key= (on the command line "
-            f"{path.name}::{vectors[0]}) which are the features."
-        )
+        raise DataFileError(f"{path} has vectors in {len(vectors)} columns, {_choose(path, vectors)}.")
     if not kinds:
         raise DataFileError(f"{path} has ids and no features.")
     return vectors or [*kinds]
@@ -672,7 +647,7 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
     pool : {"mean"} or None
         What becomes of several rows for one id.
     """
-    check_file(path)
+    packed.check_file(path)
     ending = suffix_of(path)
     if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
         row_ids = listed(row_ids, "row_ids")
@@ -699,10 +674,10 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
 
 def _sparse_matrix(path: Path) -> Any:
     """Return the sparse matrix that an archive of numpy is; None where it is none."""
-    with reading(path, "npz archive"), open_archive(path) as members:
+    with packed.reading(path, "npz archive"), open_archive(path) as members:
         if not set(members) >= _SPARSE:
             return None
-    arrays = read_arrays(path)
-    with reading(path, "sparse matrix"):
+    arrays = packed.read_arrays(path)
+    with packed.reading(path, "sparse matrix"):
         m, p = (int(length) for length in arrays["shape"])
-        return make_sparse(arrays, (m, p), id_text(arrays["format"].item()))
+        return packed.make_sparse(arrays, (m, p), id_text(arrays["format"].item()))

@@ -57,7 +57,7 @@ def imported(module: str, purpose: str, library: str, otherwise: str = "", *, ex
     try:
         return import_module(module)
     except ImportError:
-        raise ImportError(f"{purpose} needs {library}: pip install dyadlearn[{extra}]{otherwise}.") from None
+        raise ImportError(f"{purpose} needs {library}: pip install 'dyadlearn[{extra}]'{otherwise}.") from None
 
 
 @contextmanager
@@ -126,13 +126,11 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = None) -> None:
-    """Refuse what unpacks to more bytes than a limit; None is that for packed files as memory is now."""
+    """Raise if a file unpacks to more bytes than a limit; None is that for packed files as memory is now."""
     limit = _limit() if limit is None else limit
     if size > limit:
-        raise DataFileError(
-            f"{path} unpacks to more than {limit / 2**30:.3g} GiB, the limit for packed files: if you trust it, write "
-            "it without compression and give the plain file."
-        )
+        size_limit = f"{limit / 2**30:.3g} GiB, the limit for packed files"
+        raise DataFileError(f"{path} unpacks to more than {size_limit}: if you trust it, give the plain file.")
 
 
 def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None:
@@ -195,7 +193,7 @@ def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: s
 
 
 def check_places(matrix: Any) -> None:
-    """Refuse a csr or csc matrix whose indices leave its arrays."""
+    """Raise if the indices of a csr or csc matrix leave its arrays."""
     # scipy looks at no pointer where the last is 0 or less, and its differences may overflow.
     if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
         raise ValueError("index pointer values must form a non-decreasing sequence")

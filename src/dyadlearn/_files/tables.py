@@ -24,20 +24,15 @@ from typing import IO, Any, TextIO, cast
 import numpy as np
 
 from dyadlearn._array import is_sparse
+from dyadlearn._files import packed
 from dyadlearn._files.atomic import replacing
-from dyadlearn._files.packed import (
-    check_decoded,
-    check_file,
-    imported,
-    parse_number,
-    read_text,
-    reading,
-)
 from dyadlearn._memory import check_memory
 from dyadlearn._tables import Ids, Table, free_name, id_text, make_ids, shown, text_ids
 from dyadlearn._text import printable
 from dyadlearn.exceptions import DataFileError, IdError
 
+#: Named columns of a table, all of the same length.
+Columns = Mapping[str, Sequence[Any]]
 # The bytes of a value of each physical type. A text is a number beside a dictionary.
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 # The bytes of a value as an object of Python, in a list of columns and in a list of lines.
@@ -52,9 +47,9 @@ _NEEDED = "pyarrow", ", or write the table as csv"
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Parquet]:
     """Open a parquet file; nothing but its metadata is read."""
-    check_file(path)
-    pq = imported("pyarrow.parquet", "Reading parquet", *_NEEDED)
-    with reading(path, "parquet file"):
+    packed.check_file(path)
+    pq = packed.imported("pyarrow.parquet", "Reading parquet", *_NEEDED)
+    with packed.reading(path, "parquet file"):
         about = pq.read_metadata(path)
         columns = [about.schema.column(place) for place in range(about.num_columns)]
         # A text that repeats is stored once, and stays so.
@@ -104,10 +99,8 @@ class Parquet:
         """
         kinds, index = self.kinds, self.index
         if len(index) > 1:
-            raise DataFileError(
-                f"{self._path} has an index of {len(index)} levels, {shown(index)}: ids are an index of one level, "
-                "such as by reset_index() and set_index(…) in pandas."
-            )
+            levels = f"{len(index)} levels, {shown(index)}"
+            raise DataFileError(f"{self._path} has an index of {levels}: ids are one level, by set_index(…) in pandas.")
         texts = [name for name, kind in kinds.items() if kind == "text"]
         if index and not (texts and index[0].startswith("__index_level_") and index[0] not in texts):
             return index[0]
@@ -132,7 +125,7 @@ class Parquet:
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
         """Return columns as lists of Python."""
         need = sum(_OBJECT * count + size for count, size in self.sizes(names))
-        check_decoded(self._path, need, f"Reading {len(names)} columns of {self._path}")
+        packed.check_decoded(self._path, need, f"Reading {len(names)} columns of {self._path}")
         table = self._file.read(list(names))
         return {name: [cell for chunk in table[name].chunks for cell in _cells(chunk)] for name in names}
 
@@ -251,9 +244,7 @@ class Cells:
         """Return the cells as numbers, with the ids of their rows and columns."""
         places = [place for place in range(len(self.headings)) if place != self.id_place]
         if not places:
-            raise DataFileError(
-                f"{self.path} holds no table: it has ids and no values, or cells that nothing separates."
-            )
+            raise DataFileError(f"{self.path} holds no table: it has ids and no values, or no known delimiter.")
         empty = [place + 1 for place in places if not self.headings[place]]
         if empty:
             raise IdError(f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one.")
@@ -317,7 +308,7 @@ def suffix_of(path: Path) -> str:
 
 
 def is_blank(cell: Any) -> bool:
-    """Tell whether a cell says that there is no value."""
+    """Return whether a cell has no value."""
     return cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING)
 
 
@@ -326,7 +317,7 @@ def as_number(cell: Any) -> float | None:
     if is_blank(cell):
         return float("nan")
     try:
-        return parse_number(cell) if isinstance(cell, str) else float(cell)
+        return packed.parse_number(cell) if isinstance(cell, str) else float(cell)
     except (ValueError, TypeError, OverflowError):
         return None
 
@@ -348,12 +339,12 @@ def read_cells(path: Path) -> Cells:
     """Read a table of text or parquet as it stands in its file."""
     if suffix_of(path) == ".parquet":
         return _read_parquet(path)
-    text = read_text(path, "table")
+    text = packed.read_text(path, "table")
     delimiter = _delimiter(text)
     need = _CELL * (text.count(delimiter) + text.count("\n"))
     check_memory(need, np.empty(0), f"Reading the cells of {path}", "write them as npz or parquet, or fewer of them")
     lines, numbers = [], []
-    with reading(path, "table"):
+    with packed.reading(path, "table"):
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         for line in reader:
             if any(cell.strip() for cell in line):
@@ -365,17 +356,14 @@ def read_cells(path: Path) -> Cells:
     del numbers[0]
     if len(lines[0]) == len(headings) + 1:
         if all(not line[-1].strip() for line in lines):
-            raise DataFileError(
-                f"{path} has one cell more in its lines than in its headings, an empty one at the end: take away what "
-                "separates it from the others, or put a heading over the ids."
-            )
+            fault = "an empty cell at the end of its lines: remove the delimiter before it"
+            raise DataFileError(f"{path} has {fault}, or put a heading over the ids.")
         # R leaves out the corner above the ids.
         headings = ["", *headings]
     for line, place in zip(lines, numbers, strict=True):
         if len(line) != len(headings):
-            raise DataFileError(
-                f"{path}, line {place}: expected {len(headings)} cells, as in the first line, found {len(line)}."
-            )
+            cells = f"expected {len(headings)} cells, as in the first line, found {len(line)}"
+            raise DataFileError(f"{path}, line {place}: {cells}.")
     # Spreadsheets leave columns behind that have neither a heading nor a value.
     while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
         headings, lines = headings[:-1], [line[:-1] for line in lines]
@@ -421,58 +409,72 @@ def writing(path: Path) -> Iterator[None]:
         raise OSError(error.errno, f"could not be written ({error.strerror or error})", str(path)) from error
 
 
-def write_columns(path: Path | None, columns: Mapping[str, Sequence[Any]]) -> None:
+def write_columns(path: Path | None, columns: Columns) -> None:
     """Write a table of named columns, all of the same length; None prints it as csv.
 
     Numbers are written with all their digits, None and NaN as nothing.
     """
-    if path is None or suffix_of(path) in _TEXTS:
-        _write_text(path, columns, zip(*columns.values(), strict=True))
-    else:
-        pq = imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
-        import pyarrow as pa
-
-        # A column of one kind: texts where ids are of several.
-        texts = {name for name, cells in columns.items() if any(isinstance(cell, str) for cell in cells)}
-        table = {name: list(map(str, cells) if name in texts else cells) for name, cells in columns.items()}
-        with writing(path), replacing(path) as file:
-            pq.write_table(pa.table(table), file)
+    write_blocks(path, [columns])
 
 
-def write_grid(path: Path | None, values: np.ndarray, rows: Ids, columns: Ids, corner: str) -> None:
+def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, columns: Ids, corner: str) -> None:
     """Write a grid (n, p) with the ids of rows and columns; None prints it as csv.
 
     Parameters
     ----------
     path : Path or None
-    values : array of shape (n, p)
+    blocks : iterable of arrays of shape (b, p)
+        The values, one block of rows below the other.
     rows, columns : Ids
     corner : str
         The heading of the ids.
     """
     rows, columns = text_ids(rows, "The rows of the table"), text_ids(columns, "Its columns")
-    headings = [str(label) for label in columns.labels]
+    headings, labels = [str(label) for label in columns.labels], iter(rows.labels)
     corner = free_name(corner, headings)
-    if path is None or suffix_of(path) in _TEXTS:
-        lines = ([label, *line.tolist()] for label, line in zip(rows.labels, values, strict=True))
-        _write_text(path, [corner, *headings], lines)
-    else:
-        write_columns(path, {corner: list(rows.labels), **dict(zip(headings, values.T.tolist(), strict=True))})
+    tables = (
+        {corner: [next(labels) for _ in block], **dict(zip(headings, block.T.tolist(), strict=True))}
+        for block in blocks
+    )
+    write_blocks(path, tables)
 
 
-def _write_text(path: Path | None, headings: Iterable[Any], lines: Iterable[Iterable[Any]]) -> None:
+def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
+    """Write a table that is made in blocks of rows, each with the same named columns; None prints it as csv.
+
+    One block at a time is held in memory. The file is there whole or not at all.
+    """
+    rest = iter(blocks)
+    first = next(rest)  # an error in making it is raised before anything is printed
+    blocks = chain([first], rest)
     if path is None:
-        _write_lines(sys.stdout, chain([headings], lines), ",")
+        _write_lines(sys.stdout, first, blocks, ",")
         return
+    is_text = suffix_of(path) in _TEXTS
+    pq = None if is_text else packed.imported("pyarrow.parquet", "Writing parquet", *_NEEDED)
     with writing(path), replacing(path) as file, ExitStack() as stack:
-        packed = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if path.suffix == ".gz" else file
-        text = io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="")
-        _write_lines(text, chain([headings], lines), "," if suffix_of(path) == ".csv" else "\t")
-        text.detach()  # flushed, and left open for its owner to close
+        if pq is None:
+            is_gzip = path.suffix == ".gz"
+            target = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
+            text = io.TextIOWrapper(cast(IO[bytes], target), encoding="utf-8", newline="")
+            _write_lines(text, first, blocks, "," if suffix_of(path) == ".csv" else "\t")
+            text.detach()  # flushed, and left open for its owner to close
+            return
+        import pyarrow as pa
+
+        # A column of one kind: texts where ids are of several.
+        texts = {name for name, cells in first.items() if any(isinstance(cell, str) for cell in cells)}
+        writer = None
+        for block in blocks:
+            columns = {name: list(map(str, cells) if name in texts else cells) for name, cells in block.items()}
+            table = pa.table(columns, schema=None if writer is None else writer.schema)
+            writer = writer or stack.enter_context(pq.ParquetWriter(file, table.schema))
+            writer.write_table(table)
 
 
-def _write_lines(text: TextIO, lines: Iterable[Iterable[Any]], delimiter: str) -> None:
+def _write_lines(text: TextIO, headings: Iterable[str], blocks: Iterable[Columns], delimiter: str) -> None:
     clean = printable if text.isatty() else str
+    lines = chain([headings], (line for block in blocks for line in zip(*block.values(), strict=True)))
     text.writelines(clean(delimiter.join(map(_cell, line)) + "\n") for line in lines)
 
 

@@ -47,14 +47,14 @@ def _options(
 _COMMANDS: dict[type[Options], str] = {
     commands.Demo: "demo",
     commands.Datasets: "demo",
-    commands.Tune: "fitting",
+    commands.Tune: "models",
     commands.Evaluate: "evaluate",
     commands.Predict: "predict",
     commands.Recommend: "predict",
     commands.Screen: "predict",
-    commands.Update: "fitting",
-    commands.Inspect: "inspect",
-    commands.Report: "inspect",
+    commands.Update: "models",
+    commands.Inspect: "evaluate",
+    commands.Report: "evaluate",
 }
 for _kind, _module in _COMMANDS.items():
     app.command()(make_command(_kind, _module))

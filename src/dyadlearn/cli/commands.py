@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from typer import Argument, Option
 
 from dyadlearn.cli import options
-from dyadlearn.cli.options import SCORES, check_target
+from dyadlearn.cli.options import SCORES, Rules, check_target
 
 
 class Demo(options.Options):
@@ -49,7 +49,7 @@ class Datasets(options.Options):
     data_home: Annotated[Path | None, Option(help="Folder of downloads; by default DYADLEARN_DATA or a cache.")] = None
     force: options.Force = False
 
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {"to": ("name",), "force": ("to",)}
+    needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
 
 
 class Tune(options.Data):
@@ -135,16 +135,10 @@ class Evaluate(options.OfModel, options.TableOutput):
     nested: Annotated[bool, Option(help="Learn kernels again for each fold, or use those of all labels.")] = True
     seed: options.Seed = 0
 
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        "number": ("verify",),
-        "permute": ("permutations",),
-        "resamples": ("against",),
-        "coverage": ("against",),
-    }
-    excludes: ClassVar[dict[str, tuple[str, ...]]] = {
-        "against": ("permutations", "verify", "cv", "nested"),
-        "permutations": ("verify", "cv", "nested"),
-    }
+    needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
+    needs |= dict.fromkeys(("resamples", "coverage"), ("against",))
+    excludes: ClassVar[Rules] = {"permutations": ("verify", "cv", "nested")}
+    excludes["against"] = ("permutations", "verify", "cv", "nested")
 
 
 class Predict(options.OfModel, options.TableOutput):
@@ -187,11 +181,11 @@ class Predict(options.OfModel, options.TableOutput):
     by: Annotated[str, Option(help="List that is written by --explain -o: pair, instance or task.")] = "pair"
     number: options.Number = 10
 
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {
-        **dict.fromkeys(("instance", "task", "number"), ("explain",)),
+    needs: ClassVar[Rules] = {
         "by": ("explain", "output"),
+        **dict.fromkeys(("instance", "task", "number"), ("explain",)),
     }
-    excludes: ClassVar[dict[str, tuple[str, ...]]] = {"explain": ("pairs", "long", "probability", "interval")}
+    excludes: ClassVar[Rules] = {"explain": ("pairs", "long", "probability", "interval")}
 
 
 class Recommend(options.OfModel, options.TableOutput):

@@ -16,7 +16,7 @@ from dyadlearn._files.tables import write_grid
 from dyadlearn._tables import Ids, Table
 from dyadlearn._text import make_table
 from dyadlearn.cli.commands import Datasets, Demo
-from dyadlearn.cli.inspect import write_page
+from dyadlearn.cli.evaluate import write_page
 from dyadlearn.cli.options import check_target
 from dyadlearn.cli.terminal import Terminal, column_table
 from dyadlearn.datasets._home import resolve_home
@@ -131,7 +131,7 @@ def datasets(given: Datasets, terminal: Terminal) -> None:
         K, G = (data.K, data.G) if "K" in data else data_sets.debtags_kernels(data)
         grids = (data.Y, instances, tasks), (K, instances, instances), (G, tasks, tasks)
         for target, (values, rows, columns) in zip(targets, grids, strict=True):
-            write_grid(target, np.asarray(values, dtype=np.float64), rows, columns, "")
+            write_grid(target, [np.asarray(values, dtype=np.float64)], rows, columns, "")
     terminal.result({"name": given.name, "shape": [m, q], "files": [str(target) for target in targets]})
     terminal.say(f"{given.name}: {what}, {m} × {q}.")
     if targets:

@@ -6,7 +6,6 @@ turn one into the other.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import shlex
@@ -19,7 +18,7 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells, suffix_of
-from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, shown
+from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, not_found, shown
 from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, training_side
 from dyadlearn.cli.options import Data, LabelFile
 from dyadlearn.cli.terminal import Terminal
@@ -31,8 +30,10 @@ from dyadlearn.sides import SideNames, side_names
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
 _WHOLE = re.compile(r"[0-9]+")
-# Among more ids than these, similar spellings are not looked for.
-_MANY = 20_000
+#: What one and several of a side are called, and the ids that its labels have.
+Axis = tuple[str, str, Ids | None]
+# An option that may be given several times.
+Options = list[str] | None
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,7 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
     return Dyads(labels, X, T, (recipes, task_recipes), words)
 
 
-def _opened(
-    files: Files | None, kernels: list[str] | None, kernel_option: str, smiles: list[str] | None
-) -> dict[str, Source]:
+def _opened(files: Files | None, kernels: Options, kernel_option: str, smiles: Options) -> dict[str, Source]:
     """Open the files of one side; none without files."""
     sources: dict[str, Source] = {}
     if files is None:
@@ -152,10 +151,8 @@ def read_labels(
         shape = "long" if options.columns is not None else options.format or shape_of(cells)
         is_long = shape == "long"
         if not is_long and options.format is None and not has_tasks and _could_be_long(cells):
-            terminal.note(
-                f"{path} is read as a grid of the tasks {shown(cells.headings[1:])}; if it lists an instance, a task "
-                "and a value in each line, add --format long."
-            )
+            tasks = shown(cells.headings[1:])
+            terminal.note(f"{path} is read as a grid of the tasks {tasks}; if it lists pairs, add --format long.")
         grid = _from_long(cells, options, terminal, may_list) if is_long else cells.table()
     if options.fill is not None and not is_long:
         raise ValueError(f"--fill is for pairs that a long table lacks, and {path} is a grid.")
@@ -165,11 +162,7 @@ def read_labels(
 
 
 def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: bool) -> Table:
-    places = _long_places(cells, options)
-    if cells.headings[places[2]] and _is_number(cells.headings[places[2]]):
-        raise DataFileError(
-            f"{cells.path}, first line: {shown(cells.headings)} looks like a pair: put a line of headings above."
-        )
+    cells, places = _long_columns(cells, options.columns)
     first, second = (cells.labels(place) for place in places[:2])
     labels = cells.as_numbers(places[2:])[:, 0]
     if np.isnan(labels).all():
@@ -191,30 +184,45 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
     return Table(values, rows, columns)
 
 
-def _long_places(cells: Cells, options: LabelFile) -> list[int]:
-    """Return which columns hold instance, task and value."""
-    if options.columns is None:
-        if len(cells.headings) != 3:
-            columns = f"{len(cells.headings)} columns ({shown(cells.headings)})"
-            raise ValueError(f"{cells.path} has {columns}: name those of instance, task and value by --columns.")
-        return [0, 1, 2]
-    names = [name.strip() for name in options.columns.split(",")]
+def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
+    """Return a long table and which of its columns hold instance, task and value, by names or by numbers from 1.
+
+    A first line whose value is a number is no line of headings; it becomes a line of the table.
+    """
+    path, headings, count = cells.path, cells.headings, len(cells.headings)
+    names = ["1", "2", "3"] if columns is None else [name.strip() for name in columns.split(",")]
+    if columns is None and count != 3:
+        found = f"{count} columns ({shown(headings)})"
+        raise ValueError(f"{path} has {found}: name instance, task and value, such as by --columns 1,2,3.")
     if len(set(names)) != 3 or len(names) != 3:
-        raise ValueError(f"--columns names three columns (instance, task, value), found {options.columns!r}.")
-    return [cells.place(name) for name in names]
+        raise ValueError(f"--columns names three columns (instance, task, value), found {columns!r}.")
+    named = columns is not None and not (set(names) - set(headings) and all(map(_WHOLE.fullmatch, names)))
+    for name in () if named else names:
+        if not 0 < int(name) <= count:
+            raise DataFileError(f"{path} has no column {name!r}: it has {count} columns, {shown(headings)}.")
+    places = [cells.place(name) if named else int(name) - 1 for name in names]
+    first, second, value = (headings[place] for place in places)
+    if suffix_of(path) == ".parquet":
+        return cells, places
+    if value and _is_number(value):
+        # pandas numbers the columns of a frame that has no names.
+        if named or headings == list(map(str, range(count))):
+            words = f"{path}, first line: {shown(headings)} may be headings or a pair"
+            raise DataFileError(f"{words}. Put a line of headings in words above.")
+        return replace(cells, lines=[headings, *cells.lines], numbers=[1, *cells.numbers]), places
+    if not named and any(headings[place] in {id_text(line[place]) for line in cells.lines} for place in places[:2]):
+        pair = f"{first!r} and {second!r} look like a pair, but {value!r} is not a number"
+        raise DataFileError(f"{path}, first line: {pair}. Correct it, or name the headings by --columns.")
+    return cells, places
 
 
-def places_in(
-    file: FeatureFile, n: int, axis: tuple[str, str, Ids | None], labels: Path, terminal: Terminal
-) -> np.ndarray | None:
+def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Terminal) -> np.ndarray | None:
     """Return the positions of the labelled entities in a file; None if there are no ids and the order is taken."""
     side, lines, wanted = axis
     if wanted is None or file.ids is None:
         if file.n != n:
-            raise ValueError(
-                f"{file.path} has {file.n} rows, but {labels} has {n} {lines}: without ids on both, they must "
-                "be as many and in the same order."
-            )
+            found = f"{file.path} has {file.n} rows, but {labels} has {n} {lines}"
+            raise ValueError(f"{found}: without ids on both, they must be as many and in the same order.")
         if wanted is not None or file.ids is not None:
             terminal.note(f"Only one of {file.path} and {labels} has ids: the {side} are taken in their order.")
         return None
@@ -223,35 +231,12 @@ def places_in(
             raise DataFileError(f"{path}, first line: {corner!r} is an id. Put a line of headings above.")
     lacking = list(map(str, file.ids.lacking(wanted.labels)))
     if lacking:
-        raise IdError(_lacking(lacking, file, wanted, lines, labels))
+        known = list(map(str, wanted.lacking(file.ids.labels)))  # those that are labelled already are not meant
+        raise not_found(lacking, len(wanted), f"{lines} of {labels}", str(file.path), known)
     if len(file.ids) > len(wanted):
         left_out = len(file.ids) - len(wanted)
         terminal.note(f"{left_out} of {len(file.ids)} {side} in {file.path} have no labels and are left out.")
     return file.ids.positions(wanted.labels, str(file.path))
-
-
-def _lacking(lacking: list[str], file: FeatureFile, wanted: Ids, axis: str, labels: Path) -> str:
-    """Return a sentence about the labelled entities that a file lacks, with similar ids in it."""
-    assert file.ids is not None
-    known = list(map(str, wanted.lacking(file.ids.labels)))  # those that are labelled already are not meant
-    named = []
-    for label in lacking[:5]:
-        close = _closest(label, known)
-        named.append(repr(label) if close is None else f"{label!r} (did you mean {close!r}?)")
-    listed = ", ".join(named) + (", …" if len(lacking) > 5 else "")
-    if len(lacking) == len(wanted):
-        such = f"whose ids are such as {shown(known, 3)}"
-        return f"None of the {len(wanted)} {axis} of {labels} is in {file.path}, {such}: {listed}."
-    return f"{len(lacking)} of the {len(wanted)} {axis} of {labels} are not in {file.path}: {listed}."
-
-
-def _closest(label: str, known: list[str]) -> str | None:
-    """Return the known id that differs in case or punctuation only, else the most similar."""
-    spelled = {re.sub(r"[\W_]", "", other).casefold(): other for other in known}
-    bare = re.sub(r"[\W_]", "", label).casefold()
-    # Comparing takes too long with very many.
-    close = difflib.get_close_matches(label, known, n=1, cutoff=0.8) if len(known) <= _MANY else []
-    return spelled[bare] if bare in spelled else next(iter(close), None)
 
 
 def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:
@@ -299,18 +284,12 @@ def shape_of(cells: Cells) -> str:
     if has_three and _is_surely_long(cells):
         return "long"
     if has_three:
-        raise DataFileError(
-            f"{cells.path} may be a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task "
-            f"and value. As a grid it has a fault: {fault}. Correct that, or say what it is by --format grid or "
-            "--format long."
-        )
-    names = f"--columns {','.join(cells.headings[:3])}"
-    if any(map(_is_number, cells.headings[1:3])):
-        names = "--columns, after putting a line of headings above them"
-    raise DataFileError(
-        f"{fault}. Correct that; or, if {cells.path} is no grid but has an instance, a task and a value in each line, "
-        f"name their columns, such as by {names}."
-    )
+        form = f"a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task and value"
+        remedy = "Correct that, or give --format grid or --format long"
+        raise DataFileError(f"{cells.path} may be {form}. As a grid it has a fault: {fault}. {remedy}.")
+    names = ["1", "2", "3"] if any(map(_is_number, cells.headings[1:3])) else cells.headings[:3]
+    form = f"if {cells.path} has an instance, a task and a value in each line"
+    raise DataFileError(f"{fault}. Correct that; or, {form}, name them by --columns {','.join(names)}.")
 
 
 def _could_be_long(cells: Cells) -> bool:

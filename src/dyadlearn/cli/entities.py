@@ -19,10 +19,10 @@ from dyadlearn._files.embeddings import FeatureFile, open_features, read_ids
 from dyadlearn._files.packed import parse_number
 from dyadlearn._files.tables import check_whole, read_cells, suffix_of
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, id_text, make_ids, shown, text_ids
+from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.cli.options import Data
 from dyadlearn.cli.terminal import Terminal
-from dyadlearn.exceptions import DataFileError, IdError, KernelError
+from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
 
@@ -31,6 +31,8 @@ _OPTIONS = ("key", "ids", "row_ids", "pool")
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
 
+# Positions in a file; None takes all in their order.
+Places = np.ndarray | None
 #: What a model takes for one side: a table (n, d), or several of the same entities.
 Entities = Table | Descriptions
 
@@ -76,10 +78,8 @@ def file_options(given: Path) -> tuple[Path, dict[str, str]]:
         if not equals:
             option, value = "key", option
         if option not in _OPTIONS or not value or option in options:
-            raise ValueError(
-                f"{name}:: takes the name of a part of the file and {', '.join(_OPTIONS[1:])}, such as "
-                f"{name}::group/data,pool=mean; found {part!r}."
-            )
+            such = f"{', '.join(_OPTIONS[1:])}, such as {name}::group/data,pool=mean"
+            raise ValueError(f"{name}:: takes the name of a part of the file and {such}; found {part!r}.")
         options[option] = value
     return Path(name), options
 
@@ -265,16 +265,14 @@ class Source(NamedTuple):
     column: str | None = None
 
 
-def open_source(
-    path: Path, smiles: str | None = None, kernel: str | None = None, smiles_option: str = "--smiles"
-) -> Source:
+def open_source(path: Path, smiles: str | None = None, kernel: str | None = None, option: str = "--smiles") -> Source:
     """Open a file of instances or tasks; `smiles` is the column of molecules, which an option names."""
     path, options = file_options(path)
     is_fasta = suffix_of(path) in _FASTA
     if options and (is_fasta or smiles is not None):
         raise ValueError(f"{path} holds {'sequences' if is_fasta else 'SMILES'}: :: is for files of features.")
     if is_fasta and smiles is not None:
-        raise ValueError(f"{path} holds sequences, and {smiles_option} names a column of a table: leave it out.")
+        raise ValueError(f"{path} holds sequences, and {option} names a column of a table: leave it out.")
     if is_fasta:
         from dyadlearn.kernels.sequences import read_fasta
 
@@ -292,11 +290,9 @@ def open_source(
     return Source("table", replace(file, rows=lambda places: _double(rows(places))), kernel)
 
 
-def _of_texts(
-    kind: str, path: Path, texts: list[Any], ids: Ids, kernel: str | None, column: str | None = None
-) -> Source:
+def _of_texts(kind: str, path: Path, texts: list[Any], ids: Ids, *more: str | None) -> Source:
     table = Table(np.fromiter(texts, dtype=object, count=len(texts)), ids)
-    return Source(kind, FeatureFile.of_table(path, table), kernel, column)
+    return Source(kind, FeatureFile.of_table(path, table), *more)
 
 
 def _double(values: Any) -> Any:
@@ -355,9 +351,7 @@ def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]
     return table.take(rows, rows), replace(recipe, sequences=sequences)
 
 
-def _numbers_of_texts(
-    source: Source, places: np.ndarray | None, given: Data, terminal: Terminal
-) -> tuple[Table, Recipe, np.ndarray]:
+def _numbers_of_texts(source: Source, places: Places, given: Data, terminal: Terminal) -> tuple[Table, Recipe, Any]:
     """Return molecules or sequences as numbers, and the positions of those that could be read."""
     kernel, params = parse_kernel(source.kernel)
     if source.kind == "sequences":
@@ -382,10 +376,8 @@ def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal:
     (name, params), path = parse_kernel(source.kernel), source.file.path
     rows, columns = source.file.ids, source.file.columns
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
-        terminal.note(
-            f"{path} has the same ids in rows and columns and is taken for a kernel; --kernel or --task-kernel "
-            "linear takes it for features."
-        )
+        features = "--kernel or --task-kernel linear takes it for features"
+        terminal.note(f"{path} has the same ids in rows and columns and is taken for a kernel; {features}.")
         name = "precomputed"
     if name != "precomputed":
         check_kernel(name or usual, params)
@@ -432,13 +424,7 @@ def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Term
 # New instances and tasks ---------------------------------------------------------------------------
 
 
-def new_side(
-    files: Files,
-    recipes: Recipes,
-    ids: Ids | None,
-    terminal: Terminal,
-    asked: Sequence[Hashable] | None = None,
-) -> Entities:
+def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal, asked: Any = None) -> Entities:
     """Return new instances or tasks as a fitted model takes them.
 
     Parameters
@@ -500,9 +486,7 @@ def open_new(path: Path, recipe: Recipe) -> Source:
     return source
 
 
-def new_entities(
-    source: Source, recipe: Recipe, ids: Ids | None, terminal: Terminal, places: np.ndarray | None = None
-) -> Table:
+def new_entities(source: Source, recipe: Recipe, ids: Ids | None, terminal: Terminal, places: Places = None) -> Table:
     """Return the new instances or tasks at some places of a file, with the columns of the model.
 
     Other parameters are as in `new_side`.
@@ -527,10 +511,7 @@ def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.nda
     there = set(file.ids.labels)
     found = [label for label in dict.fromkeys(asked) if label in there]
     if not found:
-        raise IdError(
-            f"None of the {len(asked)} ids that are asked for ({shown(list(asked), 3)}) is in {file.path}, whose ids "
-            f"are such as {shown(file.ids.labels[:3])}."
-        )
+        raise not_found(list(asked), len(asked), "ids that are asked for", str(file.path), file.ids.labels)
     return file.ids.positions(found, str(file.path))
 
 
@@ -542,10 +523,8 @@ def _with_columns(table: Table, path: Path, wanted: Ids, what: str, terminal: Te
         hint = ""
         if what == "ids of training" and table.row_ids is not None and not table.row_ids.lacking(wanted.labels):
             hint = " They are in its rows: the file is transposed, new ones belong in the rows."
-        raise DataFileError(
-            f"{path} lacks {len(lacking)} of the {len(wanted)} columns that the model needs, the {what}: "
-            f"{shown(lacking)}.{hint}"
-        )
+        needed = f"{len(lacking)} of the {len(wanted)} columns that the model needs, the {what}"
+        raise DataFileError(f"{path} lacks {needed}: {shown(lacking)}.{hint}")
     if extra:
         terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
     return table.take(None, table.column_ids.positions(wanted.labels, str(path)))

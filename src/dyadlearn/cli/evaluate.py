@@ -1,19 +1,29 @@
-"""``dyadlearn evaluate``: scores in the four settings, comparison of models, permutation tests."""
+"""``dyadlearn evaluate``, ``inspect`` and ``report``: what a model file holds, and how good the model is."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import dyadlearn
-from dyadlearn._text import joined, make_table, number
-from dyadlearn.cli.commands import Evaluate
-from dyadlearn.cli.models import Loaded, load, load_model, settings_of
-from dyadlearn.cli.terminal import Terminal, column_table
-from dyadlearn.diagnostics.fitted import fitted_of, known_settings
-from dyadlearn.metrics import scorer
-from dyadlearn.settings import Setting
+import numpy as np
 
+import dyadlearn
+from dyadlearn._files.tables import writing
+from dyadlearn._tables import id_text, shown
+from dyadlearn._text import joined, make_list, make_table, number
+from dyadlearn.cli.commands import Evaluate, Inspect, Report
+from dyadlearn.cli.entities import in_words
+from dyadlearn.cli.models import Loaded, load, load_model, settings_of
+from dyadlearn.cli.terminal import Terminal, column_table, stacked
+from dyadlearn.diagnostics.fitted import fitted_of, known_settings
+from dyadlearn.holdout.baselines import BASELINES
+from dyadlearn.metrics import scorer
+from dyadlearn.selection.evaluate import in_words as baseline_in_words
+from dyadlearn.settings import Setting
+from dyadlearn.views.summary import weights_of_model
+
+# Figures that have lines of their own for people.
+_IN_WORDS = ("weights", "exponents", "shares", "stage_errors")
 _TEST = ("setting", "permuted", "scoring", "method", "score", "null_mean", "null_deviation", "null", "p_value")
 _NOT_FIGURES, _NAMES = ("differences", "drawn", "notes"), {"level": "coverage"}
 
@@ -67,10 +77,8 @@ def _known(model: Any, settings: list[Setting], loaded: Loaded, terminal: Termin
     if others and not model.fitted_.pairing.knows_tasks:
         terminal.note(f"The model knows nothing of {loaded.names.tasks}: settings C and D are left out.")
     elif others and known:
-        terminal.note(
-            "The model describes instances and tasks by profiles of their labels, which new ones lack: setting "
-            f"{joined(others)} is left out; tune --model learned --stages 1 has no profiles."
-        )
+        lacking = "New instances and tasks have no labels, of whose profiles the model is made"
+        terminal.note(f"{lacking}: setting {joined(others)} is left out; tune --stages 1 makes no profiles.")
     return known or settings  # of which the library says why it cannot
 
 
@@ -91,16 +99,11 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
     """Test whether the model is better than on permuted labels."""
     tests: list[Any] = []
     lines: list[list[str]] = []
+    how: dict[str, Any] = {"permute": loaded.role(given.permute, "--permute", ("instances", "tasks"), "both")}
+    how |= {"n_permutations": given.permutations or 0, "scoring": _scoring(given, loaded)}
+    how |= {"random_state": given.seed, "progress": terminal.progress}
     for setting in settings or [getattr(model, "holdout_setting_", "B")]:
-        test = dyadlearn.permutation_test(
-            model,
-            setting,
-            permute=loaded.role(given.permute, "--permute", ("instances", "tasks"), "both"),
-            n_permutations=given.permutations or 0,
-            scoring=_scoring(given, loaded),
-            random_state=given.seed,
-            progress=terminal.progress,
-        )
+        test = dyadlearn.permutation_test(model, setting, **how)
         tests.append(test)
         null = f"{number(test.null_mean)} ± {number(test.null_deviation)}"
         words = {"instances": loaded.names.instances, "tasks": loaded.names.tasks}.get(test.permuted, test.permuted)
@@ -108,7 +111,7 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
     figures = [{name: getattr(test, name) for name in _TEST} for test in tests]
     table = make_table(["setting", "permuted", "method", tests[0].scoring, "null", "p"], lines, left=3)
     things = [f"{given.permutations} permutations of the labels", table]
-    terminal.table({"settings": figures}, things, _stacked([test.columns() for test in tests]), given.output)
+    terminal.table({"settings": figures}, things, stacked([test.columns() for test in tests]), given.output)
 
 
 def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: Terminal) -> None:
@@ -117,17 +120,11 @@ def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, termina
     first = next(iter(paths))
     models = {name: model if name == first else load_model(path).model for name, path in paths.items()}
     figures, tables, columns = [], [], []
+    how: dict[str, Any] = {"scoring": given.scoring[0] if given.scoring else None, "n_resamples": given.resamples}
+    how |= {"level": given.coverage, "random_state": given.seed, "sides": loaded.sides}
     for setting in settings or [_tuned_for(models)]:
         with terminal.working("Hold-out and resamples"):
-            comparison = dyadlearn.compare(
-                models,
-                setting,
-                scoring=given.scoring[0] if given.scoring else None,
-                n_resamples=given.resamples,
-                level=given.coverage,
-                random_state=given.seed,
-                sides=loaded.sides,
-            )
+            comparison = dyadlearn.compare(models, setting, **how)
         for note in comparison.notes:
             terminal.note(note)
         own = {name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES}
@@ -142,12 +139,7 @@ def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, termina
         ]
         columns.append({"setting": [comparison.setting] * len(models), **found})
     verdicts = [each["verdict"] for each in figures]
-    terminal.table({"settings": figures}, tables, _stacked(columns), given.output, verdicts)
-
-
-def _stacked(tables: list[dict[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Return tables of the same columns, one below the other."""
-    return {name: [cell for table in tables for cell in table[name]] for name in tables[0]}
+    terminal.table({"settings": figures}, tables, stacked(columns), given.output, verdicts)
 
 
 def _tuned_for(models: dict[str, Any]) -> str:
@@ -167,3 +159,82 @@ def _names(paths: list[Path]) -> dict[str, Path]:
             raise ValueError(f"{path} is given twice: name different model files.")
     short = [path.stem for path in paths]
     return {stem if short.count(stem) == 1 else str(path): path for stem, path in zip(short, paths, strict=True)}
+
+
+# The content of a model file ---------------------------------------------------------------------------
+
+
+def inspect(given: Inspect, terminal: Terminal) -> None:
+    """Print the content of a model file."""
+    loaded = load(given)
+    names, figures, weights = loaded.names, _figures(loaded), weights_of_model(loaded.model)
+    if weights is not None:
+        figures |= {"holdout_error": loaded.model.holdout_error_, **weights.figures()}
+    # Names of figures for people, where they differ.
+    words = {name: baseline_in_words(name, names) for name in BASELINES}
+    words |= {"instances": names.instances, "tasks": names.tasks}
+    for side, word in zip(("instance", "task"), names, strict=True):
+        words |= {f"{side}_{what}": f"{word} {what}" for what in ("side", "ids")}
+    listed = {name: value for name, value in figures.items() if value not in (None, {}) and name not in _IN_WORDS}
+    rows = [(words.get(name, name.replace("_", " ")), _line(value, words)) for name, value in listed.items()]
+    terminal.result(figures, make_list([*rows, *([] if weights is None else weights.lines(names))]))
+
+
+def _figures(loaded: Loaded) -> dict[str, Any]:
+    model, origin, (instances, tasks) = loaded.model, loaded.origin, loaded.recipes
+    figures: dict[str, Any] = {"model": type(model).__name__}
+    if model.grows:  # statistics only
+        figures |= {"instances": model.n_seen_, "tasks": model.n_tasks_}
+    else:
+        labels = model.fitted_.labels
+        if labels.grid is None:
+            figures["fitted_on"] = f"{labels.size:,} observed pairs alone, without a grid"
+        mean = float(labels.values[labels.observed].mean())
+        figures |= {"instances": labels.shape[0], "tasks": labels.shape[1], "observed": labels.size, "mean_label": mean}
+    scoring = getattr(model, "scoring", origin.get("scoring"))
+    has_constant = getattr(model, "fit_intercept", False)
+    ids = [None if side is None else list(map(id_text, side.labels)) for side in loaded.own_ids]
+    return figures | {
+        **{name: _plain(getattr(model, f"{name}_", getattr(model, name, None))) for name in ("alpha", "task_alpha")},
+        "fit_intercept": has_constant,
+        "intercept": _plain(model.intercept_) if has_constant else None,
+        "setting": getattr(model, "setting", origin.get("setting")),
+        "scoring": scoring if scoring is None else str(scoring),
+        "score": getattr(model, "best_score_", origin.get("score")),
+        "baselines": getattr(model, "baselines_", origin.get("baselines")),
+        "holdout": getattr(model, "holdout_method_", None),
+        "instance_side": in_words(instances),
+        "task_side": None if tasks is None else in_words(tasks),
+        **dict(zip(("instance_ids", "task_ids"), ids, strict=True)),
+        "sides": None if loaded.sides is None else list(loaded.sides),
+        "files": origin.get("files"),
+        "versions": loaded.versions,
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray) else value
+
+
+def _line(value: Any, words: dict[str, str]) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{words.get(key, key)} {number(entry)}" for key, entry in value.items() if entry is not None)
+    return shown(value, 3) if isinstance(value, list) else number(value)
+
+
+def report(given: Report, terminal: Terminal) -> None:
+    """Write one page about a model."""
+    settings = None if given.setting is None else settings_of(given.setting)
+    loaded = load(given)
+    how: dict[str, Any] = {"title": given.title, "settings": settings, "sides": loaded.sides, "scoring": given.scoring}
+    write_page(loaded.model, given.output, terminal, **how, n_permutations=given.permutations)
+    terminal.result({"output": str(given.output)})
+
+
+def write_page(model: Any, path: Path, terminal: Terminal, **how: Any) -> None:
+    """Write one page about a model; `how` has the parameters of `dyadlearn.report.write_report`."""
+    from dyadlearn.report import write_report
+
+    with writing(path):
+        write_report(model, path, **how, progress=terminal.progress)
+    terminal.say(f"Wrote {path}: open it in a browser.")

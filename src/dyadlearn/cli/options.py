@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import inspect
 import os
+import re
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -22,12 +23,17 @@ from dyadlearn._files.atomic import check_place
 from dyadlearn._registry import names_where
 from dyadlearn.cli.terminal import Terminal
 
+
+def _score_names() -> list[str]:
+    """Return the names of the metrics, read from their files: importing them would load numpy."""
+    files = Path(__file__).parents[1].joinpath("metrics").glob("*.py")
+    texts = (file.read_text(encoding="utf-8") for file in files)
+    return sorted(name for text in texts for name in re.findall(r'^    scoring = "(\w+)"$', text, re.MULTILINE))
+
+
 #: What --scoring takes, in words; 10 stands for any number.
-SCORES = (
-    "average_precision, concordance_index, enrichment_factor, ic_index, ndcg_at_10, neg_mean_absolute_error, "
-    "neg_mean_squared_error, neg_root_mean_squared_error, pearson, precision_at_10, r2, recall_at_10, roc_auc, "
-    "spearman, or a name that scikit-learn has for regression"
-)
+SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
+SCORES += ", or a name that scikit-learn has for regression"
 #: The models of tune.
 MODELS = names_where()
 # Options that only some models have. Options of tasks need --tasks too.
@@ -47,11 +53,13 @@ Files = list[str] | None
 INSTANCES = Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")
 Instances = Annotated[Files, INSTANCES]
 Tasks = Annotated[Files, Option(metavar="[NAME=]FILE", help=f"Tasks: {_FILES}")]
+Smiles = Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the file that holds SMILES.")]
 Setting = Annotated[str | None, Option(help="A (new pairs), B (new instances), C (new tasks), D (both), or several.")]
 Scoring = Annotated[list[str] | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")]
 Folds = Annotated[int | None, Option("--cv", help="Number of folds; by default leave-one-out where it is exact.")]
 Number = Annotated[int, Option("-n", "--number", min=1, help="Number of rows to list.")]
 Seed = Annotated[int, Option(min=0, help="Seed of the random numbers.")]
+Rules = dict[str, tuple[str, ...]]
 Force = Annotated[bool, Option("--force", "-f", help="Replace the output file if it exists.")]
 
 
@@ -73,8 +81,8 @@ class Options(Base):
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print no notes and no progress.")] = False
 
-    needs: ClassVar[dict[str, tuple[str, ...]]] = {}
-    excludes: ClassVar[dict[str, tuple[str, ...]]] = {}
+    needs: ClassVar[Rules] = {}
+    excludes: ClassVar[Rules] = {}
 
     def check(self) -> None:
         """Raise if an option has no effect, or if the output cannot be written."""
@@ -122,7 +130,7 @@ class LabelFile(Options):
     """How a file of labels is read."""
 
     format: Annotated[str | None, Option(help="Form of the labels, grid or long; by default found by looking.")] = None
-    columns: Annotated[str | None, Option(help="Columns of a long table, such as user,item,stars.")] = None
+    columns: Annotated[str | None, Option(help="Columns of a long table, such as user,item,stars or 1,2,3.")] = None
     fill: Annotated[float | None, Option(help="Value of pairs that a long table lacks; by default missing.")] = None
     transpose: Annotated[bool, Option(help="The rows of the labels are tasks.")] = False
 
@@ -137,12 +145,8 @@ class Data(LabelFile, Sides):
     device: Annotated[str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")] = None
     kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")] = None
     task_kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")] = None
-    instances_smiles: Annotated[
-        Files, Option(metavar="[NAME=]COLUMN", help="Column of the instances that holds SMILES.")
-    ] = None
-    tasks_smiles: Annotated[Files, Option(metavar="[NAME=]COLUMN", help="Column of the tasks that holds SMILES.")] = (
-        None
-    )
+    instances_smiles: Smiles = None
+    tasks_smiles: Smiles = None
     fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
     drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
 

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
 
 import dyadlearn
-from dyadlearn._array import to_numpy
-from dyadlearn._files.tables import read_cells, write_columns, write_grid
+from dyadlearn._array import row_blocks, to_numpy
+from dyadlearn._files.tables import read_cells, write_blocks, write_grid
 from dyadlearn._tables import Ids, shown
 from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
 from dyadlearn.cli.entities import Entities, each_table, n_entities
 from dyadlearn.cli.models import Loaded, load, one_setting
 from dyadlearn.cli.options import given_options
-from dyadlearn.cli.terminal import Terminal, as_rows, column_table
+from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models._inputs import is_large
 from dyadlearn.settings import Setting
+
+# Bytes of the predictions that are made before some are written; as texts they take about ten times as much.
+_BLOCK_BYTES = 2**23
 
 
 def predict(given: Predict, terminal: Terminal) -> None:
@@ -38,45 +43,110 @@ def predict(given: Predict, terminal: Terminal) -> None:
     if given.interval is not None and given.probability:
         raise ValueError("--interval bounds labels, not probabilities: leave out one of the two.")
     asked: tuple[Any, Any] = (None, None) if given.pairs is None else _labels_of(given.pairs)
-    sides = [_new(given, loaded, place, asked[place], terminal) for place in (0, 1)]
-    output, names = given.output, loaded.names
+    (X, rows), (T, columns) = (_side(given, loaded, place, asked[place], terminal) for place in (0, 1))
+    shape = len(rows), len(columns)
     word, words = ("probability", "probabilities") if given.probability else ("prediction", "predictions")
-    X, T = (_with_own_ids(loaded, place, side) for place, side in enumerate(sides))
-    shape = tuple(_size(loaded, place, side) for place, side in enumerate(sides))
-    rows, columns = (_ids(loaded, place, side, shape[place]) for place, side in enumerate(sides))
     figures: dict[str, Any] = {"instances": shape[0], "tasks": shape[1]}
-    predicted = loaded.model.predict
+    model, predicted = loaded.model, loaded.model.predict
     if given.probability:
         calibration = _calibrated(loaded, terminal, X, T)
         predicted, figures["calibration"] = calibration.predict, calibration.columns()
-    content: dict[str, Any] = {}
+    headings = [word]
+    if given.interval is not None:
+        headings += ["lower", "upper"]
+        if Setting.A in settings_of(model, X, T) and model.fitted_.labels.grid is not None:
+            terminal.note("bounds of pairs with a known label are around the prediction that is made without it.")
+
+    def answer(X: Any, T: Any) -> np.ndarray:
+        """Return the predictions, with bounds if they are asked for, in a stack of grids."""
+        bounds = () if given.interval is None else model.predict_interval(X, T, coverage=given.interval)
+        return np.stack([_grid(values) for values in (predicted(X, T), *bounds)])
+
+    output, names, is_named = given.output, loaded.names, loaded.sides is not None
+    blocks = _blocks(answer, len(headings), X, T, shape)
     is_printed = output is None and terminal.json
+    content: dict[str, Any] = {}
     if given.pairs is None and not given.long and given.interval is None:
-        grid, done = _grid(predicted(X, tasks=T)), f"{shape[0]} × {shape[1]} {words}"
+        done = f"{shape[0]} × {shape[1]} {words}"
         if is_printed:
+            grid = np.concatenate([block[0] for block in blocks])
             content = {"rows": list(rows.labels), "columns": list(columns.labels), words: grid}
         else:
-            write_grid(output, grid, rows, columns, "instance" if loaded.sides is None else names.instance)
+            corner = names.instance if is_named else "instance"
+            write_grid(output, (block[0] for block in blocks), rows, columns, corner)
     else:
+        headings = [*(names.headings(headings) if is_named else ("instance", "task")), *headings]
         if given.pairs is None:
-            places = np.indices(shape).reshape(2, -1)
+            lists, count = _long(blocks, rows.labels, columns.labels), shape[0] * shape[1]
         else:
             first = rows.positions(asked[0], f"the {names.instances}")
-            places = np.array([first, columns.positions(asked[1], f"the {names.tasks}")])
-        table = _of_pairs(given, loaded, predicted, (X, T), places, shape, word, terminal)
-        sides_of_table = ("instance", "task") if loaded.sides is None else names.headings(table)
-        labels = rows.take(places[0]).labels, columns.take(places[1]).labels
-        table = {**dict(zip(sides_of_table, labels, strict=True)), **table}
-        done = f"{len(places[0])} {words}"
+            places = first, columns.positions(asked[1], f"the {names.tasks}")
+            if given.interval is None and not given.probability and is_large(shape):
+                values = _pairs_alone(loaded, (X, T), places)  # the other pairs are not predicted
+            else:
+                values = _at(blocks, places, len(headings) - 2)
+            lists, count = iter([[*asked, *values.tolist()]]), len(first)
+        tables = (dict(zip(headings, each, strict=True)) for each in lists)
+        done = f"{count} {words}"
         if is_printed:
-            content = {words: table}
+            content = {words: stacked(list(tables))}
         else:
-            write_columns(output, table)
+            write_blocks(output, tables)
     if output is None:
         terminal.result({**figures, **content})
     else:
         terminal.result({**figures, "output": str(output)})
         terminal.say(f"Wrote {done} to {output}.")
+
+
+def _blocks(
+    answer: Callable[[Any, Any], np.ndarray], depth: int, X: Entities | None, T: Entities | None, shape: tuple[int, int]
+) -> Iterator[np.ndarray]:
+    """Yield stacks of grids (depth, b, q) for blocks of b instances, one below the other.
+
+    The instances of training cannot be asked about in part: their predictions are made for blocks of new tasks, and
+    kept in a temporary file until they are complete.
+    """
+    m, q = shape
+    parts = list(row_blocks(m, 8 * depth * q, _BLOCK_BYTES))
+    if X is not None:
+        yield from (answer(_taken(X, np.arange(m)[part]), T) for part in parts)
+    elif T is None or len(parts) == 1:
+        yield answer(None, T)
+    else:
+        with TemporaryFile() as file:
+            complete = np.memmap(file, np.float64, "w+", shape=(depth, m, q))
+            for part in row_blocks(q, 8 * depth * m, _BLOCK_BYTES):
+                complete[:, :, part] = answer(None, _taken(T, np.arange(q)[part]))
+            yield from (complete[:, part] for part in parts)
+
+
+def _long(blocks: Iterable[np.ndarray], rows: Sequence[Any], columns: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield the columns of a long table of all pairs, for each block: instances, tasks and figures."""
+    labels = iter(rows)
+    for block in blocks:
+        depth, b, q = block.shape
+        first = [label for _ in range(b) for label in [next(labels)] * q]
+        yield [first, [*columns] * b, *block.reshape(depth, -1).tolist()]
+
+
+def _at(blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], depth: int) -> np.ndarray:
+    """Return the figures (depth, n) of the pairs at some places of the grid."""
+    values, start = np.empty((depth, len(places[0]))), 0
+    for block in blocks:
+        here = np.flatnonzero((places[0] >= start) & (places[0] < start + block.shape[1]))
+        values[:, here] = block[:, places[0][here] - start, places[1][here]]
+        start += block.shape[1]
+    return values
+
+
+def _pairs_alone(loaded: Loaded, sides: tuple[Any, Any], places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return the predictions (1, n) of the pairs at some places of the grid."""
+    wanted = []
+    for at, side, own in zip(places, sides, loaded.own_ids, strict=True):
+        ids = own if side is None else side.row_ids
+        wanted.append(at.tolist() if ids is None else ids.take(at).labels)
+    return to_numpy(loaded.model.predict_pairs(*sides, list(zip(*wanted, strict=True))))[None, :]
 
 
 def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> Entities | None:
@@ -85,33 +155,28 @@ def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Termi
     return loaded.new(paths, place, option, terminal, asked) if paths else None
 
 
-def _with_own_ids(loaded: Loaded, place: int, side: Entities | None) -> Entities | None:
-    """Return new entities with the ids of the model for those of training, which may be whole numbers."""
-    own, known = loaded.own_ids[place], loaded.ids[place]
-    if side is None or side.row_ids is None or own is None or known is None:
-        return side
-    names = dict(zip(known.labels, own.labels, strict=True))
-    ids = Ids(tuple(names.get(each, each) for each in side.row_ids.labels))
-    return each_table(side, lambda table: replace(table, row_ids=ids))
+def _side(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> tuple[Entities | None, Ids]:
+    """Return new instances (place 0) or tasks as the model takes them, and the ids of the side as text.
 
-
-def _ids(loaded: Loaded, place: int, side: Entities | None, count: int) -> Ids:
-    """Return the ids of a side as text, or positions where it has none."""
-    ids = loaded.ids[place] if side is None else side.row_ids
-    return Ids(tuple(map(str, range(count)))) if ids is None else ids
+    None stands for those of training. Where there are no ids, they are positions.
+    """
+    side, known, own = _new(given, loaded, place, asked, terminal), loaded.ids[place], loaded.own_ids[place]
+    ids = known if side is None else side.row_ids
+    if ids is None:
+        model = loaded.model
+        trained = (model.n_seen_, model.n_tasks_) if model.grows else fitted_of(model).labels.shape
+        count = trained[place] if side is None else n_entities(side)
+        return side, Ids(tuple(map(str, range(count))))
+    if side is not None and known is not None and own is not None:
+        names = dict(zip(known.labels, own.labels, strict=True))  # those of the model may be whole numbers
+        named = Ids(tuple(names.get(each, each) for each in ids.labels))
+        side = each_table(side, lambda table: replace(table, row_ids=named))
+    return side, ids
 
 
 def _grid(values: Any) -> np.ndarray:
     array = to_numpy(values)
     return array.reshape(array.shape[0], -1)
-
-
-def _size(loaded: Loaded, place: int, side: Entities | None) -> int:
-    """Return the number of instances (place 0) or tasks; without new ones it is that of training."""
-    if side is not None:
-        return n_entities(side)
-    model = loaded.model
-    return int((model.n_seen_, model.n_tasks_)[place] if model.grows else fitted_of(model).labels.shape[place])
 
 
 def _taken(side: Entities, rows: np.ndarray) -> Entities:
@@ -123,31 +188,9 @@ def _calibrated(loaded: Loaded, terminal: Terminal, X: Any, T: Any) -> Calibrati
     with terminal.working("Calibration"):
         calibration = dyadlearn.calibrate(loaded.model, settings_of(loaded.model, X, T))
     for each in calibration.settings.values():
-        terminal.note(
-            f"probabilities in setting {each.setting} have a held-out Brier score of {each.brier:.4f}, the base rate "
-            f"one of {each.baseline_brier:.4f}."
-        )
+        brier = f"a held-out Brier score of {each.brier:.4f}, the base rate one of {each.baseline_brier:.4f}"
+        terminal.note(f"probabilities in setting {each.setting} have {brier}.")
     return calibration
-
-
-def _of_pairs(
-    given: Predict, loaded: Loaded, predicted: Any, sides: Any, places: Any, shape: Any, word: str, terminal: Terminal
-) -> dict[str, Any]:
-    """Return predictions, and bounds if they are asked for, of the pairs at some places of the grid."""
-    model = loaded.model
-    if given.pairs is not None and given.interval is None and not given.probability and is_large(shape):
-        wanted = []  # the other pairs are not predicted
-        for at, side, own in zip(places, sides, loaded.own_ids, strict=True):
-            ids = own if side is None else side.row_ids
-            wanted.append(at.tolist() if ids is None else ids.take(at).labels)
-        return {word: to_numpy(model.predict_pairs(*sides, list(zip(*wanted, strict=True)))).tolist()}
-    grids = {word: _grid(predicted(*sides))}
-    if given.interval is not None:
-        bounds = model.predict_interval(*sides, coverage=given.interval)
-        grids |= dict(zip(("lower", "upper"), map(_grid, bounds), strict=True))
-        if Setting.A in settings_of(model, *sides) and model.fitted_.labels.grid is not None:
-            terminal.note("bounds of pairs with a known label are around the prediction that is made without it.")
-    return {name: grid[tuple(places)].tolist() for name, grid in grids.items()}
 
 
 def _labels_of(pairs: Path) -> tuple[list[str], list[str]]:

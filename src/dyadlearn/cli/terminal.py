@@ -23,9 +23,11 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from dyadlearn._progress import Progress
-from dyadlearn._text import make_table, number, printable
+from dyadlearn._text import PLAIN, make_table, number, printable
 from dyadlearn.exceptions import FileChangedError, ModelFileError
 
+#: Named columns of a table.
+Columns = Mapping[str, Sequence[Any]]
 # Arguments of the library that the command line has as options; not where they are part of a path or of an id.
 _ARGUMENTS = re.compile(
     r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|device|groups|task_groups|kernel|known|task_kernel|scoring|"
@@ -81,8 +83,7 @@ class Terminal:
     def __init__(self, json: bool = False, quiet: bool = False) -> None:
         self.json, self.quiet = json, quiet
         self.notes: list[str] = []
-        # Ids are full of colons and brackets, which must not be read as codes of emoji or colours.
-        self.console = Console(emoji=False, markup=False, highlight=False)
+        self.console = Console(**PLAIN)
         self._warnings = warnings.catch_warnings()
 
     @property
@@ -128,12 +129,7 @@ class Terminal:
         sys.stdout.write(re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
 
     def table(
-        self,
-        figures: Mapping[str, Any],
-        things: Sequence[Any],
-        columns: Mapping[str, Sequence[Any]],
-        output: Path | None,
-        below: Sequence[str] = (),
+        self, figures: Mapping[str, Any], things: Sequence[Any], columns: Columns, output: Path | None, below: Any = ()
     ) -> None:
         """Write a table to a file, or print it as a result.
 
@@ -163,23 +159,20 @@ class Terminal:
             self.console.print(printable(thing) if isinstance(thing, str) else thing)
 
 
-def column_table(
-    columns: Mapping[str, Sequence[Any]],
-    left: int,
-    headings: Sequence[str] | None = None,
-    more: Sequence[Sequence[str]] = (),
-) -> Any:
+def column_table(columns: Columns, left: int, headings: Any = None, more: Sequence[Sequence[str]] = ()) -> Any:
     """Return named columns as a table for people, of which the first `left` hold text; `more` lines follow."""
-    lines = [
-        [str(cell) if place < left else number(cell) for place, cell in enumerate(line)]
-        for line in zip(*columns.values(), strict=True)
-    ]
-    return make_table(headings or list(columns), [*lines, *more], left=left)
+    texts = [list(map(str if place < left else number, cells)) for place, cells in enumerate(columns.values())]
+    return make_table(headings or list(columns), [*zip(*texts, strict=True), *more], left=left)
 
 
-def as_rows(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+def as_rows(columns: Columns) -> list[dict[str, Any]]:
     """Return named columns as a dict for each row."""
     return [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
+
+
+def stacked(tables: Sequence[Columns]) -> dict[str, list[Any]]:
+    """Return tables of the same columns, one below the other."""
+    return {name: [cell for table in tables for cell in table[name]] for name in tables[0]}
 
 
 def _plain(value: Any) -> Any:

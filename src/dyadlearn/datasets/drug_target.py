@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
+from dyadlearn._files.packed import read_text, reading
+from dyadlearn._files.tables import check_whole, read_cells
 from dyadlearn._tables import Ids, Table, make_ids
-from dyadlearn.datasets._home import (
-    NAMES,
-    NUMBERS,
-    DataFolder,
-    DrugTarget,
-    both_ids,
-    check_shape,
-    load_npz,
-    read_texts,
-    resolve_home,
-)
+from dyadlearn.datasets._home import NAMES, NUMBERS, DataFolder, as_given, describe, load_npz, read_lines, resolve_home
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import normalize, tanimoto
 from dyadlearn.kernels.chemistry import MorganFingerprints
@@ -30,12 +26,7 @@ from dyadlearn.kernels.chemistry import MorganFingerprints
 _YAMANISHI = "http://web.kuicr.kyoto-u.ac.jp/supp/yoshi/drugtarget/"
 
 _NAMES = {"enzyme": "e", "ion_channel": "ic", "gpcr": "gpcr", "nuclear_receptor": "nr"}
-_TITLES = {
-    "e": "enzymes",
-    "ic": "ion channels",
-    "gpcr": "G-protein-coupled receptors",
-    "nr": "nuclear receptors",
-}
+_TITLES = {"e": "enzymes", "ic": "ion channels", "gpcr": "G-protein-coupled receptors", "nr": "nuclear receptors"}
 
 # SHA-256 of the publisher's texts. That of e_simmat_dg.txt is not known, so it is not downloaded.
 _CHECKSUMS = {
@@ -137,29 +128,19 @@ def fetch_yamanishi(
     >>> data.Y.shape, data.instance_names.tolist()
     ((2, 1), ['D1', 'D2'])
     """
-    short = _short_name(name)
+    word = str(name).strip().lower().replace(" ", "_").replace("-", "_")
+    short = _NAMES.get(word, word)
+    if short not in _TITLES:
+        raise ValueError(f"Unknown data set {name!r}: expected one of {', '.join([*_TITLES, *_NAMES])}.")
     check_choice(instances, "instances", ("targets", "drugs"))
     folder = DataFolder(repr(short), "yamanishi2008", resolve_home(data_home))
     names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
     paths = folder.obtain(names, _YAMANISHI, download=download, checksums=_CHECKSUMS)
     data = DrugTarget.with_ids(*paths, by_target=True)
-    values = data.labels.values
-    data.check(~np.isin(values, (0, 1)), str(paths[0]), "0 or 1")
-    return data.bunch(
-        "yamanishi",
-        instances,
-        as_frame,
-        smiles=read_texts(folder.find(f"{short}_smiles.tsv")),
-        facts={"title": _TITLES[short], "ones": int(values.sum()), "address": _YAMANISHI},
-    )
-
-
-def _short_name(name: str) -> str:
-    word = str(name).strip().lower().replace(" ", "_").replace("-", "_")
-    short = _NAMES.get(word, word)
-    if short not in _TITLES:
-        raise ValueError(f"Unknown data set {name!r}: expected one of {', '.join([*_TITLES, *_NAMES])}.")
-    return short
+    data.check(~np.isin(data.values, (0, 1)), str(paths[0]), "0 or 1")
+    facts = {"title": _TITLES[short], "ones": int(data.values.sum()), "address": _YAMANISHI}
+    smiles = _read_texts(folder.find(f"{short}_smiles.tsv"))
+    return data.bunch("yamanishi", instances, as_frame, facts=facts, smiles=smiles)
 
 
 # Where the publisher of the similarities keeps the files.
@@ -275,25 +256,17 @@ def fetch_davis(
         data = DrugTarget.without_ids(*folder.find_all([*_DAVIS_FILES, drugs, targets], f"from {_DAVIS}"))
         if target_similarity == "WS_normalized" and data.targets.diagonal().max() > 1:
             data = replace(data, targets=data.targets / 100)  # the publisher counts in per cent
-    Kd = data.labels.values
+    Kd = data.values
     data.check(Kd <= 0, "The table of Kd", "positive numbers")
     if labels == "pKd":
-        data = replace(data, labels=replace(data.labels, values=9 - np.log10(Kd)))
+        data = replace(data, values=9 - np.log10(Kd))
     if target_similarity == "WS":
         data = replace(data, targets=normalize(data.targets))
-    return data.bunch(
-        "davis",
-        instances,
-        as_frame,
-        smiles=read_texts(folder.find("smiles.tsv", "ligands_can.txt")),
-        sequences=read_texts(folder.find("proteins.tsv", "proteins.txt")),
-        facts={
-            "share": 100 * np.mean(Kd == 10_000),
-            "labels": "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM",
-            "drug_similarity": drug_similarity,
-            "address": _DAVIS,
-        },
-    )
+    smiles = _read_texts(folder.find("smiles.tsv", "ligands_can.txt"))
+    sequences = _read_texts(folder.find("proteins.tsv", "proteins.txt"))
+    facts = {"share": 100 * np.mean(Kd == 10_000), "drug_similarity": drug_similarity, "address": _DAVIS}
+    facts["labels"] = "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM"
+    return data.bunch("davis", instances, as_frame, facts=facts, smiles=smiles, sequences=sequences)
 
 
 # Where the filtered scores are passed on with ids and sequences.
@@ -393,23 +366,16 @@ def fetch_kiba(
         names = [*_KIBA_FILES, *(["kiba_drug_sim.txt"] if is_published else [])]
         scores, ligands, proteins, targets, *drugs = folder.find_all([(name,) for name in names], f"from {_KIBA}")
         published = drugs[0] if is_published else None
-        data = DrugTarget.without_ids(scores, ligands, proteins, published, targets, holes=True)
-        fingerprints = None if is_published else _fingerprints(both_ids(data.labels)[0], read_texts(ligands))
-    observed = int(np.isfinite(data.labels.values).sum())
-    return replace(data, drugs=data.drugs if fingerprints is None else tanimoto(fingerprints)).bunch(
-        "kiba",
-        instances,
-        as_frame,
-        fingerprints=fingerprints,
-        smiles=read_texts(folder.find("ligands.tsv", "ligands_iso.txt")),
-        sequences=read_texts(folder.find("proteins.tsv", "proteins.txt")),
-        facts={
-            "observed": observed,
-            "share": 100 * observed / data.labels.values.size,
-            "drug_similarity": _SIMILARITIES[drug_similarity],
-            "address": _KIBA,
-        },
-    )
+        data = DrugTarget.without_ids(scores, ligands, proteins, published, targets, missing=True)
+        fingerprints = None if is_published else _fingerprints(data.drug_ids, _read_texts(ligands))
+    if fingerprints is not None:
+        data = replace(data, drugs=tanimoto(fingerprints))
+    observed = int(np.isfinite(data.values).sum())
+    facts = {"observed": observed, "share": 100 * observed / data.values.size, "address": _KIBA}
+    facts["drug_similarity"] = _SIMILARITIES[drug_similarity]
+    smiles = _read_texts(folder.find("ligands.tsv", "ligands_iso.txt"))
+    texts = {"smiles": smiles, "sequences": _read_texts(folder.find("proteins.tsv", "proteins.txt"))}
+    return data.bunch("kiba", instances, as_frame, facts=facts, fingerprints=fingerprints, **texts)
 
 
 def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:
@@ -418,14 +384,14 @@ def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:
     stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
     drugs, targets = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
     m, q = len(drugs), len(targets)
-    for key, shape in (("kiba", (m, q)), ("drug_ecfp4_bits", (m, _N_BITS // 8)), ("target_sim", (q, q))):
-        check_shape(stored[key], shape, f"{key} of {path}", "the ids of drugs and targets")
-    bits = stored["drug_ecfp4_bits"]
-    if bits.dtype != np.uint8:
-        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {bits.dtype}.")
-    grid = Table(stored["kiba"].astype(np.float64), drugs, targets)
-    data = DrugTarget(grid, np.empty((m, 0)), stored["target_sim"].astype(np.float64))
-    return data, np.unpackbits(bits, axis=1, count=_N_BITS)
+    shapes = {"kiba": (m, q), "drug_ecfp4_bits": (m, _N_BITS // 8), "target_sim": (q, q)}
+    parts = [
+        _shaped(stored[key], shape, f"{key} of {path}", "the ids of drugs and targets") for key, shape in shapes.items()
+    ]
+    if parts[1].dtype != np.uint8:
+        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {parts[1].dtype}.")
+    values, bits, G = parts[0].astype(np.float64), parts[1], parts[2].astype(np.float64)
+    return DrugTarget(values, drugs, targets, np.empty((m, 0)), G), np.unpackbits(bits, axis=1, count=_N_BITS)
 
 
 def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:
@@ -434,7 +400,142 @@ def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:
     try:
         return np.asarray(MorganFingerprints(n_bits=_N_BITS).transform(structures).toarray())
     except ImportError as error:
-        raise ImportError(
-            "fetch_kiba(drug_similarity='ECFP4') needs kiba.npz, or rdkit to compute fingerprints: install it, or "
-            "use drug_similarity='published'."
-        ) from error
+        what = "fetch_kiba(drug_similarity='ECFP4') needs kiba.npz, or rdkit to compute fingerprints"
+        raise ImportError(f"{what}: install it, or use drug_similarity='published'.") from error
+
+
+# Tables and texts ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DrugTarget:
+    """Labels (drugs, targets) and the similarities of both sides.
+
+    Attributes
+    ----------
+    values : ndarray of shape (m, q)
+        The labels.
+    drug_ids, target_ids : Ids
+    drugs, targets : ndarray of shape (m, m), (q, q)
+    """
+
+    values: np.ndarray
+    drug_ids: Ids
+    target_ids: Ids
+    drugs: np.ndarray
+    targets: np.ndarray
+
+    @classmethod
+    def with_ids(cls, labels: Path, drugs: Path, targets: Path, *, by_target: bool = False) -> DrugTarget:
+        """Read three tables that have ids in their first row and column; with `by_target`, labels are (q, m)."""
+        table = _read_grid(labels)
+        table = table.transposed if by_target else table
+        rows, columns = table.row_ids, table.column_ids
+        assert rows is not None
+        assert columns is not None
+        return cls(table.values, rows, columns, _similarities(drugs, rows), _similarities(targets, columns))
+
+    @classmethod
+    def without_ids(
+        cls, labels: Path, drug_ids: Path, target_ids: Path, drugs: Path | None, targets: Path, *, missing: bool = False
+    ) -> DrugTarget:
+        """Read tables of bare numbers, with the ids in two other files; without `drugs`, a similarity (m, 0)."""
+        rows, columns = (
+            make_ids(list(_read_object(path) or filter(None, map(str.strip, read_lines(path)))), None, str(path))
+            for path in (drug_ids, target_ids)
+        )
+        m, q = len(rows), len(columns)
+        whose = f"the ids in {drug_ids.name} and {target_ids.name}"
+        values = _numbers(labels, (m, q), whose, missing=missing)
+        K = np.empty((m, 0)) if drugs is None else _numbers(drugs, (m, m), whose)
+        return cls(values, rows, columns, K, _numbers(targets, (q, q), whose))
+
+    def check(self, is_wrong: np.ndarray, owner: str, expected: str) -> None:
+        """Raise if some labels (m, q) are wrong, naming the first; messages call them `owner`."""
+        for row, column in np.argwhere(is_wrong):
+            pair = f"{self.target_ids.labels[column]} and {self.drug_ids.labels[row]}"
+            raise DataFileError(f"{owner} has {self.values[row, column]:g} for {pair}: expected {expected}.")
+
+    def bunch(self, name: str, instances: str, as_frame: bool, *, facts: Mapping[str, Any], **rest: Any) -> Bunch:
+        """Return the data set with either side as rows.
+
+        Parameters
+        ----------
+        name : str
+            Of the data set, as in ``fetch_davis``.
+        instances : str
+            "drugs", or anything else for targets.
+        as_frame : bool
+        facts : mapping
+            What its description says beside the numbers of drugs and targets.
+        **rest
+            Further entries of the result.
+        """
+        m, q = self.values.shape
+        Y, rows, columns, K, G = self.values, self.drug_ids, self.target_ids, self.drugs, self.targets
+        if instances != "drugs":
+            Y, rows, columns, K, G = np.ascontiguousarray(Y.T), columns, rows, G, K
+        tables = {"Y": Table(Y, rows, columns), "K": Table(K, rows, rows), "G": Table(G, columns, columns)}
+        return Bunch(
+            **{key: as_given(table, as_frame, f"fetch_{name}") for key, table in tables.items()},
+            instance_names=np.array(rows.labels),
+            task_names=np.array(columns.labels),
+            DESCR=describe(name, drugs=m, targets=q, **facts),
+            **rest,
+        )
+
+
+def _read_grid(path: Path) -> Table:
+    """Read a table of numbers with ids in its first row and column; none may be missing."""
+    table = read_cells(path).table()
+    check_whole(table, path, "every cell has one")
+    return table
+
+
+def _similarities(path: Path, ids: Ids) -> np.ndarray:
+    """Read a square table with rows and columns in the order of `ids`."""
+    table = _read_grid(path).rows_as(ids, f"the rows of {path.name}", "the adjacency matrix")
+    return np.asarray(table.columns_as(ids, f"the columns of {path.name}", "the adjacency matrix").values)
+
+
+def _numbers(path: Path, shape: tuple[int, int], whose: str, *, missing: bool = False) -> np.ndarray:
+    """Read a table of numbers without ids, separated by spaces or tabs; if some may be missing, ``nan`` is one too."""
+    text = read_text(path, "table")
+    if not text.strip():
+        raise DataFileError(f"{path} holds no table: expected numbers, separated by spaces or tabs.")
+    with reading(path, "table of numbers"):
+        values = np.loadtxt(io.StringIO(text), comments=None, ndmin=2)
+        for row, column in np.argwhere(np.isinf(values) | (np.isnan(values) & (not missing))):
+            raise ValueError(f"{values[row, column]} at row {row}, column {column + 1}")
+    return _shaped(values, shape, str(path), whose)
+
+
+def _shaped(table: np.ndarray, shape: tuple[int, ...], name: str, whose: str) -> np.ndarray:
+    """Return a table if it has the shape that ids ask for."""
+    if table.shape != shape:
+        raise DataFileError(f"{name} has shape {table.shape}, expected {shape} by {whose}.")
+    return table
+
+
+def _read_texts(path: Path | None) -> dict[str, str]:
+    """Read ids and their texts, such as sequences: a JSON object, or lines of tabs whose last cell is the text.
+
+    Empty without a file. A first line ``drug`` and ``smiles`` is a header.
+    """
+    texts = {} if path is None else _read_object(path)
+    for number, line in enumerate(() if path is None or texts else read_lines(path), 1):
+        cells = line.split("\t")
+        if len(cells) < 2:
+            raise DataFileError(f"{path}, line {number}: expected an id, a tab and a text, found {line[:50]!r}.")
+        if (number, *cells) != (1, "drug", "smiles"):
+            texts[cells[0]] = cells[-1]
+    return texts
+
+
+def _read_object(path: Path) -> dict[str, str]:
+    """Return a JSON object of texts; empty where the file holds none."""
+    text = read_text(path)
+    if not text.lstrip().startswith("{"):
+        return {}
+    with reading(path, "JSON"):
+        return {str(name): str(value) for name, value in json.loads(text).items()}

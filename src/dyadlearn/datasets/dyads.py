@@ -245,10 +245,8 @@ def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
     size = np.linalg.norm(values) / np.sqrt(values.size)
     yardstick = np.linalg.norm(truth.first.basis(rows)) * np.linalg.norm(truth.second.basis(columns))
     if size <= 1e-10 * yardstick / np.sqrt(values.size):
-        raise ValueError(
-            "The truth drawn from these kernels is zero everywhere: use kernels under which different rows "
-            "are similar, but not all the same, and more than one feature for an antisymmetric truth."
-        )
+        remedy = "use kernels under which different rows are similar but not equal, and more features"
+        raise ValueError(f"The truth drawn from these kernels is zero everywhere: {remedy}.")
     return replace(truth, first=replace(truth.first, weights=truth.first.weights / size))
 
 

@@ -42,7 +42,7 @@ class Strings:
         return list(range(len(self.values))) if self.ids is None else list(self.ids.labels)
 
     def sift(self, wrong: Mapping[int, str], on_error: str | None) -> Strings:
-        """Refuse or leave out what is not valid; return the rest.
+        """Return the texts that are valid; the others raise or are left out.
 
         Parameters
         ----------
@@ -125,10 +125,8 @@ def _read(texts: Any, what: str) -> Strings:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        raise ValueError(
-            f"{what} must be one column of text, found shape {values.shape}; ids belong in the index of a pandas "
-            "frame, or, as text, in the first of two columns of any other."
-        )
+        place = "the index of a pandas frame, or the first of two columns of any other"
+        raise ValueError(f"{what} must be one column of text, found shape {values.shape}; ids belong in {place}.")
     return Strings(values.tolist(), what, table.row_ids, table.kind)
 
 

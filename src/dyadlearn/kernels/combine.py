@@ -194,9 +194,9 @@ def _split(member: Any) -> tuple[Any, Any]:
         return member[0], member[1]
     if isinstance(member, str) or callable(member):
         return member, None
+    such = 'a single one with parameters is written (("rbf", {"gamma": 1}),)'
     raise KernelError(
-        f"a member of kernels must be a name, a pair (name, parameters) or a callable, found {member!r}; "
-        'a single kernel with parameters is written (("rbf", {"gamma": 1}),).'
+        f"a member of kernels must be a name, a pair (name, parameters) or a callable, found {member!r}; {such}."
     )
 
 
@@ -226,15 +226,10 @@ def _scale(diagonal: Any, K: Array, axis: int, name: str) -> Array:
     xp = namespace(K)
     diagonal = as_array_of(diagonal, K, dtype=K.dtype)
     if tuple(diagonal.shape) != (K.shape[axis],):
-        raise ValueError(
-            f"{name} must hold one number for each of the {K.shape[axis]} {('rows', 'columns')[axis]} of K, "
-            f"found shape {tuple(diagonal.shape)}."
-        )
+        side = f"{K.shape[axis]} {('rows', 'columns')[axis]} of K"
+        raise ValueError(f"{name} must hold one number for each of the {side}, found shape {tuple(diagonal.shape)}.")
     smallest = float(xp.min(diagonal))
     if not is_finite(diagonal) or smallest < 0:
-        raise KernelError(
-            f"{name} must be finite and non-negative, as the similarity of a thing to itself is in every "
-            f"kernel; the smallest found is {smallest:.3g}."
-        )
+        raise KernelError(f"{name} must be finite and non-negative; the smallest found is {smallest:.3g}.")
     zero = xp.astype(diagonal == 0, K.dtype)
     return (1.0 - zero) / xp.sqrt(diagonal + zero)

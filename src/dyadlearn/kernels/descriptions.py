@@ -91,10 +91,7 @@ class Descriptions(Stored):
         if isinstance(rows, tuple) and len(rows) == 2 and (rows[1] is Ellipsis or rows[1] == slice(None)):
             rows = rows[0]  # as scikit-learn asks for rows of whatever has a shape
         if isinstance(rows, str | tuple | Integral):
-            raise TypeError(
-                f"Rows of descriptions are taken by a slice, a mask or a list of positions, found {rows!r}; the tables "
-                "themselves are in tables, by their names."
-            )
+            raise TypeError(f"Take rows of descriptions by a slice, a mask or a list of positions, found {rows!r}.")
         rows = rows if isinstance(rows, slice) else to_numpy(rows)
         if not isinstance(rows, slice) and rows.size == 0:
             rows = rows.astype(np.intp)
@@ -170,7 +167,7 @@ def read_descriptions(X: Any, name: str) -> Descriptions | None:
 
 
 def check_description_names(names: Sequence[Any], owner: str) -> None:
-    """Refuse names of descriptions that are no text, empty or repeated; messages call the side `owner`."""
+    """Raise if a name of a description is no text, empty or repeated; messages call the side `owner`."""
     for position, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"The names of the descriptions in {owner} must be text, found {name!r}.")
@@ -192,12 +189,8 @@ def _dimensions(item: Any) -> int | None:
 
 
 def _are_places(places: Any, n: int, n_first: int) -> bool:
-    return (
-        isinstance(places, np.ndarray)
-        and places.dtype.kind == "i"
-        and places.shape == (n,)
-        and bool(((places >= 0) & (places < n_first)).all())
-    )
+    is_vector = isinstance(places, np.ndarray) and places.dtype.kind == "i" and places.shape == (n,)
+    return is_vector and bool(((places >= 0) & (places < n_first)).all())
 
 
 def _read(tables: Any, owner: str) -> dict[str, Table]:
@@ -207,10 +200,8 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
     if isinstance(tables, list | tuple):
         tables = {str(position): table for position, table in enumerate(tables, 1)}
     if not isinstance(tables, Mapping):
-        raise TypeError(
-            f"The descriptions in {owner} must be a mapping of names to tables, or a list of tables, found "
-            f"{type(tables).__name__}."
-        )
+        kind = type(tables).__name__
+        raise TypeError(f"The descriptions in {owner} must be a mapping or a list of tables, found {kind}.")
     if not tables:
         raise ValueError(f"There is no description in {owner}: give at least one table.")
     check_description_names(list(tables), owner)
@@ -226,10 +217,8 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
     _check_lengths(read, owner)
     first = next((name for name, table in read.items() if table.row_ids is not None), None)
     target = None if first is None else read[first].row_ids
-    return {
-        name: _in_order(table, target, title_of(name, owner), title_of(first or "", owner))
-        for name, table in read.items()
-    }
+    other = title_of(first or "", owner)
+    return {name: _in_order(table, target, title_of(name, owner), other) for name, table in read.items()}
 
 
 def title_of(name: str, owner: str) -> str:
@@ -255,9 +244,7 @@ def _in_order(table: Table, target: Ids | None, own: str, other: str) -> Table:
         return table.take(order, columns.order_as(target, own, other))
     if order is not None and is_square and own_ids(columns) is None:
         # As a kernel it would have its columns in another order than its rows, and as features it must not.
-        raise IdError(
-            f"The rows of {own} stand in another order than those of {other}, and whether its columns should follow "
-            f"cannot be told, as they have no ids: name its columns, or give its rows in the order "
-            f"{shown(target.labels, 3)}."
-        )
+        fault = f"The rows of {own} stand in another order than those of {other}"
+        remedy = f"name its columns, or give its rows in the order {shown(target.labels, 3)}"
+        raise IdError(f"{fault}, and its columns, which have no ids, may have to follow: {remedy}.")
     return table.take(order)

@@ -203,14 +203,12 @@ def common_diagonal(diagonal: Array) -> float | None:
 def _checked(values: Array, kernel: Kernel) -> Array:
     """Return what a kernel computed, if it is finite."""
     if not is_finite(values):
-        raise ValueError(
-            f"kernel {_title(kernel)} gave NaN or infinity; check its parameters and the scale of features."
-        )
+        raise ValueError(f"kernel {_title(kernel)} gave NaN or infinity: check its parameters and scale features.")
     return values
 
 
 def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Refuse a kernel that is unknown or does not take `params`; return those as a dict.
+    """Return the parameters of a kernel as a dict; raise if it is unknown or does not take them.
 
     Nothing is computed, so that a mistake shows before any work is done.
 
@@ -224,24 +222,18 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
     params = dict(params or {})
     if isinstance(kernel, str):
         if kernel == "precomputed":
-            raise KernelError(
-                "kernel 'precomputed' says that a model is given the Gram matrix; "
-                "there is nothing to compute from features."
-            )
+            raise KernelError("kernel 'precomputed' is a given Gram matrix: there is nothing to compute from features.")
         if kernel not in KERNELS:
             close = difflib.get_close_matches(kernel, [*kernel_names(), "precomputed"], n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise KernelError(
-                f"Unknown kernel {kernel!r}.{hint} Known are {', '.join(kernel_names())}; models also take precomputed."
-            )
+            listed = f"Known are {', '.join(kernel_names())}; models also take precomputed"
+            raise KernelError(f"Unknown kernel {kernel!r}.{hint} {listed}.")
         known = inspect.signature(KERNELS[kernel]).parameters.values()
         names = [parameter.name for parameter in known if parameter.kind is parameter.KEYWORD_ONLY]
         unknown = [name for name in params if name not in names]
         if unknown:
-            raise KernelError(
-                f"kernel {kernel!r} takes no parameter {', '.join(map(repr, unknown))}; "
-                f"it takes {', '.join(names) or 'none'}."
-            )
+            given, taken = ", ".join(map(repr, unknown)), ", ".join(names) or "none"
+            raise KernelError(f"kernel {kernel!r} takes no parameter {given}; it takes {taken}.")
     elif callable(kernel):
         try:
             signature = inspect.signature(kernel)
@@ -250,14 +242,11 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
         try:
             signature.bind(None, None, **params)
         except TypeError as error:
-            raise KernelError(
-                f"kernel {_title(kernel)}{signature} cannot be called as kernel(A, B, **params) "
-                f"with params {params}: {error}."
-            ) from None
+            call = f"kernel(A, B, **params) with params {params}"
+            raise KernelError(f"kernel {_title(kernel)}{signature} cannot be called as {call}: {error}.") from None
     else:
-        raise KernelError(
-            f"kernel must be one of {', '.join(kernel_names())}, or a callable, found {type(kernel).__name__}."
-        )
+        kind = type(kernel).__name__
+        raise KernelError(f"kernel must be one of {', '.join(kernel_names())}, or a callable, found {kind}.")
     return params
 
 
@@ -274,9 +263,9 @@ def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any
         K = np.asarray(K)
     expected, found = (A.shape[0], B.shape[0]), tuple(K.shape)
     if found != expected:
+        shapes = f"expected shape {expected}, found {found}"
         raise KernelError(
-            f"kernel {_title(kernel)} must return one row per row of A and one column per row of B: "
-            f"expected shape {expected}, found {found}."
+            f"kernel {_title(kernel)} must return one row per row of A and one column per row of B: {shapes}."
         )
     if is_foreign(A) and not is_foreign(K):
         K = as_array_of(K, A)

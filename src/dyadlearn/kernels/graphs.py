@@ -135,12 +135,7 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
 
 
 def diffusion_kernel(
-    graph: Any,
-    nodes: Iterable[Any] | None = None,
-    *,
-    kind: str = "heat",
-    beta: float = 1.0,
-    normalized: bool = False,
+    graph: Any, nodes: Iterable[Any] | None = None, *, kind: str = "heat", beta: float = 1.0, normalized: bool = False
 ) -> Any:
     r"""Similarity of the members of a network by how much flows from one to the other.
 
@@ -210,10 +205,8 @@ def _adjacency(graph: Any) -> Array:
     adjacency = check_matrix(graph, "graph", accept_sparse=True)
     n = adjacency.shape[0]
     if adjacency.shape[1] != n:
-        raise KernelError(
-            f"graph must be a square adjacency matrix, found shape {tuple(adjacency.shape)}; "
-            "for edges, say which nodes are wanted."
-        )
+        shape = tuple(adjacency.shape)
+        raise KernelError(f"graph must be a square adjacency matrix, found shape {shape}; for edges, give nodes too.")
     check_memory(4 * 8 * n * n, adjacency, f"Diffusion between {n} nodes")
     adjacency = dense(adjacency)
     smallest = float(namespace(adjacency).min(adjacency))

@@ -44,33 +44,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    cast,
-    copied,
-    double,
-    drawn,
-    epsilon,
-    is_foreign,
-    is_sparse,
-    itemsize,
-    largest,
-    namespace,
-    row_blocks,
-    solve_lower,
-    take_block,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from dyadlearn import _array as arrays
+from dyadlearn._array import Array
 from dyadlearn._checks import check_choice, check_instances, check_same_library, check_whole
 from dyadlearn._memory import check_memory
 from dyadlearn._state import StoredEstimator, all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table
 from dyadlearn.exceptions import KernelError, KernelRepairWarning
 from dyadlearn.kernels.gram import check_kernel, common_diagonal, gram, gram_diagonal
-from dyadlearn.kernels.repair import definiteness_tolerance, symmetrized
+from dyadlearn.kernels.repair import definiteness_tolerance, not_square, symmetrized
 
 _METHODS = ("rpcholesky", "uniform")
 
@@ -212,7 +194,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         array of shape (n, `n_components_`)
         """
         rows, found = self._fitted(X)
-        return cast(found.features, _dtype(rows, found.features))
+        return arrays.cast(found.features, _dtype(rows, found.features))
 
     def transform(self, X: Any) -> Array:
         """Return the features of rows.
@@ -231,8 +213,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         features = None
         for part, found in self._mapped(rows):
             dtype = _dtype(rows, found)
-            features = zeros((rows.shape[0], self.n_components_), found, dtype) if features is None else features
-            features[part, :] = cast(found, dtype)
+            features = arrays.zeros((rows.shape[0], self.n_components_), found, dtype) if features is None else features
+            features[part, :] = arrays.cast(found, dtype)
         return features
 
     def residual(self, X: Any, diagonal: Any = None) -> Array:
@@ -257,7 +239,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         rows = self._read(X, reset=False)
         own = self._own(rows, diagonal)
-        xp = namespace(own)
+        xp = arrays.namespace(own)
         squares = [xp.sum(found * found, axis=1) for _, found in self._mapped(rows)]
         left = own - xp.astype(xp.concat(squares), own.dtype, copy=False)
         return xp.where(left > 0, left, xp.zeros_like(left))
@@ -275,7 +257,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             found = pivoted(self._source(rows), int(self.n_components), self.method, np.random.default_rng(seed))
             self.component_indices_ = found.positions
             self.n_components_ = len(found.positions)
-            self.components_ = None if self._is_precomputed else take_rows(rows, found.positions)
+            self.components_ = None if self._is_precomputed else arrays.take_rows(rows, found.positions)
             self.error_ = found.error
             self._factor = found.factor
             self._diagonal = common_diagonal(found.diagonal) if self._is_precomputed else None
@@ -323,10 +305,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             check_same_library({"X": rows, "the landmarks": self._factor})
         elif self._is_precomputed:
             if rows.shape[0] != rows.shape[1]:
-                raise KernelError(
-                    f"The precomputed kernel must be a square matrix, found shape {tuple(rows.shape)}. For features, "
-                    'choose another kernel than "precomputed".'
-                )
+                raise not_square("", tuple(rows.shape))
             return symmetrized(rows, "error", "X")[0]
         return rows
 
@@ -341,24 +320,21 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def _own(self, rows: Array, diagonal: Any) -> Array:
         """Return the kernel of rows with themselves, shape (n,)."""
         if diagonal is not None:
-            own = as_array_of(diagonal, self._factor, dtype=self._factor.dtype)
+            own = arrays.as_array_of(diagonal, self._factor, dtype=self._factor.dtype)
             if tuple(own.shape) != (rows.shape[0],):
                 raise ValueError(f"diagonal must hold a number for each of {rows.shape[0]} rows, found {own.shape}.")
             return own
         if not self._is_precomputed:
             return self._source(rows).diagonal()
         if self._diagonal is None:
-            raise KernelError(
-                "A precomputed kernel does not tell what new rows are to themselves, and in training that was not one "
-                "number: give it as diagonal=."
-            )
-        return namespace(rows).full_like(rows[:, 0], self._diagonal)
+            raise KernelError("A precomputed kernel does not tell what new rows are to themselves: give diagonal=.")
+        return arrays.namespace(rows).full_like(rows[:, 0], self._diagonal)
 
     def _mapped(self, rows: Array) -> Iterator[tuple[slice, Array]]:
         """Yield features of rows, block by block."""
         landmarks = self.component_indices_ if self._is_precomputed else self.components_
         for part, K in self._source(rows).columns(landmarks):
-            yield part, solve_lower(self._factor, K.T).T
+            yield part, arrays.solve_lower(self._factor, K.T).T
 
     # What scikit-learn asks ----------------------------------------------------------------------
 
@@ -395,27 +371,27 @@ class Source:
 
     def landmarks(self, at: np.ndarray) -> Array:
         """Return some of the rows, or their positions where the kernel of all is there."""
-        return at if self.kernel is None else take_rows(self.values, at)
+        return at if self.kernel is None else arrays.take_rows(self.values, at)
 
     def diagonal(self) -> Array:
         """Return k(x, x) of all rows, shape (n,)."""
         if self.kernel is None:
-            return double(namespace(self.values).linalg.diagonal(self.values))
+            return arrays.double(arrays.namespace(self.values).linalg.diagonal(self.values))
         return gram_diagonal(_numbers(self.values), kernel=self.kernel, params=self.params)
 
     def block(self, at: np.ndarray) -> Array:
         """Return the kernel of some rows with each other."""
         if self.kernel is None:
-            return double(take_block(self.values, at, at))
-        return gram(_numbers(take_rows(self.values, at)), kernel=self.kernel, params=self.params)
+            return arrays.double(arrays.take_block(self.values, at, at))
+        return gram(_numbers(arrays.take_rows(self.values, at)), kernel=self.kernel, params=self.params)
 
     def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of all rows with landmarks, block by block."""
         width = max(landmarks.shape[0], math.prod(self.values.shape[1:]))
-        for part in row_blocks(self.values.shape[0], 8 * width):
+        for part in arrays.row_blocks(self.values.shape[0], 8 * width):
             rows = self.values[part, ...]
             if self.kernel is None:
-                yield part, double(take_rows(rows.T, landmarks).T)
+                yield part, arrays.double(arrays.take_rows(rows.T, landmarks).T)
             else:
                 yield part, gram(_numbers(rows), _numbers(landmarks), kernel=self.kernel, params=self.params)
 
@@ -427,7 +403,7 @@ def _dtype(rows: Array, features: Array) -> Any:
 
 def _numbers(rows: Array) -> Array:
     """Return rows of numbers in double precision, and things that are no numbers as they are."""
-    return rows if rows.ndim == 1 else double(rows)
+    return rows if rows.ndim == 1 else arrays.double(rows)
 
 
 class _OnLists:
@@ -445,7 +421,7 @@ class _OnLists:
 
 def _things(X: Any) -> np.ndarray | None:
     """Return what is no table of numbers but a sequence of texts or other things, as an array of objects (n,)."""
-    if is_sparse(X) or is_foreign(X) or isinstance(X, Table):
+    if arrays.is_sparse(X) or arrays.is_foreign(X) or isinstance(X, Table):
         return None
     values = read_table(X, "X", of_words=True).values
     things = np.asarray(values, dtype=object if isinstance(values, list | tuple) else None)
@@ -482,7 +458,7 @@ class Pivots(NamedTuple):
     @property
     def error(self) -> float:
         """The trace of what is left, relative to that of the kernel."""
-        xp = namespace(self.diagonal)
+        xp = arrays.namespace(self.diagonal)
         return float(xp.sum(self.residual)) / float(xp.sum(self.diagonal))
 
 
@@ -508,44 +484,41 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
     Pivots
     """
     given = source.diagonal()
-    n, xp = given.shape[0], namespace(given)
+    n, xp = given.shape[0], arrays.namespace(given)
     # A row that is less than nothing to itself has no features; that is told at the end.
     diagonal, lowest = xp.where(given > 0, given, xp.zeros_like(given)), min(0.0, float(xp.min(given)))
-    if largest(diagonal) == 0:
-        raise KernelError(
-            "The kernel of every row with itself is zero or less, so that no features have it for products: choose "
-            "another kernel, or other rows."
-        )
+    if arrays.largest(diagonal) == 0:
+        raise KernelError("The kernel of every row with itself is zero or less: choose another kernel, or other rows.")
     most = min(n_components, n)
-    need = itemsize(diagonal) * (n * (most + 4 * min(most, _BLOCK)) + most**2)
+    need = arrays.itemsize(diagonal) * (n * (most + 4 * min(most, _BLOCK)) + most**2)
     check_memory(need, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
-    noise = max(most, 10) * epsilon(diagonal)
+    noise = max(most, 10) * arrays.epsilon(diagonal)
     # Less than half of the digits of a landmark that was drawn without looking would be noise to the features of rows
     # that are still far off: such a landmark waits until none is.
-    half = math.sqrt(epsilon(diagonal))
-    residual = copied(diagonal)
-    features, factor = zeros((n, most), diagonal), zeros((most, most), diagonal)
+    half = math.sqrt(arrays.epsilon(diagonal))
+    residual = arrays.copied(diagonal)
+    features, factor = arrays.zeros((n, most), diagonal), arrays.zeros((most, most), diagonal)
     positions = np.empty(0, dtype=np.intp)
     unseen = rng.permutation(n) if method == "uniform" else positions
-    while (done := len(positions)) < most and largest(residual) > 0:
+    while (done := len(positions)) < most and arrays.largest(residual) > 0:
         in_order = len(unseen) == 0
         if not in_order:
             candidates, unseen = np.split(unseen, [min(_BLOCK, most - done)])
             least = half * _at(diagonal, candidates)
         else:
-            candidates = drawn(residual, rng.random(_BLOCK))
+            candidates = arrays.drawn(residual, rng.random(_BLOCK))
             least = rng.random(_BLOCK) * _at(residual, candidates)
-        ahead = take_rows(features, candidates)[:, :done]
-        left = to_numpy(source.block(candidates) - ahead @ ahead.T)
+        ahead = arrays.take_rows(features, candidates)[:, :done]
+        left = arrays.to_numpy(source.block(candidates) - ahead @ ahead.T)
         own, sizes = _at(residual, candidates), _at(diagonal, candidates)
         kept, triangle = _kept(candidates, left, own, least, sizes, noise, most - done, in_order=in_order)
         if not len(kept):
             continue
         chosen, stop = candidates[kept], done + len(kept)
-        ahead, triangle = take_rows(ahead, kept), as_array_of(triangle, diagonal, dtype=diagonal.dtype)
+        ahead, triangle = arrays.take_rows(ahead, kept), arrays.as_array_of(triangle, diagonal, dtype=diagonal.dtype)
         columns = xp.concat([K for _, K in source.columns(source.landmarks(chosen))])
         columns = columns - features[:, :done] @ ahead.T
-        new = solve_lower(triangle, columns.T).T
+        new = arrays.solve_lower(triangle, columns.T).T
         features[:, done:stop] = new
         factor[done:stop, :done], factor[done:stop, done:stop] = ahead, triangle
         positions = np.concatenate([positions, chosen])
@@ -555,22 +528,21 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         residual = xp.where(residual > noise * diagonal, residual, xp.zeros_like(residual))
         for position in chosen.tolist():
             residual[position] = 0.0
-    if -lowest > max(definiteness_tolerance(diagonal, n), half * largest(diagonal)):
-        warnings.warn(
-            f"The kernel is not positive semi-definite: features reproduce the kernel of a row with itself, at most "
-            f"{largest(diagonal):.3g}, with up to {-lowest:.3g} too much. Repair the kernel, or choose another one.",
-            KernelRepairWarning,
-            stacklevel=4,
+    if -lowest > max(definiteness_tolerance(diagonal, n), half * arrays.largest(diagonal)):
+        excess = (
+            f"features have up to {-lowest:.3g} too much of k(x, x), which is at most {arrays.largest(diagonal):.3g}"
         )
+        message = f"The kernel is not positive semi-definite: {excess}. Repair it, or choose another one."
+        warnings.warn(message, KernelRepairWarning, stacklevel=4)
     done = len(positions)
     if done < most:
-        features, factor = copied(features[:, :done]), copied(factor[:done, :done])
+        features, factor = arrays.copied(features[:, :done]), arrays.copied(factor[:done, :done])
     return Pivots(positions, features, factor, residual, diagonal)
 
 
 def _at(values: Array, positions: np.ndarray) -> np.ndarray:
     """Return some of the values (n,) in double precision."""
-    return np.asarray(to_numpy(take_rows(values, positions)), dtype=np.float64)
+    return np.asarray(arrays.to_numpy(arrays.take_rows(values, positions)), dtype=np.float64)
 
 
 def _kept(

@@ -15,24 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    cast,
-    dense,
-    float_dtype,
-    is_sparse,
-    itemsize,
-    namespace,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from dyadlearn import _array as arrays
+from dyadlearn._array import Array
 from dyadlearn._checks import check_choice, check_matrix, check_same_library
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
@@ -41,7 +31,7 @@ from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.combine import check_weights, normalize
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, title_of
 from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, gram, gram_diagonal
-from dyadlearn.kernels.repair import mended
+from dyadlearn.kernels.repair import mended, not_square
 
 # How far below zero, of the mean diagonal, the entries of a kernel that has powers may lie and count as zero.
 _ROUNDING = 0.01
@@ -113,15 +103,15 @@ class Description(Stored):
         if not self.normalized:
             block = raw / self.scale
         else:
-            rows = namespace(raw).linalg.diagonal(raw) if b is None and not self.is_precomputed else self._own(a)
+            rows = arrays.namespace(raw).linalg.diagonal(raw) if b is None and not self.is_precomputed else self._own(a)
             block = normalize(raw, rows, rows if b is None else self._own(b))
-        return self._not_negative(cast(block, float_dtype(a)))
+        return self._not_negative(arrays.cast(block, arrays.float_dtype(a)))
 
     def own(self, a: Array) -> Array:
         """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent."""
-        found = cast(self._own(a), float_dtype(a))
+        found = arrays.cast(self._own(a), arrays.float_dtype(a))
         if self.normalized:
-            return namespace(found).astype(found > 0, found.dtype)
+            return arrays.namespace(found).astype(found > 0, found.dtype)
         return self._not_negative(found / self.scale)
 
     def term(self, block: Array) -> Array:
@@ -129,21 +119,21 @@ class Description(Stored):
         return self.weight * (block**self.exponent if self.has_exponent and self.exponent != 1 else block)
 
     def _not_negative(self, block: Array) -> Array:
-        xp = namespace(block)
+        xp = arrays.namespace(block)
         return xp.where(block < 0, xp.zeros_like(block), block) if self.has_exponent else block
 
     def _raw(self, a: Array, b: Array | None) -> Array:
         if not self.is_precomputed:
             return gram(a, b, kernel=self.kernel, params=self.params)
-        a = dense(a)
+        a = arrays.dense(a)
         places = _places(a if b is None else b)
-        if int(namespace(places).min(places)) >= 0:
+        if int(arrays.namespace(places).min(places)) >= 0:
             return _taken_columns(a[:, 1:], places)
         if b is None and a.shape[0] == 1:
             return self._own(a)[:, None]
+        what = f"The kernel of description {self.name!r} was computed beforehand"
         raise KernelError(
-            f"The kernel of description {self.name!r} was computed beforehand, so that it is not known between new "
-            "entities: give those of training as the second argument."
+            f"{what} and is not known between new entities: give those of training as the second argument."
         )
 
     def _own(self, a: Array) -> Array:
@@ -151,16 +141,15 @@ class Description(Stored):
         if not self.is_precomputed:
             return gram_diagonal(a, kernel=self.kernel, params=self.params)
         places = _places(a)
-        xp, diagonal = namespace(places), as_array_of(self.diagonal, dense(a), dtype=a.dtype)
+        xp, diagonal = arrays.namespace(places), arrays.as_array_of(self.diagonal, arrays.dense(a), dtype=a.dtype)
         is_new = places < 0
-        found = take_rows(diagonal, xp.where(is_new, xp.zeros_like(places), places))
+        found = arrays.take_rows(diagonal, xp.where(is_new, xp.zeros_like(places), places))
         if not bool(xp.any(is_new)):
             return found
         if self.new_diagonal is None:
+            remedy = "scale it by dyadlearn.kernels.normalize, for training and for new entities"
             raise KernelError(
-                f"The kernel of description {self.name!r} was computed beforehand and differs on its diagonal, so that "
-                "the similarity of a new entity to itself is not known: scale the kernel with "
-                "dyadlearn.kernels.normalize before it is given, for training and for new entities."
+                f"The similarity of a new entity to itself is not known in description {self.name!r}: {remedy}."
             )
         return xp.where(is_new, xp.full_like(found, self.new_diagonal), found)
 
@@ -174,19 +163,21 @@ class Description(Stored):
 
 def _places(part: Array) -> Array:
     """Return the places of rows, out of the first of the columns of a precomputed kernel."""
-    part = dense(part[:, :1])
-    return namespace(part).astype(part[:, 0], namespace(part).int64)
+    part = arrays.dense(part[:, :1])
+    return arrays.namespace(part).astype(part[:, 0], arrays.namespace(part).int64)
 
 
 def with_places(values: Array, places: np.ndarray) -> Array:
     """Return the columns of a precomputed kernel: the places of its rows, then its values."""
-    return namespace(values).concat([as_array_of(places, values, dtype=values.dtype)[:, None], values], axis=1)
+    return arrays.namespace(values).concat(
+        [arrays.as_array_of(places, values, dtype=values.dtype)[:, None], values], axis=1
+    )
 
 
-def has_diagonal(member: Description, values: Array) -> bool:
-    """Tell whether the kernel of n rows with n entities of training has their diagonal, and so is of the same."""
-    xp = namespace(values)
-    diagonal = as_array_of(member.diagonal, values, dtype=values.dtype)
+def _has_diagonal(member: Description, values: Array) -> bool:
+    """Return whether the kernel of n rows with n entities of training has their diagonal, and so is of the same."""
+    xp = arrays.namespace(values)
+    diagonal = arrays.as_array_of(member.diagonal, values, dtype=values.dtype)
     gap = xp.abs(xp.linalg.diagonal(values) - diagonal)
     return bool(xp.all(gap <= SAME * xp.abs(diagonal)))
 
@@ -196,11 +187,11 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     if found.kernel == "rbf" and "gamma" not in (found.params or {}):
         found = replace(found, params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)})
     own = found._own(part)
-    xp = namespace(own)
+    xp = arrays.namespace(own)
     if float(xp.min(own)) < 0:
+        lowest = f"{float(xp.min(own)):.3g}"
         raise KernelError(
-            f"The kernel of {title} is negative on its diagonal, down to {float(xp.min(own)):.3g}: no thing is less "
-            "than not similar to itself, so choose another kernel."
+            f"The kernel of {title} is negative on its diagonal, down to {lowest}: choose another kernel."
         )
     mean = float(xp.mean(own) if weights is None else xp.sum(weights * own) / xp.sum(weights))
     found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
@@ -208,13 +199,13 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     if found.is_precomputed or n <= _LOOKED_AT:
         block = found.block(part)
     else:
-        block = found.block(take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part)
+        block = found.block(arrays.take_rows(part, np.linspace(0, n - 1, _LOOKED_AT).astype(np.intp)), part)
     return replace(found, has_exponent=_bends(block))
 
 
 def _bends(block: Array) -> bool:
-    """Tell whether powers of a kernel with a mean diagonal of 1 are other kernels than multiples of it."""
-    xp = namespace(block)
+    """Return whether powers of a kernel with a mean diagonal of 1 are other kernels than multiples of it."""
+    xp = arrays.namespace(block)
     low, high = float(xp.min(block)), float(xp.max(block))
     if low < -_ROUNDING or high <= 0:
         return False
@@ -243,8 +234,8 @@ def _precomputed(
         The kernel before any repair. New entities have its diagonal, where that is one number.
     """
     found = Description(name, "precomputed", None, start, start + K.shape[1] + 1, normalized=normalized, columns=ids)
-    own = namespace(K).asarray(namespace(K).linalg.diagonal(K), copy=True)
-    new = common_diagonal(namespace(given).linalg.diagonal(given))
+    own = arrays.namespace(K).asarray(arrays.namespace(K).linalg.diagonal(K), copy=True)
+    new = common_diagonal(arrays.namespace(given).linalg.diagonal(given))
     return replace(found, diagonal=own, new_diagonal=new), with_places(K, np.arange(K.shape[0]))
 
 
@@ -253,13 +244,13 @@ def mean_squared_distance(features: Array, weights: Array | None = None) -> floa
 
     A row that weighs twice as much counts as two.
     """
-    if is_sparse(features):
-        counts = np.ones(features.shape[0]) if weights is None else to_numpy(weights)
+    if arrays.is_sparse(features):
+        counts = np.ones(features.shape[0]) if weights is None else arrays.to_numpy(weights)
         n = float(counts.sum())
         means = features.T @ counts / n
         spread = float((features.multiply(features).T @ counts).sum()) / n - float(means @ means)
     else:
-        xp = namespace(features)
+        xp = arrays.namespace(features)
         counts = xp.ones_like(features[:, 0]) if weights is None else weights
         n = float(xp.sum(counts))
         centred = features - (counts @ features / n)[None, :]
@@ -316,7 +307,7 @@ class LearnedKernel(Stored):
         total = next(terms, None)
         if total is None:
             shape = (A.shape[0], A.shape[0] if B is None else B.shape[0])
-            return zeros(shape, cast(dense(A[:1, :]), float_dtype(A)))
+            return arrays.zeros(shape, arrays.cast(arrays.dense(A[:1, :]), arrays.float_dtype(A)))
         for term in terms:
             total += term
         return total
@@ -343,12 +334,10 @@ class LearnedKernel(Stored):
         exponents = check_weights(exponents, len(self.members), "descriptions", "exponents")
         if 0 in exponents:
             raise ValueError("exponents must be positive finite numbers, found 0.0.")
-        return LearnedKernel(
-            tuple(
-                replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0)
-                for member, weight, exponent in zip(self.members, weights, exponents, strict=True)
-            )
-        )
+        members = []
+        for member, weight, exponent in zip(self.members, weights, exponents, strict=True):
+            members.append(replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0))
+        return LearnedKernel(tuple(members))
 
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
         """Return the kernel with the scale of each description in training, and "rbf" with its gamma.
@@ -367,10 +356,8 @@ class LearnedKernel(Stored):
         KernelError
             If a kernel is negative on its diagonal.
         """
-        parts = self._parts(rows, None)
-        return LearnedKernel(
-            tuple(_scaled(member, part, title_of(member.name, name), weights) for member, part, _ in parts)
-        )
+        each = ((member, part, title_of(member.name, name), weights) for member, part, _ in self._parts(rows, None))
+        return LearnedKernel(tuple(starmap(_scaled, each)))
 
     def with_ids(self, ids: Ids | None) -> LearnedKernel:
         """Return the kernel with the ids of the entities of training, which precomputed kernels know them by."""
@@ -391,29 +378,26 @@ class LearnedKernel(Stored):
         """
         members, parts, normalized = list(self.members), [wide.values], self.members[0].normalized
         for name, K in zip(names, grams, strict=True):
-            K = cast(K, wide.values.dtype)
+            K = arrays.cast(K, wide.values.dtype)
             found, part = _precomputed(name, K, members[-1].stop, wide.row_ids, normalized, K)
             members.append(found)
             parts.append(part)
-        values = _side_by_side(parts, is_sparse(wide.values), f"Joining {len(grams)} kernels")
+        values = _side_by_side(parts, arrays.is_sparse(wide.values), f"Joining {len(grams)} kernels")
         return LearnedKernel(tuple(members)), replace(wide, values=values, column_ids=None)
 
     def _parts(self, A: Array, B: Array | None) -> Iterator[tuple[Description, Array, Array | None]]:
         """Yield each description with its columns of `A` and `B`."""
         for name, rows in (("A", A), ("B", B)):
             if rows is not None and rows.shape[1] != self.n_columns:
-                raise ValueError(
-                    f"{name} has {rows.shape[1]} columns, expected the {self.n_columns} of the wide table."
-                )
+                found = f"{name} has {rows.shape[1]} columns"
+                raise ValueError(f"{found}, expected the {self.n_columns} of the wide table.")
         for member in self.members:
             columns = slice(member.start, member.stop)
             yield member, A[:, columns], None if B is None or B is A else B[:, columns]
 
     def _fits(self) -> bool:
-        ends = (0, *(member.stop for member in self.members))
-        return bool(self.members) and all(
-            member.start == end for member, end in zip(self.members, ends[:-1], strict=True)
-        )
+        ends = [0, *(member.stop for member in self.members)]
+        return bool(self.members) and [member.start for member in self.members] == ends[:-1]
 
 
 def describe(
@@ -473,14 +457,14 @@ def describe(
         title, values, table = title_of(label, name), matrices[label], given.tables[label]
         start = members[-1].stop if members else 0
         if kernel == "precomputed":
-            K = _training_kernel(dense(values), table, given, title)
+            K = _training_kernel(arrays.dense(values), table, given, title)
             found, values = _precomputed(label, mended(K, repair, title), start, given.row_ids, bool(normalize), K)
         else:
             stop, columns = start + values.shape[1], table.column_ids
             found = Description(label, kernel, params, start, stop, normalized=bool(normalize), columns=columns)
         members.append(found)
         parts.append(values)
-    wide = _side_by_side(parts, all(map(is_sparse, parts)), f"The table of {len(parts)} descriptions of {name}")
+    wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {len(parts)} descriptions of {name}")
     return LearnedKernel(tuple(members)), Table(wide, given.row_ids, None, given.kind)
 
 
@@ -518,10 +502,12 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
         title = title_of(member.name, name)
         table = replace(given.tables[member.name], values=matrices[member.name])
         if member.is_precomputed:
-            parts.append(_new_kernel(member, replace(table, values=dense(table.values)), given, trained_places, title))
+            parts.append(
+                _new_kernel(member, replace(table, values=arrays.dense(table.values)), given, trained_places, title)
+            )
         else:
             parts.append(_new_features(member, table, title))
-    wide = _side_by_side(parts, all(map(is_sparse, parts)), f"The table of {name}")
+    wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {name}")
     return Table(wide, given.row_ids, None, given.kind)
 
 
@@ -534,16 +520,12 @@ def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[A
         kernels = dict.fromkeys(names, kernels)
     elif isinstance(kernels, list | tuple):
         if len(kernels) != len(names):
-            raise ValueError(
-                f"There must be one kernel for each of {len(names)} descriptions of {owner} ({shown(list(names))}), "
-                f"found {len(kernels)} kernels."
-            )
+            each = f"each of {len(names)} descriptions of {owner} ({shown(list(names))})"
+            raise ValueError(f"There must be one kernel for {each}, found {len(kernels)} kernels.")
         kernels = dict(zip(names, kernels, strict=True))
     if not isinstance(kernels, Mapping):
-        raise KernelError(
-            f"The kernels of {owner} must be a kernel, a mapping of descriptions to kernels or a list of kernels, "
-            f"found {type(kernels).__name__}."
-        )
+        kinds = f"a kernel, a mapping of descriptions to kernels or a list, found {type(kernels).__name__}"
+        raise KernelError(f"The kernels of {owner} must be {kinds}.")
     _check_names(kernels, names, f"The kernels of {owner}", "give one for each description")
     chosen = {}
     for label in names:
@@ -567,25 +549,26 @@ def _check_names(found: Iterable[str], wanted: Sequence[str], what: str, remedy:
 
 
 def is_one_kernel(kernels: Any) -> bool:
-    """Tell whether one kernel is given, for all descriptions, rather than one for each."""
+    """Return whether one kernel is given, for all descriptions, rather than one for each."""
     return is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping))
 
 
 def is_pair(given: Any) -> bool:
-    """Tell whether something is a kernel with its parameters, rather than two kernels."""
+    """Return whether something is a kernel with its parameters, rather than two kernels."""
     return isinstance(given, list | tuple) and len(given) == 2 and (given[1] is None or isinstance(given[1], Mapping))
 
 
 def _matrices(given: Descriptions, owner: str) -> dict[str, Array]:
     """Return the values of each description, checked, all in one precision; whole numbers have no say in it."""
-    checked = {
-        name: check_matrix(table.values, title_of(name, owner), accept_sparse=True)
-        for name, table in given.tables.items()
+    titles = {title_of(name, owner): name for name in given.tables}
+    named = {
+        title: check_matrix(given.tables[name].values, title, accept_sparse=True) for title, name in titles.items()
     }
-    check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
+    check_same_library(named)
+    checked = dict(zip(titles.values(), named.values(), strict=True))
     floats = [checked[name] for name, table in given.tables.items() if not is_whole(table.values)]
-    dtype = float_dtype(*floats) if floats else namespace(*checked.values()).float64
-    return {name: cast(matrix, dtype) for name, matrix in checked.items()}
+    dtype = arrays.float_dtype(*floats) if floats else arrays.namespace(*checked.values()).float64
+    return {name: arrays.cast(matrix, dtype) for name, matrix in checked.items()}
 
 
 def _training_kernel(values: Array, table: Table, given: Descriptions, title: str) -> Array:
@@ -595,11 +578,7 @@ def _training_kernel(values: Array, table: Table, given: Descriptions, title: st
         remedy = 'give its columns the ids of its rows; for features, choose another kernel than "precomputed"'
         return _columns_of(values, columns, rows, title, "of its rows", remedy)
     if values.shape[1] != given.n_first:
-        raise KernelError(
-            f"The precomputed kernel {title} must be a square matrix, found shape ({given.n_first}, "
-            f"{values.shape[1]}). "
-            'For features, choose another kernel than "precomputed".'
-        )
+        raise not_square(f" {title}", (given.n_first, values.shape[1]))
     return values if given.places is None else _taken_columns(values, given.places)
 
 
@@ -609,10 +588,8 @@ def _new_features(member: Description, table: Table, title: str) -> Array:
         raise ValueError(f"{title} has {n_columns} columns, expected the {member.n_columns} features of training.")
     expected, found = own_ids(member.columns), own_ids(table.column_ids)
     if expected is not None and found is not None and expected.labels != found.labels:
-        raise ValueError(
-            f"The feature names of {title} should match those that were passed during fit, in the same order: expected "
-            f"{list(expected.labels)[:5]}, found {list(found.labels)[:5]}."
-        )
+        names = f"expected {list(expected.labels)[:5]}, found {list(found.labels)[:5]}"
+        raise ValueError(f"The feature names of {title} should match those that were passed during fit: {names}.")
     return table.values
 
 
@@ -630,13 +607,11 @@ def _new_kernel(member: Description, table: Table, given: Descriptions, trained:
     elif is_of_first and trained is not None:
         values = _taken_columns(values, trained)
     elif width != n:
-        raise ValueError(
-            f"The kernel {title} has {width} columns, expected one for each of {n} entities of training, or rows of "
-            "the descriptions that those of training were taken from."
-        )
+        expected = f"expected one for each of {n} entities of training, or of the descriptions they were taken from"
+        raise ValueError(f"The kernel {title} has {width} columns, {expected}.")
     places = known_places(given, member.columns, trained, is_of_first)
     if places is None or (places < 0).all():
-        is_same = m == n and not by_ids and not is_of_first and has_diagonal(member, values)
+        is_same = m == n and not by_ids and not is_of_first and _has_diagonal(member, values)
         places = np.arange(n) if is_same else np.full(m, -1)
     return with_places(values, places)
 
@@ -681,16 +656,16 @@ def _columns_of(values: Array, columns: Ids, wanted: Ids, title: str, whose: str
 
 
 def _taken_columns(values: Array, columns: np.ndarray) -> Array:
-    return take_rows(values.T, columns).T
+    return arrays.take_rows(values.T, columns).T
 
 
 def _side_by_side(parts: Sequence[Array], as_sparse: bool, purpose: str) -> Array:
     """Return parts as one table, sparse or dense."""
     if as_sparse:
         return sparse.hstack([sparse.csr_array(part) for part in parts], format="csr")
-    whole = next(part for part in parts if not is_sparse(part))
+    whole = next(part for part in parts if not arrays.is_sparse(part))
     if len(parts) == 1:
         return whole
     columns = sum(part.shape[1] for part in parts)
-    check_memory(2.0 * itemsize(whole) * whole.shape[0] * columns, whole, purpose)
-    return namespace(whole).concat([dense(part) for part in parts], axis=1)
+    check_memory(2.0 * arrays.itemsize(whole) * whole.shape[0] * columns, whole, purpose)
+    return arrays.namespace(whole).concat([arrays.dense(part) for part in parts], axis=1)

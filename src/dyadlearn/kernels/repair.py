@@ -22,6 +22,12 @@ from dyadlearn.exceptions import KernelError, KernelRepairWarning
 _BLOCK_BYTES = 2**22
 
 
+def not_square(title: str, shape: tuple[int, ...]) -> KernelError:
+    """Return the error of a precomputed kernel that is not square."""
+    remedy = 'For features, choose another kernel than "precomputed"'
+    return KernelError(f"The precomputed kernel{title} must be a square matrix, found shape {shape}. {remedy}.")
+
+
 def asymmetry(K: Array) -> float:
     r"""Return the largest gap between a matrix and its transpose.
 
@@ -77,7 +83,7 @@ def symmetry_tolerance(K: Array) -> float:
 
 
 def is_finite(K: Array) -> bool:
-    """Tell whether all entries are finite, without a temporary array.
+    """Return whether all entries are finite, without a temporary array.
 
     Parameters
     ----------
@@ -173,10 +179,8 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K", *, exact: b
     if gap <= (0.0 if exact else tolerance):
         return K, gap
     if symmetrize == "error" and gap > tolerance:
-        raise KernelError(
-            f"{name} is not symmetric: the largest gap to its transpose is {gap:.3g}, "
-            f"the tolerance is {tolerance:.3g}; dyadlearn.kernels.repair averages the two."
-        )
+        found = f"the largest gap to its transpose is {gap:.3g}, the tolerance is {tolerance:.3g}"
+        raise KernelError(f"{name} is not symmetric: {found}; dyadlearn.kernels.repair averages the two.")
     return average_transpose(namespace(K).asarray(K, copy=True)), gap
 
 
@@ -287,11 +291,9 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
     if smallest < -tolerance:
         if psd == "error":
             negative = int(xp.sum(xp.astype(values < -tolerance, xp.int64)))
-            raise KernelError(
-                f"{name} is not positive semi-definite: {negative} of its {n} eigenvalues are negative, the "
-                f"smallest {smallest:.3g} (the largest is {float(xp.max(values)):.3g}); "
-                "dyadlearn.kernels.repair clips them or shifts them up."
-            )
+            ends = f"the smallest {smallest:.3g} (the largest is {float(xp.max(values)):.3g})"
+            found = f"{negative} of its {n} eigenvalues are negative, {ends}"
+            raise KernelError(f"{name} is not positive semi-definite: {found}; dyadlearn.kernels.repair changes them.")
         if psd == "shift":
             values = values - smallest
     return xp.where(values > 0, values, xp.zeros_like(values)), smallest
@@ -319,21 +321,15 @@ def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, 
     flaws = [f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)"] if gap else []
     if lowest < -definiteness_tolerance(values, n, beside):
         if largest(repaired) == 0:
-            raise KernelError(
-                f"{name} is negative: its eigenvalues go from {lowest:.3g} to {largest(values):.3g}, and clipping "
-                "them leaves nothing of it. Entities that are alike have large values in a kernel: give minus the "
-                "matrix, or exp(-D) for distances D."
-            )
+            found = f"its eigenvalues go from {lowest:.3g} to {largest(values):.3g}"
+            raise KernelError(f"{name} is negative: {found}: give minus the matrix, or exp(-D) for distances D.")
         verb = "clipped to zero" if psd == "clip" else "shifted up to zero"
         word = "indefinite" if largest(values) > 0 else "negative"
         flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(values):.3g}; {verb})")
     if flaws:
-        warnings.warn(
-            f"{name} is {' and '.join(flaws)}. All rows have a say in that, those that a hold-out leaves out "
-            "too: use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it.",
-            KernelRepairWarning,
-            stacklevel=3,
-        )
+        remedy = "use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it"
+        message = f"{name} is {' and '.join(flaws)}. All rows have a say in that, those held out too: {remedy}."
+        warnings.warn(message, KernelRepairWarning, stacklevel=3)
     return repaired
 
 

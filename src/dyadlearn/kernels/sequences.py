@@ -236,13 +236,7 @@ def kmer_counts(
 
 
 def spectrum_kernel(
-    sequences: Any,
-    ids: Sequence[Hashable] | None = None,
-    *,
-    k: int = 3,
-    alphabet: str = AMINO_ACIDS,
-    unknown: str = UNKNOWN,
-    on_error: str = "raise",
+    sequences: Any, ids: Sequence[Hashable] | None = None, **counting: Any
 ) -> tuple[np.ndarray, list[Hashable]]:
     r"""Similarity of sequences by the words of k letters they share.
 
@@ -253,8 +247,10 @@ def spectrum_kernel(
 
     Parameters
     ----------
-    sequences, ids, k, alphabet, unknown, on_error
+    sequences, ids
         As for `kmer_counts`.
+    **counting
+        ``k``, ``alphabet``, ``unknown`` and ``on_error``, as for `kmer_counts`.
 
     Returns
     -------
@@ -274,7 +270,7 @@ def spectrum_kernel(
            [0.75, 1.  , 0.  ],
            [0.  , 0.  , 1.  ]])
     """
-    features, labels = kmer_counts(sequences, ids, k=k, alphabet=alphabet, unknown=unknown, on_error=on_error)
+    features, labels = kmer_counts(sequences, ids, **counting)
     return gram(features, kernel="cosine"), labels
 
 
@@ -324,10 +320,8 @@ class KmerCounts(TextFeatures):
         if not alphabet or len(set(alphabet + unknown)) < len(alphabet + unknown):
             raise ValueError(f"alphabet and unknown must hold different letters, found {alphabet!r} and {unknown!r}.")
         if len(alphabet) ** int(k) > _MOST_COLUMNS:
-            raise ValueError(
-                f"{len(alphabet)} letters make {len(alphabet)}^{k} words, more than {_MOST_COLUMNS} can be counted: "
-                "use a smaller k."
-            )
+            words = f"{len(alphabet)} letters make {len(alphabet)}^{k} words"
+            raise ValueError(f"{words}, more than {_MOST_COLUMNS} can be counted: use a smaller k.")
 
     def _computed(self, X: Any, ids: Any = None, on_error: str | None = None) -> tuple[Strings, csr_array]:
         self._check_parameters()
@@ -444,10 +438,8 @@ class SmithWaterman(TextStep):
             if not (_SCALE * value).is_integer():
                 raise ValueError(f"{name} must be a whole or half number, found {value!r}.")
         if self.gap_extend > self.gap_open:
-            raise ValueError(
-                f"gap_extend must not exceed gap_open, found {self.gap_extend:g} and {self.gap_open:g}: "
-                "a longer gap would be better cut in two."
-            )
+            found = f"found {self.gap_extend:g} and {self.gap_open:g}"
+            raise ValueError(f"gap_extend must not exceed gap_open, {found}.")
 
     def _scores(self, rows: list[str], columns: list[str] | None = None) -> np.ndarray:
         """Score the best local alignment of every row with every column, shape (n_a, n_b).
@@ -568,12 +560,9 @@ def _scaled_matrix(name: str) -> tuple[Any, dict[str, int]]:
 def _by_biopython(query: str, targets: list[str], name: str, gap_open: float, gap_extend: float) -> np.ndarray:
     from Bio import Align
 
-    aligner = Align.PairwiseAligner(
-        mode="local",
-        substitution_matrix=Align.substitution_matrices.load(name),
-        open_gap_score=-gap_open,
-        extend_gap_score=-gap_extend,
-    )
+    matrix = Align.substitution_matrices.load(name)
+    gaps = {"open_gap_score": -gap_open, "extend_gap_score": -gap_extend}
+    aligner = Align.PairwiseAligner(mode="local", substitution_matrix=matrix, **gaps)
     return np.array([aligner.score(query, target) for target in targets])
 
 

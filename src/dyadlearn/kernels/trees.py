@@ -20,6 +20,8 @@ from dyadlearn._tables import Ids, Table, formed_as, make_ids, read_table
 from dyadlearn.kernels.combine import check_weights
 from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
 
+# Names of tips; None takes all in the order of the tree.
+Tips = Iterable[Hashable] | None
 # What stands for a path that has ended, in a row and in a column: the two are never the same.
 _ENDED, _ENDED_TOO = -1, -2
 # Blocks of rows that fit in the cache are faster.
@@ -144,10 +146,8 @@ def _read(table: Any, name: str, ranks: Sequence[Hashable] | None) -> Table:
     found = read_table(table, name, of_words=True)
     values = np.asarray(found.values, dtype=object)
     if values.ndim != 2 or 0 in values.shape:
-        raise ValueError(
-            f"{name} must be a table with a row for each entity and in all rows a name, or None, for each rank, found "
-            f"shape {values.shape}."
-        )
+        form = "a table with a row for each entity and a name, or None, for each rank"
+        raise ValueError(f"{name} must be {form}, found shape {values.shape}.")
     found = replace(found, values=values)
     columns = found.column_ids or Ids(tuple(range(values.shape[1])))
     return found if ranks is None else found.take(None, columns.positions(ranks, f"the columns of {name}"))
@@ -331,7 +331,7 @@ def _newick_error(problem: str, text: str, at: int) -> ValueError:
     return ValueError(f"The tree in Newick's notation {problem}, at character {at + 1} (near {near!r}).")
 
 
-def brownian_kernel(tree: Tree | str, tips: Iterable[Hashable] | None = None) -> Any:
+def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
     r"""Covariance of a trait that drifts at random along the branches: the length of the path two tips share.
 
     .. math:: K_{ij} = \text{depth of the last common ancestor of } i \text{ and } j
@@ -367,9 +367,7 @@ def brownian_kernel(tree: Tree | str, tips: Iterable[Hashable] | None = None) ->
     return with_labels(_shared(tree, labels)[0], labels or [], tips)
 
 
-def tree_distance_kernel(
-    tree: Tree | str, tips: Iterable[Hashable] | None = None, *, scale: float | None = None
-) -> Any:
+def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | None = None) -> Any:
     r"""Similarity of tips by the length of the path between them.
 
     .. math:: K_{ij} = \exp(-d(i, j) / \text{scale})

@@ -339,9 +339,8 @@ def _matrix(features: Any, side: str, nonnegative: str | None) -> Array:
     entries = features.data if is_sparse(features) else features
     smallest = float(namespace(entries).min(entries)) if nonnegative and 0 not in entries.shape else 0.0
     if smallest < 0:
-        raise ValueError(
-            f"{side} contains negative entries, down to {smallest:.3g}; kernel {nonnegative!r} takes none."
-        )
+        lowest = f"down to {smallest:.3g}"
+        raise ValueError(f"{side} contains negative entries, {lowest}; kernel {nonnegative!r} takes none.")
     return features
 
 
@@ -366,9 +365,7 @@ def _gamma(kernel: str, gamma: float | None, A: Array) -> float:
 
 def _square_norms(A: Array) -> Array:
     """Return the squared length of every row, (n,)."""
-    if is_sparse(A):
-        return _row_sums(A.multiply(A))
-    return namespace(A).sum(A * A, axis=1)
+    return _row_sums(A.multiply(A)) if is_sparse(A) else namespace(A).sum(A * A, axis=1)
 
 
 def _row_sums(A: Array) -> Array:

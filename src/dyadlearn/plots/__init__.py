@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from dyadlearn.plots.displays import GridDisplay, HoldoutDisplay, LandscapeDisplay
+from dyadlearn.plots.displays import HoldoutDisplay, LandscapeDisplay
 
-__all__ = ["GridDisplay", "HoldoutDisplay", "LandscapeDisplay"]
+__all__ = ["HoldoutDisplay", "LandscapeDisplay"]

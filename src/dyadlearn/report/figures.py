@@ -57,11 +57,9 @@ def text_width(text: str, size: float = _TICK) -> float:
     >>> text_width("10⁻⁶"), text_width("1000", size=10.0)
     (26.4, 26.0)
     """
-    widths = (
-        1.0 if letter in _WIDE or east_asian_width(letter) in "WF" else 0.45 if letter in _SMALL else 0.65
-        for letter in text
-    )
-    return round(size * sum(widths), 6)
+    wide = sum(letter in _WIDE or east_asian_width(letter) in "WF" for letter in text)
+    small = sum(letter in _SMALL for letter in text)
+    return round(size * (0.65 * len(text) + 0.35 * wide - 0.2 * small), 6)
 
 
 def shortened(text: str, room: float, size: float = _TICK) -> str:
@@ -272,10 +270,8 @@ class Chart:
             lines.append(f"M{left:g} {place:.1f}H{right:g}")
             texts.append(f'<text x="{left - 7:g}" y="{place + 4:.1f}" text-anchor="end">{escape(text)}</text>')
         middle, centre = (left + right) / 2, (_TOP + foot) / 2
-        across, up = (
-            marked_up(shortened(axis.label, room), _LOWERED)
-            for axis, room in ((self.x, 2 * (_WIDTH - middle)), (self.y, 2 * centre))
-        )
+        across = marked_up(shortened(self.x.label, 2 * (_WIDTH - middle)), _LOWERED)
+        up = marked_up(shortened(self.y.label, 2 * centre), _LOWERED)
         texts.append(f'<text x="{middle:g}" y="{self.height - 6:g}" text-anchor="middle">{across}</text>')
         texts.append(f'<text transform="translate(13 {centre:g}) rotate(-90)" text-anchor="middle">{up}</text>')
         behind = f'<path class="grid" d="{"".join(lines)}"/>' if grid else ""
@@ -329,11 +325,10 @@ def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
     colours = b"".join(bytes(colour[:3]) for colour in palette)
     opacity = bytes(colour[3] for colour in palette)
     chunks = {b"IHDR": header, b"PLTE": colours, b"tRNS": opacity, b"IDAT": zlib.compress(lines, 9), b"IEND": b""}
-    body = b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in chunks.items()
-    )
-    return "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + body).decode("ascii")
+    body = b"\x89PNG\r\n\x1a\n"
+    for kind, data in chunks.items():
+        body += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return "data:image/png;base64," + base64.b64encode(body).decode("ascii")
 
 
 #: Points of a cloud that are drawn.
@@ -368,17 +363,16 @@ def stroke(kind: str) -> str:
 def table(heads: Iterable[str], rows: Iterable[tuple[str, str, Iterable[str]]], kind: str = "plain") -> str:
     """Return a table of markup with a heading for each column; rows are (class, heading, cells)."""
     head = "".join(f"<th scope='col'>{text}</th>" for text in heads)
-    body = "".join(
-        f"<tr class='{look}'><th scope='row'>{name}</th>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
-        for look, name, texts in rows
-    )
+    body = ""
+    for look, name, texts in rows:
+        body += f"<tr class='{look}'><th scope='row'>{name}</th>{''.join(f'<td>{text}</td>' for text in texts)}</tr>"
     return f"<table class='{kind}'><thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def grid(labels: GridView) -> str:
     """Draw the labels as a picture, large grids in blocks; where some are more telling, those with the most first."""
     by_degree = labels.is_binary or labels.n_missing > 0
-    pixels = labels.ordered("degree" if by_degree else "given").pixels(_MOST_PIXELS)
+    pixels = (labels.by_degree if by_degree else labels).pixels(_MOST_PIXELS)
     low, high = pixels.ends
     scale, missing = (pixels.values - low) / ((high - low) or 1.0), np.isnan(pixels.values)
     places = np.where(missing, _STEPS, np.rint(np.clip(np.where(missing, 0, scale), 0, 1) * (_STEPS - 1)))
@@ -395,12 +389,10 @@ def grid(labels: GridView) -> str:
     swatches = legend((f'<span class="swatch {kind}"></span>', text) for kind, text in keys)
     words = f"{m:,} {labels.names.instances} (down) × {q:,} {labels.names.tasks} (across)"
     # Very long grids are stretched rather than drawn as a thread.
-    look = f'class="pixels{" sharp" if max(places.shape) <= 300 else ""}" style="aspect-ratio: '
-    look += f'{min(max(q / m, 0.6), 2.2):.3f}"'
-    body = (
-        f'<img {look} src="{source}" alt="The grid of labels: {escape(words)}"><p class="key">{escape(words)}</p>'
-        f"{swatches}"
-    )
+    look = f'style="aspect-ratio: {min(max(q / m, 0.6), 2.2):.3f}"'
+    kind = "pixels sharp" if max(places.shape) <= 300 else "pixels"
+    picture = f'<img class="{kind}" {look} src="{source}" alt="The grid of labels: {escape(words)}">'
+    body = f'{picture}<p class="key">{escape(words)}</p>{swatches}'
     return figure(body, "Grid", kind="grid-picture", note="; ".join(filter(None, [order, pixels.note])))
 
 
@@ -418,11 +410,8 @@ def degrees(labels: GridView) -> str:
     """Draw how many instances and tasks have at least so many labels."""
     curves = labels.degree_curves()
     most = max(int(x[-1]) for x, _ in curves.values())
-    chart = Chart(
-        linear_axis(0, max(most, 1), f"{labels.counted} labels, k"),
-        linear_axis(0, 1, "share with k or more"),
-        f"Share of each side that has at least k {labels.counted} labels",
-    )
+    x, y = linear_axis(0, max(most, 1), f"{labels.counted} labels, k"), linear_axis(0, 1, "share with k or more")
+    chart = Chart(x, y, f"Share of each side that has at least k {labels.counted} labels")
     for index, curve in enumerate(curves.values()):
         chart.line(*_steps(*curve), f"side-{index}")
     entries = [(stroke(f"side-{index}"), words) for index, words in enumerate(curves)]
@@ -437,11 +426,11 @@ def _steps(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def values(labels: GridView) -> str:
     """Draw how often labels of each size occur."""
     counts, edges = labels.histogram()
-    chart = Chart(
+    x, y = (
         linear_axis(float(edges[0]), float(edges[-1]), "label"),
         linear_axis(0, float(counts.max()), "number of labels"),
-        "How often labels of each size occur",
     )
+    chart = Chart(x, y, "How often labels of each size occur")
     chart.bars(edges, counts.astype(np.float64), "bar")
     return figure(chart.render("values"), "Labels")
 
@@ -454,11 +443,9 @@ def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
     highest = float(max(values[0] for *_, values in drawn))
     lowest = max(float(min(values[-1] for *_, values in drawn)), 1e-10 * highest)
     longest = max(side.rank for _, side, _ in drawn)
-    chart = Chart(
-        power_axis(0, max(np.log10(longest), 0.3), "rank of the eigenvalue", [1, longest]),
-        power_axis(np.log10(lowest) - 0.1, np.log10(highest) + 0.1, "eigenvalue σ", [lowest, highest]),
-        "Eigenvalues of the kernels in descending order",
-    )
+    x = power_axis(0, max(np.log10(longest), 0.3), "rank of the eigenvalue", [1, longest])
+    y = power_axis(np.log10(lowest) - 0.1, np.log10(highest) + 0.1, "eigenvalue σ", [lowest, highest])
+    chart = Chart(x, y, "Eigenvalues of the kernels in descending order")
     for index, (_, side, values) in enumerate(drawn):
         ranks = np.unique(np.rint(np.geomspace(1, side.rank, 200)).astype(int))
         chart.line(np.log10(ranks), np.log10(values[ranks - 1]), f"side-{index}")
@@ -526,20 +513,16 @@ def points(summary: Summary) -> str:
     margin = 0.03 * (ends[1] - ends[0])
     kept = some_of(labels.size, MOST_POINTS)
     within = summary.within()
+    low, high = ends[0] - margin, ends[1] + margin
+    axes = linear_axis(low, high, "observed label"), linear_axis(low, high, "held-out prediction")
     panels = []
     for setting, cloud in clouds.items():
-        chart = Chart(
-            linear_axis(ends[0] - margin, ends[1] + margin, "observed label"),
-            linear_axis(ends[0] - margin, ends[1] + margin, "held-out prediction"),
-            f"Held-out predictions against observed labels, setting {summary.apart.in_words(setting)}",
-            height=356,
-        )
+        words = summary.apart.in_words(setting)
+        chart = Chart(*axes, f"Held-out predictions against observed labels, setting {words}", 356)
         chart.line(ends, ends, "beside")
         chart.dots(cloud.x[kept], cloud.y[kept], f"setting-{setting.value}")
         note = f"R² of all labels {number(cloud.score, 3)}; 90 % of them lie within ± {number(within[setting], 3)}"
-        panels.append(
-            figure(chart.render(f"points-{setting.value}"), escape(summary.apart.in_words(setting)), note=note)
-        )
+        panels.append(figure(chart.render(f"points-{setting.value}"), escape(words), note=note))
     return "".join(panels)
 
 
@@ -572,10 +555,8 @@ def landscape(
     data = {"names": [view.scoring, *shown], "points": places}
     script = json.dumps(data, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")
     own = ' <span class="own">chosen here</span>' if is_own else ""
-    body = (
-        f'<div class="stage">{chart}<div class="tip" role="status" hidden></div></div>'
-        f'<script type="application/json">{script}</script>'
-    )
+    stage = f'<div class="stage">{chart}<div class="tip" role="status" hidden></div></div>'
+    body = f'{stage}<script type="application/json">{script}</script>'
     return figure(body, escape(title) + own, kind="landscape", note=note)
 
 
@@ -583,12 +564,9 @@ def _map(
     view: LandscapeView, drawn: DrawnLandscape, title: str, levels: Sequence[float], names: SideNames
 ) -> tuple[str, list[list[Any]]]:
     (alphas, task_alphas), (y, x), (up, across) = drawn.values, drawn.powers, drawn.edges
-    chart = Chart(
-        power_axis(across[0], across[-1], f"λ_t ({names.tasks})", task_alphas),
-        power_axis(up[0], up[-1], f"λ_d ({names.instances})", alphas),
-        f"Map of {view.scoring} in setting {title}. Arrow keys move over its points.",
-        height=356,
-    )
+    right = power_axis(across[0], across[-1], f"λ_t ({names.tasks})", task_alphas)
+    left = power_axis(up[0], up[-1], f"λ_d ({names.instances})", alphas)
+    chart = Chart(right, left, f"Map of {view.scoring} in setting {title}. Arrow keys move over its points.", 356)
     steps = np.asarray(levels[1:])
     chart.cells(across, up, [[_band(loss, steps) for loss in row] for row in drawn.loss.tolist()])
     if view.alpha and view.task_alpha:
@@ -609,11 +587,8 @@ def _line(
     # Far from the best a score may fall without end: what matters is near it.
     lowest = max(float(np.nanmin(scores)), highest - 3 * (highest - float(np.nanmedian(scores))))
     margin = 0.06 * (highest - lowest)
-    chart = Chart(
-        power_axis(x[0], x[-1], name, alphas),
-        linear_axis(lowest - margin, highest + margin, ""),
-        f"{view.scoring} over {name} in setting {title}. Arrow keys move over its points.",
-    )
+    axes = power_axis(x[0], x[-1], name, alphas), linear_axis(lowest - margin, highest + margin, "")
+    chart = Chart(*axes, f"{view.scoring} over {name} in setting {title}. Arrow keys move over its points.")
     if reached is not None and chart.y.low < reached < chart.y.high:
         chart.line([chart.x.low, chart.x.high], [reached] * 2, "beside")
     known = ~np.isnan(scores)
@@ -639,10 +614,8 @@ def _band(loss: float, steps: np.ndarray) -> str | None:
 def levels_legend(levels: Sequence[float]) -> str:
     """Return what the colours of the maps mean."""
     words = [*(f"≤ {number(level)}" for level in levels[1:-1]), "more"]
-    marks = (
-        f'<svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{_band(level, np.asarray(levels[1:]))}" '
-        'width="22" height="12"/></svg>'
-        for level in levels[1:]
-    )
+    bands = (_band(level, np.asarray(levels[1:])) for level in levels[1:])
+    look = 'width="22" height="12"/></svg>'
+    marks = (f'<svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{band}" {look}' for band in bands)
     said = legend(zip(marks, words, strict=True), "legend levels")
     return f'<p class="key">Lost against the best of each setting:</p>{said}'

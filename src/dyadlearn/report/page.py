@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from datetime import date
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -33,6 +34,22 @@ from dyadlearn.views.summary import Summary, percent, summary_of
 
 # A word of more letters has to be broken somewhere.
 _LONGEST_WORD = 24
+
+
+@cache
+def _fragments() -> dict[str, Template]:
+    """Return the parts of a page that have gaps, by their names."""
+    found = re.findall(r"<!-- (\w+) -->\n(.*?)\n(?=<!-- |$)", _read("fragments.html"), re.DOTALL)
+    return {name: Template(text.replace("\n", " ")) for name, text in found}
+
+
+def fill(part: str, /, **gaps: str) -> str:
+    """Return a part of a page with its gaps filled, by markup where it is markup."""
+    return _fragments()[part].substitute(gaps)
+
+
+def _read(name: str) -> str:
+    return files("dyadlearn.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def identity(name: Hashable) -> str:
@@ -76,25 +93,15 @@ def settings(summary: Summary) -> str:
     own = ' <span class="own">chosen here</span>'
     heads = [f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}" for each in found]
     rows = [(kind, _breaking(name), map(escape, texts)) for kind, name, texts in _score_rows(summary)]
-    first, second = names
-    every, other = summary.names.both
-    new = {
-        Setting.A: f"A pair that is missing; its {first} and its {second} are both known.",
-        Setting.B: f"A new {first}, with the known {other}.",
-        Setting.C: f"A new {second}, with the known {every}.",
-        Setting.D: f"A new {first} with a new {second}: zero-shot.",
-    }
-    said = "".join(f"<li><b>{each.setting.value}</b> {escape(new[each.setting])}</li>" for each in found)
-    introduction = (
-        "Every label was predicted as if the model had never seen what the setting calls new. Greater scores are "
-        f"better; those that rank are averaged over all cells in A and D, per {first} in B and per {second} in C."
-    )
-    return (
-        f"<p>{escape(introduction)}</p>"
-        "<div class='scroll' tabindex='0' role='region' aria-label='Scores of the settings'>"
-        f"{table(heads, rows, 'plain scores')}</div>"
-        f"<ul class='said'>{said}</ul><p>{escape(_comparison(summary))}</p>"
-    )
+    words = {key: escape(word) for key, word in _words(summary).items()}
+    said = "".join(fill(f"new_{each.setting.value}", **words) for each in found)
+    scores = table(heads, rows, "plain scores")
+    return fill("settings", **words, table=scores, said=said, comparison=escape(_comparison(summary)))
+
+
+def _words(summary: Summary) -> dict[str, str]:
+    """Return what one and several of each side are called."""
+    return dict(zip(("first", "second", "instances", "tasks"), (*summary.apart, *summary.names.both), strict=True))
 
 
 def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
@@ -118,25 +125,13 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
 
 def _comparison(summary: Summary) -> str:
     """Return what it is that scores are to be compared with."""
-    names = summary.apart
-    said = (
-        f"Simple means know no features and are held out alike: of all labels, of the {names.instance}, of "
-        f"the {names.task}, and an effect of each (additive). Where a side is new, nothing is left of its own mean. "
-    )
+    words = _words(summary)
+    said = [fill("means", **words)]
     if not all(math.isnan(each.null) for each in summary.results):
-        said += (
-            "Permuted labels were dealt out anew among what is new, a few times and under the same regularisation: "
-            "their mean score is what the model reaches where there is nothing to learn, and no test "
-            "(dyadlearn.permutation_test is one). "
-        )
+        said.append(fill("permuted"))
     if summary.intervals:
-        n_resamples = next(iter(summary.intervals.values())).n_resamples
-        said += (
-            f"The interval holds 95 % of the scores of {n_resamples:,} grids whose "
-            f"{summary.names.instances} and {summary.names.tasks} were drawn from these with replacement: "
-            "how far the score may be off because others could have been studied."
-        )
-    return said
+        said.append(fill("intervals", count=f"{next(iter(summary.intervals.values())).n_resamples:,}", **words))
+    return " ".join(said)
 
 
 # Lists of pairs ---------------------------------------------------------------------------------------
@@ -147,21 +142,16 @@ def contradicting(summary: Summary) -> str:
     found, grid = summary.contradicting, summary.grid
     if found is None or not len(found):
         return ""
-    if grid.is_binary:
-        meaning = (
-            "The contradiction of a positive label is the share of negative ones that are predicted higher, that of a "
-            "negative label the share of positive ones that are predicted lower."
-        )
-    else:
-        meaning = "The contradiction is the distance between label and prediction."
-    words = (
-        f"The {len(found):,} of {grid.n_observed:,} labels that contradict most what the model predicts for them "
-        f"without them: the first places to look for wrong labels. The predictions are those of setting "
-        f"{escape(summary.apart.in_words(Setting(found.setting)))}, the best ones over all cells. {meaning}"
-    )
     rows = zip(found.instances, found.tasks, found.labels, found.predictions, found.contradictions, strict=True)
     heads = {"label": 3, "held out": 3, "contradiction": 4}
-    return f"<p>{words}</p>" + _listing("cell-table", "Contradicting labels", summary, heads, rows)
+    return fill(
+        "contradicting",
+        count=f"{len(found):,}",
+        all=f"{grid.n_observed:,}",
+        setting=escape(summary.apart.in_words(Setting(found.setting))),
+        meaning=fill("binary" if grid.is_binary else "distance"),
+        listing=_listing("cell-table", "Contradicting labels", summary, heads, rows),
+    )
 
 
 def likeliest(summary: Summary) -> str:
@@ -169,15 +159,10 @@ def likeliest(summary: Summary) -> str:
     found = summary.likeliest
     if found is None or not len(found):
         return ""
-    zeros = (
-        " A label of 0 counts as not observed, and is predicted without itself." if (found.labels == 0).any() else ""
-    )
-    words = (
-        f"The {len(found):,} pairs that are not observed with the highest predictions ({escape(found.method)}): the "
-        f"first ones to try.{zeros}"
-    )
+    zeros = " A label of 0 counts as not observed, and is predicted without itself." * bool((found.labels == 0).any())
     rows = zip(found.instances, found.tasks, found.scores, strict=True)
-    return f"<p>{words}</p>" + _listing("pair-table", "Likeliest unobserved pairs", summary, {"predicted": 4}, rows)
+    listing = _listing("pair-table", "Likeliest unobserved pairs", summary, {"predicted": 4}, rows)
+    return fill("likeliest", count=f"{len(found):,}", method=escape(found.method), zeros=zeros, listing=listing)
 
 
 def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], rows: Iterable[Sequence[Any]]) -> str:
@@ -206,14 +191,7 @@ def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], row
         for value, digits in zip(values, heads.values(), strict=True):
             cells.append(f'<td data-value="{float(value)!r}">{number(value, digits)}</td>')
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    shown = f"{len(lines):,}"
-    return (
-        '<div class="listing"><div class="search"><label>Search ids <input type="search" autocomplete="off" '
-        f'spellcheck="false"></label><output aria-live="polite">{shown} of {shown}</output></div>'
-        f'<div class="scroll tall" tabindex="0" role="region" aria-label="{escape(title)}"><table id="{name}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-        '<p class="printed">Of a long table only the first forty rows are printed.</p></div>'
-    )
+    return fill("listing", name=name, title=escape(title), head=head, body="".join(lines), count=f"{len(lines):,}")
 
 
 # Tables with bars -------------------------------------------------------------------------------------
@@ -224,12 +202,8 @@ def explanations(summary: Summary) -> str:
     if not summary.explanations:
         return ""
     said = "".join(_explanation(each, summary, is_first=place == 0) for place, each in enumerate(summary.explanations))
-    return (
-        "<h3>Where these predictions come from</h3><p>A prediction is a sum over the training labels, each times its "
-        "weight: by how much the prediction would grow if that label were one larger. The same sum is shown by "
-        f"{escape(summary.names.instance)}, by {escape(summary.names.task)} and by pair; it is what the model itself "
-        f"predicts, which has seen all labels.</p>{said}"
-    )
+    names = summary.names
+    return fill("explanations", instance=escape(names.instance), task=escape(names.task), said=said)
 
 
 def _explanation(found: Explanation, summary: Summary, *, is_first: bool) -> str:
@@ -238,11 +212,9 @@ def _explanation(found: Explanation, summary: Summary, *, is_first: bool) -> str
     if found.is_network:  # both sides have the same list
         lists[:2] = [([summary.names.instance], found.instances)]
     body = "".join(_contributions(heads, each, found.prediction) for heads, each in lists)
-    return (
-        f"<details{' open' if is_first else ''}><summary>{identity(found.instance)} <span>with</span> "
-        f"{identity(found.task)}<strong>{number(found.prediction)}</strong></summary><div class='panels'>{body}</div>"
-        "</details>"
-    )
+    pair = {"instance": identity(found.instance), "task": identity(found.task)}
+    opened = " open" if is_first else ""
+    return fill("explanation", **pair, open=opened, prediction=number(found.prediction), panels=body)
 
 
 def _contributions(heads: list[str], found: Contributions, prediction: float) -> str:
@@ -294,12 +266,10 @@ def _bars(title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], floa
     """
     most = max(abs(value) for _, value, _ in rows) or 1.0
     columns = "".join(f"<th scope='col'>{escape(head)}</th>" if head else "<td></td>" for head in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}"
-        f'<td><span class="brings {"minus" if value < 0 else "plus"}" style="--share: {abs(value) / most:.3f}"></span>'
-        f"{text}</td></tr>"
-        for cells, value, text in rows
-    )
+    body = ""
+    for cells, value, text in rows:
+        sign, marked = "minus" if value < 0 else "plus", "".join(f"<td>{cell}</td>" for cell in cells)
+        body += fill("bar", cells=marked, sign=sign, share=f"{abs(value) / most:.3f}", text=text)
     body = f"<table class='plain bars'><thead><tr>{columns}</tr></thead><tbody>{body}</tbody></table>"
     return figure(f"<div class='scroll'>{body}</div>", escape(title), note=note)
 
@@ -400,9 +370,7 @@ def write_report(
 
 def render(summary: Summary) -> str:
     """Return a page that needs nothing else."""
-    template, style, script = (
-        files("dyadlearn.report").joinpath(f"page.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js")
-    )
+    template, style, script = (_read(f"page.{kind}") for kind in ("html", "css", "js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     # Only our own script runs, and nothing is loaded, whatever an id contains.
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
@@ -438,12 +406,11 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def _tiles(summary: Summary) -> str:
-    tiles = "".join(
-        f'<li class="{"own" if each.setting is summary.own else ""}"><span class="letter">{each.setting.value}</span>'
-        f'<span class="value">{number(each.score)}</span>'
-        f'<span class="new">{escape(summary.apart.in_words(each.setting)[3:])}</span>{_beside(each, summary)}</li>'
-        for each in summary.results
-    )
+    tiles = ""
+    for each in summary.results:
+        letter, words = each.setting.value, escape(summary.apart.in_words(each.setting)[3:])
+        look = {"kind": "own" if each.setting is summary.own else "", "beside": _beside(each, summary)}
+        tiles += fill("tile", letter=letter, score=number(each.score), words=words, **look)
     words = f"{escape(summary.scoring)} of held-out predictions, in each setting, and what it is to be compared with"
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
 
@@ -457,10 +424,7 @@ def _beside(each: SettingScore, summary: Summary) -> str:
         lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
     if not math.isnan(each.null):
         lines.append(("null", "permuted", number(each.null)))
-    return "".join(
-        f'<span class="beside"><small>{name}</small> <span class="{kind}">{escape(text)}</span></span>'
-        for kind, name, text in lines
-    )
+    return "".join(fill("beside", name=name, kind=kind, text=escape(text)) for kind, name, text in lines)
 
 
 def _warnings(warnings: Sequence[str]) -> str:
@@ -496,12 +460,8 @@ def _landscapes(summary: Summary) -> str:
     )
     if not panels:
         return ""
-    return (
-        f"<p>{escape(summary.scoring)} at each regularisation, by held-out predictions. The star is the regularisation "
-        "of this model. Point at a figure, or move over it with the arrow keys, to read its points.</p>"
-        f"{figures.levels_legend(levels) if levels else ''}"
-        f'<div class="panels">{panels}</div>'
-    )
+    legend = figures.levels_legend(levels) if levels else ""
+    return fill("landscapes", scoring=escape(summary.scoring), legend=legend, panels=panels)
 
 
 def _held_out(summary: Summary) -> str:

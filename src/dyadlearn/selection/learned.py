@@ -205,7 +205,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     See Also
     --------
     dyadlearn.PairKernelRidgeCV : chooses among given shares, with fixed kernels.
-    dyadlearn.kernels.Descriptions : several tables of one side, for scikit-learn's splitters.
+    dyadlearn.Descriptions : several tables of one side, for scikit-learn's splitters.
 
     Notes
     -----

@@ -73,28 +73,21 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
     With `over`, only the file of that checksum is replaced, and any other raises `FileChangedError`.
     """
     if not isinstance(model, StoredEstimator) or name_in_file(model) is None:
-        raise ModelFileError(
-            f"A model file holds a model of this library ({', '.join(stored_estimators())}), and no object of class "
-            f"{type(model).__name__}."
-        )
+        kinds, found = ", ".join(stored_estimators()), type(model).__name__
+        raise ModelFileError(f"A model file holds a model of this library ({kinds}), and no object of class {found}.")
     check_is_fitted(model)
     writer = Writer()
     plain = writer.write(model, "")
-    header = {"versions": _versions(), "model": plain, **more}
+    from dyadlearn import __version__
 
+    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    versions = {"dyadlearn": __version__, "python": platform.python_version(), **libraries}
+    header = {"versions": versions, "model": plain, **more}
     try:
         _model(header, writer.arrays, Path(path), copies=False)
     except ModelFileError as error:
         raise ModelFileError(f"The model was not saved, because it could not be loaded again: {error}") from error
     write_container(Path(path), header, writer.arrays, over=over)
-
-
-def _versions() -> dict[str, str]:
-    """Return the versions that a model was saved with, for those who look for the cause of a difference."""
-    from dyadlearn import __version__
-
-    libraries = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {"dyadlearn": __version__, "python": platform.python_version(), **libraries}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -145,9 +138,8 @@ def _model(header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies:
     except MemoryError:
         raise
     except Exception as error:  # whatever a forged header leads to, in other libraries too
-        raise ModelFileError(
-            f"{path} cannot be read: its header describes no model ({type(error).__name__}: {_short(str(error))})."
-        ) from error
+        why = f"its header describes no model ({type(error).__name__}: {_short(str(error))})"
+        raise ModelFileError(f"{path} cannot be read: {why}.") from error
     return model
 
 

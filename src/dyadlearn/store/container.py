@@ -51,6 +51,8 @@ _NO_CHECKSUM = "0" * 64
 # Readers of safetensors refuse a longer head.
 _LONGEST_HEAD = 100_000_000
 
+# Shapes and types of arrays by their names.
+Forms = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
 # The names that safetensors has for types of numbers: F64, I8, BOOL and so on.
 _SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 _DTYPES = {f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind, sizes in _SIZES.items() for size in sizes}
@@ -77,27 +79,22 @@ def write_container(
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
     places, end = {}, 0
     for name, array in ordered:
-        places[name] = {
-            "dtype": _NAMES[array.dtype.newbyteorder("<")],
-            "shape": list(array.shape),
-            "data_offsets": [end, end + array.nbytes],
-        }
-        end += array.nbytes
+        start, end = end, end + array.nbytes
+        kind = _NAMES[array.dtype.newbyteorder("<")]
+        places[name] = {"dtype": kind, "shape": list(array.shape), "data_offsets": [start, end]}
     text = json.dumps(header, separators=(",", ":"), allow_nan=False)
     metadata = {"format": "dyadlearn", "version": str(VERSION), "checksum": _NO_CHECKSUM, "header": text}
     head = json.dumps({"__metadata__": metadata, **places}, separators=(",", ":")).encode("ascii")
     head += b" " * (-len(head) % 8)
     if len(head) > _LONGEST_HEAD:
-        raise ModelFileError(
-            f"The ids and parameters of this model take {len(head):,} bytes, and a model file has room for "
-            f"{_LONGEST_HEAD:,}: use shorter ids."
-        )
+        room = f"{len(head):,} bytes, and a model file has room for {_LONGEST_HEAD:,}"
+        raise ModelFileError(f"The ids and parameters of this model take {room}: use shorter ids.")
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
-        start = len(head).to_bytes(8, "little") + head
-        digest.update(start)
-        file.write(start)
+        first = len(head).to_bytes(8, "little") + head
+        digest.update(first)
+        file.write(first)
         for _, array in ordered:
             content = _bytes(array)
             digest.update(content)
@@ -160,23 +157,17 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
     return header, arrays
 
 
-def _read_tables(
-    file: BinaryIO, size: int, path: Path
-) -> tuple[bytes, tuple[int, int], Any, dict[str, tuple[tuple[int, ...], np.dtype[Any]]]]:
+def _read_tables(file: BinaryIO, size: int, path: Path) -> tuple[bytes, tuple[int, int], Any, Forms]:
     """Return the head, where its checksum stands, the header, and the shapes and dtypes of the arrays in order."""
     head = _read_head(file, size, path)
     found = _HEAD.match(head)
     version = int(found[1]) if found else 0
     if version > VERSION:
-        raise ModelFileError(
-            f"{path} is in format {version} of a newer dyadlearn, and this one reads formats up to {VERSION}: "
-            "upgrade dyadlearn."
-        )
+        reads = f"this one reads formats up to {VERSION}"
+        raise ModelFileError(f"{path} is in format {version} of a newer dyadlearn, and {reads}: upgrade dyadlearn.")
     if 0 < version < OLDEST:
-        raise ModelFileError(
-            f"{path} is in format {version} of an older dyadlearn, and this one reads formats from {OLDEST} on: fit "
-            "the model again and save it."
-        )
+        reads = f"this one reads formats from {OLDEST} on"
+        raise ModelFileError(f"{path} is in format {version} of an older dyadlearn, and {reads}: fit the model again.")
     if found is None or found[2] is None:
         raise _damaged(path, "its head does not begin as one does")
     try:
@@ -212,7 +203,7 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
     return file.read(length)
 
 
-def _forms(tables: Mapping[str, Any]) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
+def _forms(tables: Mapping[str, Any]) -> Forms:
     """Return the shapes and dtypes of the arrays in their order; raise ValueError if they do not lie in a row."""
     forms, end = {}, 0
     for name, table in sorted(tables.items(), key=lambda item: item[1]["data_offsets"]):

@@ -1,4 +1,4 @@
-r"""The grid of labels: what it holds, in which order it is looked at, and as few pixels as a picture has.
+r"""The grid of labels: what it holds, the order in which it is drawn, and its pixels.
 
 Held-out predictions beside the labels: curves for labels of two values, points for all others.
 
@@ -22,8 +22,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_choice
-from dyadlearn._tables import Ids, Table
-from dyadlearn.diagnostics.fitted import REMEDY, fitted_of, held_out, known_settings, labels_of
+from dyadlearn.diagnostics.fitted import REMEDY, fitted_of, held_out, known_settings
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import distinct_labels, read_labels
 from dyadlearn.metrics import r2, scorer
@@ -72,10 +71,6 @@ class GridView:
     ----------
     values : array of shape (m, q)
         NaN where not observed.
-    instance_order, task_order : arrays of shape (m,) and (q,)
-        Where these rows and columns stood before.
-    instance_ids, task_ids : Ids or None
-        In this order.
     is_network : bool
         Whether both sides are the same nodes, so that a pair stands in the grid twice.
     names : SideNames
@@ -84,9 +79,8 @@ class GridView:
     Examples
     --------
     >>> import numpy as np
-    >>> from dyadlearn._tables import Table
     >>> from dyadlearn.views.grid import grid_of_labels
-    >>> grid = grid_of_labels(Table(np.array([[0.0, 1.0, np.nan], [1.0, 1.0, 0.0]])), "degree")
+    >>> grid = grid_of_labels(np.array([[0.0, 1.0, np.nan], [1.0, 1.0, 0.0]])).by_degree
     >>> grid.values
     array([[ 1.,  1.,  0.],
            [ 1.,  0., nan]])
@@ -97,10 +91,6 @@ class GridView:
     """
 
     values: np.ndarray
-    instance_order: np.ndarray
-    task_order: np.ndarray
-    instance_ids: Ids | None = None
-    task_ids: Ids | None = None
     is_network: bool = False
     names: SideNames = field(default_factory=SideNames)
 
@@ -184,41 +174,19 @@ class GridView:
         height, width = (-(-length // most) for length in values.shape)
         return Pixels(_block_means(values, height, width), (height, width), ends)
 
-    def ordered(self, order: str) -> GridView:
-        """Return the grid as it is given, or by degree: the highest first, equal ones by their mean label."""
-        if check_choice(order, "order", ("given", "degree")) == "given":
-            return self
+    @property
+    def by_degree(self) -> GridView:
+        """The same with the highest degrees first, of equal ones the largest mean label."""
         rows, columns = (
             np.lexsort((-np.ma.masked_invalid(self.values).mean(axis=1 - axis).filled(0.0), -degrees))
             for axis, degrees in enumerate(self.degrees())
         )
-        return replace(
-            self,
-            values=self.values[np.ix_(rows, columns)],
-            instance_order=self.instance_order[rows],
-            task_order=self.task_order[columns],
-            instance_ids=self.instance_ids and self.instance_ids.take(rows),
-            task_ids=self.task_ids and self.task_ids.take(columns),
-        )
+        return replace(self, values=self.values[np.ix_(rows, columns)])
 
 
-def grid_of_labels(labels: Table, order: str = "given", *, network: bool = False, sides: Any = None) -> GridView:
-    """Return the view of labels in an order that `GridView.ordered` knows; `sides` as in `side_names`."""
-    names = side_names(sides, network=network)
-    values = to_numpy(labels.values).astype(np.float64)
-    if np.isinf(values).any():
-        raise ValueError("Y contains infinity: labels are finite, or NaN where they are not observed.")
-    rows, columns = (np.arange(length) for length in values.shape)
-    return GridView(values, rows, columns, labels.row_ids, labels.column_ids, network, names).ordered(order)
-
-
-def grid_of_model(model: Any, order: str = "given", remedy: str = REMEDY, *, sides: Any = None) -> GridView:
-    """Return the view of the labels that a model was fitted on.
-
-    `remedy` is as in `fitted_of`, and `sides` as in `side_names`.
-    """
-    fitted = fitted_of(model, remedy)
-    return grid_of_labels(labels_of(fitted), order, network=fitted.is_network, sides=sides)
+def grid_of_labels(values: Any, *, network: bool = False, sides: Any = None) -> GridView:
+    """Return the view of labels (m, q), NaN where they are missing; `sides` as in `side_names`."""
+    return GridView(to_numpy(values).astype(np.float64), network, side_names(sides, network=network))
 
 
 def _block_means(values: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -369,12 +337,7 @@ def _at_stations(kind: str, positive: np.ndarray, predicted: np.ndarray) -> np.n
 
 
 def holdout_of_model(
-    model: Any,
-    settings: Iterable[str | Setting],
-    *,
-    kind: str = "auto",
-    cv: int | None = None,
-    remedy: str = REMEDY,
+    model: Any, settings: Iterable[str | Setting], *, kind: str = "auto", cv: int | None = None, remedy: str = REMEDY
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
     fitted, asked = fitted_of(model, remedy), [as_setting(setting) for setting in settings]

@@ -25,6 +25,7 @@ from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import best_kernel, grid_of
 from dyadlearn.settings import Setting, as_setting
 
+_FROM_SCORES = "use LandscapeDisplay.from_landscape with what dyadlearn.landscape gives"
 # No more steps than a reader can tell apart by their colours.
 _MOST_LEVELS = 9
 
@@ -145,16 +146,12 @@ def landscape_of_search(model: Any) -> LandscapeView:
     if isinstance(model, PairRegressor):
         search = model.fitted_.estimator
     if not getattr(search, "searches", False):
-        raise TypeError(
-            f"model must be a {listed(searches=True)}, found {type(search).__name__}: for a model without search use "
-            "LandscapeDisplay.from_landscape with what dyadlearn.landscape gives."
-        )
+        found = f"found {type(search).__name__}: for a model without search {_FROM_SCORES}"
+        raise TypeError(f"model must be a {listed(searches=True)}, {found}.")
     check_is_fitted(search)
     if search.learns_kernels:
-        raise TypeError(
-            f"{type(search).__name__} has learned its regularisation with its kernels, and has no landscape of it: use "
-            "LandscapeDisplay.from_landscape with what dyadlearn.landscape gives for these kernels."
-        )
+        kind = type(search).__name__
+        raise TypeError(f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these kernels.")
     alphas, task_alphas = (grid_of(getattr(search, name, None), name) for name in ("alphas", "task_alphas"))
     return LandscapeView(
         best_kernel(search),
@@ -178,9 +175,8 @@ def landscape_of_scores(
 ) -> LandscapeView:
     """Return scores with the best of them chosen; the parameters are those of `LandscapeDisplay.from_landscape`."""
     if isinstance(scores, dict):
-        raise TypeError(
-            f"scores must be the array of one setting, found a dict: take one of its entries, {', '.join(scores)}."
-        )
+        entries = ", ".join(scores)
+        raise TypeError(f"scores must be the array of one setting, found a dict: take one of its entries, {entries}.")
     values = np.asarray(scores, dtype=np.float64)
     rows = np.asarray(check_alphas(alphas, "alphas"))
     columns = np.asarray(check_alphas(task_alphas, "task_alphas")) if values.ndim == 2 else None
@@ -225,8 +221,7 @@ def landscapes_of_model(
         return [], [f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."]
     if estimator.learns_kernels:
         return [], [
-            "There is no landscape of a model that learned its regularisation together with its kernels: "
-            "dyadlearn.landscape gives the one of the kernels as they are."
+            "There is no landscape of a learned kernel: dyadlearn.landscape gives that of the kernels as they are."
         ]
     found: dict[Setting, LandscapeView] = {}
     said: list[str] = []
@@ -241,11 +236,8 @@ def landscapes_of_model(
         slow = [setting for setting in wanted if _is_slow(fitted, setting, together)]
         wanted = [setting for setting in wanted if setting not in slow]
         if slow:
-            said.append(
-                f"There is no landscape of setting {joined([setting.value for setting in slow])}: every regularisation "
-                "would be solved for again. It is drawn where alphas= are given, and a model that chooses its "
-                "regularisation keeps that of its own setting."
-            )
+            letters = joined([setting.value for setting in slow])
+            said.append(f"There is no landscape of setting {letters}, which is slow: it is drawn if alphas= are given.")
     rows, columns = (
         grid_of(getattr(estimator, name, None), name) if given is None else check_alphas(given, name)
         for name, given in (("alphas", alphas), ("task_alphas", task_alphas))

@@ -40,7 +40,7 @@ from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from dyadlearn.spectrum import Smoother, Spectrum
-from dyadlearn.views.grid import GridView, Points, grid_of_model, points_of
+from dyadlearn.views.grid import GridView, Points, grid_of_labels, points_of
 from dyadlearn.views.landscape import LandscapeView, landscapes_of_model, loss_levels
 
 
@@ -272,9 +272,8 @@ def percent(share: float) -> str:
 
 def _sorted(weights: dict[str, float], exponents: dict[str, float]) -> SideWeights:
     order = sorted(weights, key=lambda name: (name == CONSTANT, -weights[name]))
-    return SideWeights(
-        {name: weights[name] for name in order}, {name: exponents[name] for name in order if name in exponents}
-    )
+    sides = ({name: values[name] for name in order if name in values} for values in (weights, exponents))
+    return SideWeights(*sides)
 
 
 # How many pairs that are not observed a page names, and how many of them it explains.
@@ -418,7 +417,8 @@ def summary_of(
     Summary
     """
     fitted = closed_form_of(model)
-    grid, judge = grid_of_model(model, sides=sides), scorer(scoring_of(fitted, scoring))
+    labels, judge = labels_of(fitted), scorer(scoring_of(fitted, scoring))
+    grid = grid_of_labels(labels.values, network=fitted.is_network, sides=sides)
     groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     left_out: dict[str, Any] = {"groups": groups, "task_groups": task_groups, "cv": cv}
     settings = _shown(fitted, wanted, left_out)
@@ -430,7 +430,8 @@ def summary_of(
         every: list[SettingScore] = []
         with Progress(len(settings), "Hold-out", progress) as bar:
             for setting in settings:
-                every += [_in_grid(each, fitted) for each in evaluate(fitted, [setting], judges, **asked).results]
+                scores = evaluate(fitted, [setting], judges, **asked)
+                every += [_in_grid(each, fitted.labels.spread) for each in scores.results]
                 bar.advance()
         results = every[:: len(judges)]
         scored = [each.setting for each in results if each.trouble is None]
@@ -452,15 +453,9 @@ def summary_of(
     said += _remarks(fitted, results, landscapes, as_searched=all(each is None for each in left_out.values()))
     untold = [each.setting.value for each in results if math.isnan(each.null) and each.trouble is None]
     if n_permutations and untold:
-        said.append(
-            f"What permuted labels reach in setting {joined(untold)} is not told, for that would take long: "
-            "dyadlearn.permutation_test does it."
-        )
+        said.append(f"Labels were not permuted in setting {joined(untold)}: dyadlearn.permutation_test does it.")
     if any(each.setting not in intervals and each.trouble is None for each in results):
-        said.append(
-            "How far scores may be off is not told where that would take long (dyadlearn.bootstrap_interval does it), "
-            "and not of networks, whose two sides are one."
-        )
+        said.append("Intervals of large grids are left out (dyadlearn.bootstrap_interval), and of networks.")
     if "pairs" in spectra:
         words = fitted.pairing.words
         said.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
@@ -476,7 +471,7 @@ def summary_of(
         others=[each for each in every if each.judge != judge],
         intervals=intervals,
         landscapes=landscapes,
-        contradicting=_contradicting(results, labels_of(fitted), n_cells, grid),
+        contradicting=_contradicting(results, labels, n_cells, grid),
         likeliest=likeliest,
         explanations=explanations,
         warnings=[*dict.fromkeys([*notes, *about, *stopped])],
@@ -484,11 +479,10 @@ def summary_of(
     )
 
 
-def _in_grid(result: SettingScore, fitted: FittedRidge) -> SettingScore:
+def _in_grid(result: SettingScore, spread: Callable[[Any], Any]) -> SettingScore:
     """Return the score of a setting with labels and predictions as grids, whatever form the labels have."""
     if result.predictions is None or result.labels is None:
         return result
-    spread = fitted.labels.spread
     return replace(result, predictions=spread(result.predictions), labels=spread(result.labels))
 
 
@@ -538,8 +532,7 @@ def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
     if fitted.is_network:
         return [f"Labels are missing, and then a network has no held-out predictions in setting {names}."]
     return [
-        f"Labels are missing or weighted, so that setting {names} would be solved again for every fold, which takes "
-        f'long on so large a grid: settings="ABCD" asks for {word}.'
+        f'Setting {names} would be solved again for every fold of so large a grid: settings="ABCD" asks for {word}.'
     ]
 
 
@@ -561,10 +554,7 @@ def _likeliest(
     if not grid.n_missing and not np.isin(grid.distinct, (0, 1)).all():
         return None, []  # every pair has a label
     if fitted.searched_setting is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
-        said.append(
-            "The likeliest pairs that are not observed are not listed: they would be solved for again. "
-            "dyadlearn.top_pairs names them."
-        )
+        said.append("The likeliest unobserved pairs would need another solution: dyadlearn.top_pairs names them.")
         return None, []
     sides = tuple(grid.names)
     try:
@@ -572,17 +562,14 @@ def _likeliest(
     except (LeverageError, ValueError):  # there is none, or nothing to predict it from
         return None, []
     if not _is_little_work(fitted, _EXPLAINED):
-        said.append(
-            "Where the predictions for the likeliest pairs come from is not told: the grid would be completed again "
-            "for each. dyadlearn.explain does it."
-        )
+        said.append("The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does it.")
         return found, []
     explanations = []
     for instance, task in zip(found.instances[:_EXPLAINED], found.tasks[:_EXPLAINED], strict=True):
         try:
             explanations.append(explain(model, instance, task, top=5, sides=sides))
         except ValueError as error:
-            said.append(f"Where the predictions for the likeliest pairs come from is not told. {error}")
+            said.append(f"The likeliest pairs are not explained. {error}")
             break
     return found, explanations
 
@@ -598,7 +585,9 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
         facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
     else:
         facts.append(("Values", f"{low} to {high}"))
-    facts.append(("Regularisation", _regularisation(fitted, names)))
+    alphas, letters = fitted.pairing.alphas, ("λ_d", "λ_t") if "task_alpha" in fitted.pairing.alphas else ("λ",)
+    regularisation = [f"{letter} = {power(alpha)}" for letter, alpha in zip(letters, alphas.values(), strict=True)]
+    facts.append(("Regularisation", ", ".join(regularisation)))
     own = fitted.searched_setting
     if own is not None:
         facts.append(("Chosen for", f"setting {_apart(names).in_words(own)}"))
@@ -606,34 +595,18 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
     return facts
 
 
-def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
-    """Return the regularisation of a fitted model in words."""
-    alphas = fitted.pairing.alphas
-    if "task_alpha" in alphas:
-        return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
-    return f"λ = {power(alphas['alpha'])}"
-
-
 def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
     """Return what a reader must mind of a model, whatever its scores."""
-    found, solution = [*_edges(fitted.estimator), *_zeros(fitted, names)], fitted.solution
+    # A model from a file may not know its search.
+    edges = edges_of(fitted.estimator) if hasattr(fitted.estimator, "landscape_") else []
+    found, solution = _zeros(fitted, names), fitted.solution
+    for name, best, low, high in edges:
+        grid = f"its grid ({power(low)} … {power(high)})"
+        found.append(f"The best {name}, {power(best)}, is on the edge of {grid}: widen it.")
     if not solution.converged:
-        found.append(
-            f"The solver of the missing labels stopped after {solution.n_iter} iterations at a relative "
-            f"residual of {solution.residual:.1e}: raise max_iter, tol or the regularisation."
-        )
+        where = f"after {solution.n_iter} iterations at a relative residual of {solution.residual:.1e}"
+        found.append(f"The solver of the missing labels stopped {where}: raise max_iter, tol or the regularisation.")
     return found
-
-
-def _edges(model: Any) -> list[str]:
-    """Return warnings of a search that ended on the edge of its grid; a model from a file may not know."""
-    if not hasattr(model, "landscape_"):
-        return []
-    return [
-        f"The best {name}, {power(best)}, is on the edge of the grid that was searched ({power(low)} … {power(high)}): "
-        "a wider one may hold a better value, or this side wants no (or full) regularisation."
-        for name, best, low, high in edges_of(model)
-    ]
 
 
 def _zeros(fitted: FittedRidge, names: SideNames) -> list[str]:
@@ -644,10 +617,9 @@ def _zeros(fitted: FittedRidge, names: SideNames) -> list[str]:
         # A linear kernel has a null space of its own, and nothing to repair.
         if zeros and not side.is_primal and side.spec.kernel != "linear":
             done = "lifted" if side.spec.repair == "shift" else "clipped to zero"
-            found.append(
-                f"{zeros:,} of {side.spectrum.n_rows:,} eigenvalues of the {name} kernel are zero: it is singular, or "
-                f"it was indefinite and its negative eigenvalues were {done}. Fitting with repair='error' tells which."
-            )
+            share = f"{zeros:,} of {side.spectrum.n_rows:,} eigenvalues of the {name} kernel are zero"
+            cause = f"it is singular, or was indefinite and its negative eigenvalues were {done}"
+            found.append(f"{share}: {cause}. Fitting with repair='error' tells which.")
     return found
 
 
@@ -668,26 +640,18 @@ def _remarks(
     if fitted.estimator.learns_kernels:
         found.append("Kernels and regularisation were learned again without each fold that is scored.")
     elif own in [each.setting for each in results]:
+        best = f"The regularisation is the best of many in setting {own}"
         found.append(
-            f"The regularisation is the best of many in setting {own}, so its score there is a little "
-            "optimistic: dyadlearn.nested_score gives one that is not."
+            f"{best}, so its score there is a little optimistic: dyadlearn.nested_score gives one that is not."
         )
     evaluated = next((each.evaluated for each in landscapes if each.setting is own), "")
     if evaluated:
-        found.append(
-            f"The search went from coarse to fine ({evaluated}), and the best of these points was chosen; "
-            "exhaustive=True evaluates all of them."
-        )
+        found.append(f"The search went from coarse to fine ({evaluated}); exhaustive=True evaluates all points.")
     methods = {each.method for each in results if each.predictions is not None}
     if own is not None and as_searched and len(methods) > 1 and problem.labels.full is not None:
-        found.append(
-            "Not all settings leave out the same: compare their scores with care, or give groups=, task_groups= or cv=."
-        )
+        found.append("Settings differ in what they leave out: give groups=, task_groups= or cv= to compare scores.")
     if not problem.pairing.refits:
-        found.append(
-            "Held-out predictions of filters other than Tikhonov are those of a penalty built from all rows, which "
-            "is not the same as fitting again without some."
-        )
+        found.append("Hold-out of filters other than Tikhonov keeps the penalty of all rows: it is no refit.")
     return found
 
 
