@@ -60,19 +60,19 @@ def test_independent_tasks(network, setting):
 def test_two_step(network, precomputed, setting):
     K, G, Y = network
     model = TwoStepRidge(**precomputed).fit(K, Y, tasks=G)
-    for alpha, task_alpha in [(1e-7, 1e-7), (1.0, 1.0), (1e-7, 1e6), (1e6, 1e-7)]:
+    for alpha, task_alpha in [(1e-7, 1e-7), (1e-7, 1e6), (1e6, 1e-7)]:
         assert largest_difference(model.set_alpha(alpha, task_alpha), setting) < 1e-8, (alpha, task_alpha)
 
 
 @over(every(setting="ABCD"))
 def test_kronecker(network, precomputed, setting):
     K, G, Y = network
-    for fit_intercept in (False, True):
-        model = KroneckerRidge(**precomputed, fit_intercept=fit_intercept).fit(K, Y, tasks=G)
-        norms = [np.linalg.norm(side + float(fit_intercept), 2) for side in (K, G)]
-        for alpha in ALPHAS[::2]:
-            allowed = 1e-9 + np.finfo(float).eps * norms[0] * norms[1] / alpha  # see docs/holdout.md
-            assert largest_difference(model.set_alpha(alpha), setting) < allowed, alpha
+    fit_intercept = setting in "AD"
+    model = KroneckerRidge(**precomputed, fit_intercept=fit_intercept).fit(K, Y, tasks=G)
+    norms = [np.linalg.norm(side + float(fit_intercept), 2) for side in (K, G)]
+    for alpha in ALPHAS[::2]:
+        allowed = 1e-9 + np.finfo(float).eps * norms[0] * norms[1] / alpha  # see docs/holdout.md
+        assert largest_difference(model.set_alpha(alpha), setting) < allowed, alpha
 
 
 @over(every(setting="BCD", model_class=[TwoStepRidge, KroneckerRidge]))

@@ -100,11 +100,9 @@ def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", r
     lines(
         "Search letter kernel",
         (TwoStepRidgeCV, "A", "linear"),
-        (KroneckerRidgeCV, "A", "rbf"),
-        (TwoStepRidgeCV, "B", "rbf"),
+        (KroneckerRidgeCV, "B", "rbf"),
         (KroneckerRidgeCV, "C", "linear"),
         (TwoStepRidgeCV, "D", "rbf"),
-        (KroneckerRidgeCV, "D", "linear"),
     )
 )
 def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
@@ -228,6 +226,8 @@ class TestShortcuts:
 
     @over(every(**every_setting))
     def test_rows_and_columns_without_labels(self, letter, scoring):
+        if (letter in "AD") == (scoring == "concordance_index"):
+            return  # each setting with one of the scores
         X, Y, T = make_data(share=0.0)
         Y[[1, 7]], Y[:, 3] = np.nan, np.nan
         search = make_search(KroneckerRidgeCV, letter, scoring=scoring).fit(X, Y, tasks=T)
@@ -342,7 +342,6 @@ def test_frames(Search):
         "Search letter",
         (TwoStepRidgeCV, "B"),
         (KroneckerRidgeCV, "A"),
-        (IndependentTaskRidgeCV, "B"),
     )
 )
 def test_array_libraries(Search, letter, library):

@@ -106,7 +106,7 @@ def _fitted(plain, K, Y, G):
     return clone(plain).fit(K, Y) if G is None else clone(plain).fit(K, Y, tasks=G)
 
 
-@over(lines("setting stages", ("D", 1), ("A", 2), ("B", 2)))
+@over(lines("setting stages", ("D", 1), ("A", 2)))
 def test_the_model_is_that_of_fixed_kernels(setting, stages):
     """Fitted labels and those of new rows, from the kernels that were learned."""
     X, Y, T = _problem(8, 6)
@@ -206,11 +206,10 @@ def test_noise_is_not_predicted():
     assert np.mean(errors) > 0.97 * Y.var()
 
 
-@over(lines("setting holes seed", ("A", True, 0), ("B", False, 1)))
-def test_no_single_kernel_is_better_than_all(setting, holes, seed):
-    X, Y, T = _problem(10, 7, seed)
-    Y = _holes(Y) if holes else Y
-    model = LearnedKernelRidge(setting=setting, stages=1, cv=2, n_steps=4)
+def test_no_single_kernel_is_better_than_all():
+    X, Y, T = _problem(10, 7)
+    Y = _holes(Y)
+    model = LearnedKernelRidge(setting="A", stages=1, cv=2, n_steps=4)
     singles = [
         clone(model).fit([x], Y, tasks=[t]).holdout_error_ for x, t in ((X[0], T[0]), (X[1], T[0]), (X[0], T[1]))
     ]

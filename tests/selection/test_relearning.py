@@ -196,10 +196,9 @@ def test_other_models_have_nothing_to_learn_again():
     assert_equal(evaluate(model, "B", nested=True), evaluate(model, "B", nested=False))
 
 
-@over(lines("form setting stages", ("plain", "A", 2), ("described", "B", 1), ("no tasks", "B", 1)))
+@over(lines("form setting stages", ("plain", "A", 2), ("described", "B", 1)))
 def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
-    X, T, kernels = _sides("plain" if form == "no tasks" else form)
-    T = None if form == "no tasks" else T
+    X, T, kernels = _sides(form)
     Y = _holes(_data()[3])
     model = _model(setting=setting, stages=stages, cv=2, **kernels)
     found = nested_score(model, X, Y, tasks=T, n_splits=2, random_state=1)
