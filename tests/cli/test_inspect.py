@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 
+import numpy as np
 import pytest
 
 from dyadlearn import (
@@ -48,6 +49,10 @@ def test_models_saved_in_python(tables, run):
     save(IndependentTaskRidge(fit_intercept=False).fit(tables.X, tables.Y), path)
     found = run("inspect", path, "--json").json
     assert (found["fit_intercept"], found["intercept"]) == (False, None)
+    each = np.linspace(0.5, 4.0, tables.Y.shape[1])
+    save(IndependentTaskRidge(each).fit(tables.X, tables.Y), path)
+    assert run("inspect", path, "--json").json["alpha"] == each.tolist()
+    assert run("inspect", path).code == 0
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y), path)
     found = run("inspect", path, "--json").json
     assert (found["fit_intercept"], found["intercept"]) == (True, load(path).intercept_.tolist())

@@ -14,6 +14,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -204,6 +205,32 @@ class Scorer(Stored):
             return prepared
         as_average(average, setting)
         return _GridByGrid(self.metric, read_labels(Y))
+
+    def prepare_each_task(self, Y: Any) -> Callable[[Any], np.ndarray]:
+        """Return a function of hold-out predictions (m, q) that scores every task by itself.
+
+        The scores have shape (q,), NaN for tasks where the score is undefined; ValueError if it is so for all.
+        """
+        metric = None
+        if isinstance(self.metric, type):
+            metric = self.metric(Y, average="task", **{"tie_tolerance": None, **self.options})
+            if not metric.is_of_rows:
+                raise ValueError(
+                    f"{self.name} compares tasks with each other, so that no task has a score of its own: use another "
+                    "scoring, such as 'concordance_index', or one regularisation for all tasks."
+                )
+
+        def score(F: Any) -> np.ndarray:
+            scores = np.full(Y.shape[1], np.nan)
+            if metric is not None:
+                scores[metric.rows] = to_numpy(metric.each(F))
+                return scores
+            for task in np.flatnonzero(~np.isnan(to_numpy(Y)).all(axis=0)).tolist():
+                with suppress(ValueError):  # raised by functions for labels that they have no score for
+                    scores[task] = self(Y[:, task : task + 1], F[:, task : task + 1])
+            return scores
+
+        return score
 
     def __call__(self, Y: Any, F: Any, **options: Any) -> Any:
         """Return the score of predictions (…, m, q): a float, or an array of shape (…); options as in `prepare`."""

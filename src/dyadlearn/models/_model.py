@@ -244,7 +244,7 @@ class PairModel(Predictor, stored=False):
     def _solve(self) -> Self:
         """Follow the regularisation that is set."""
 
-    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
+    def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.
 
         Other threads may go on reading the model meanwhile: each method and attribute answers from the old state or
@@ -253,7 +253,8 @@ class PairModel(Predictor, stored=False):
         Parameters
         ----------
         alpha, task_alpha : float, default=None
-            New values; None leaves one as it is. A model with one regularisation has no `task_alpha`.
+            New values; None leaves one as it is. A model with one regularisation has no `task_alpha`; independent
+            tasks take an array of shape (q,) as `alpha` too.
 
         Returns
         -------
@@ -261,7 +262,7 @@ class PairModel(Predictor, stored=False):
         """
         check_is_fitted(self)
         given = {"alpha": alpha, "task_alpha": task_alpha}
-        given = {name: check_alpha(value, name) for name, value in given.items() if value is not None}
+        given = {name: self._checked_alpha(value, name) for name, value in given.items() if value is not None}
         changed = self._snapshot()
         changed.set_params(**given)
         changed._solve()
@@ -270,4 +271,8 @@ class PairModel(Predictor, stored=False):
 
     def _check_alphas(self) -> None:
         for name, value in self._alphas.items():
-            check_alpha(value, name)
+            self._checked_alpha(value, name)
+
+    def _checked_alpha(self, value: Any, name: str) -> Any:
+        """Return a regularisation as a number."""
+        return check_alpha(value, name)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
-from dyadlearn._checks import check_alpha, check_choice, reading_numbers
+from dyadlearn._checks import check_alpha, check_alphas, check_choice, reading_numbers
 from dyadlearn._tables import Table, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.kernels.gram import gram_diagonal
@@ -235,7 +235,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         if task_side is None:
-            return Independent(side.spectrum.smoother(Tikhonov(), alpha))
+            return Independent.of(side.spectrum, Tikhonov(), alpha)
         return self._coupled(side.spectrum, task_side.spectrum, alpha, self._shares(), side.spec.constant is not None)
 
     def _shares(self) -> tuple[float, float, float]:
@@ -303,8 +303,8 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularisation :math:`\lambda_d \ge 0`; 0 is least squares (the pseudo-inverse).
+    alpha : float or array of shape (q,), default=1.0
+        Regularisation :math:`\lambda_d \ge 0`, of all tasks or of each; 0 is least squares (the pseudo-inverse).
     filter : SpectralFilter, default=None
         Spectral filter; None is `Tikhonov`, ridge regression itself.
     fit_intercept : bool, default=True
@@ -327,11 +327,21 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     _coupled = Independent
     _tasks_remedy = "use TwoStepRidge or KroneckerRidge."
 
-    alpha: float = 1.0
+    alpha: Any = 1.0
     filter: SpectralFilter | None = field(default=None, kw_only=True)
 
-    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Independent:
-        return Independent(side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))
+    def _checked_alpha(self, value: Any, name: str) -> Any:
+        if np.ndim(value) == 0:
+            return super()._checked_alpha(value, name)
+        return np.asarray(check_alphas(value, name))
+
+    def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
+        alpha, n_tasks = self._checked_alpha(alpha, "alpha"), self._labels.shape[1]
+        if np.shape(alpha) not in ((), (n_tasks,)):
+            raise ValueError(
+                f"alpha has {len(alpha)} values, but Y has {n_tasks} tasks: give one number, or a value for each."
+            )
+        return Independent.of(side.spectrum, checked_filter(self.filter, "filter"), alpha)
 
 
 @documented

@@ -15,17 +15,17 @@ from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 
-from dyadlearn._array import namespace
-from dyadlearn._checks import check_alpha, check_alphas, check_flag
+from dyadlearn._array import Array, namespace
+from dyadlearn._checks import check_alphas, check_flag
 from dyadlearn._state import all_or_nothing
-from dyadlearn._tables import Table
-from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning
+from dyadlearn._tables import Table, shown
+from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning, UndefinedScoreWarning
 from dyadlearn.holdout import Plan, Problem, plan
 from dyadlearn.holdout.folds import as_splitter
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined
+from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.models._base import Sides
 from dyadlearn.models._documenting import documented
@@ -107,6 +107,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     alphas: Any
     task_alphas: Any = None
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
+    alpha_per_task: bool = False
 
     alpha_: Any
     task_alpha_: Any
@@ -148,7 +149,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _search(self, sides: Sides) -> Self:
         """Choose the regularisation on sides that are decomposed."""
-        return self._choose(sides, (self._groups, self._task_groups, self.cv))
+        choose = self._choose_each_task if self.alpha_per_task else self._choose
+        return choose(sides, (self._groups, self._task_groups, self.cv))
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that repeats the search, as it was, on other labels of the same instances and tasks."""
@@ -240,12 +242,55 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self._solve()
         # Folds that were solved in the search start from there, at the tolerance of the fit.
         how = best_plan[1] if best_plan[0] == place[0] else plan(self.fitted_.problem, setting, *left_out)
-        held_out = how.held_out(self.fitted_.problem)
-        labels = scored_labels(self._labels, held_out, setting, stacklevel=5)  # warns of labels without a prediction
+        labels = self._keep_holdout(how)
         if is_rough:
-            self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(held_out))
-        self._predictions, self.holdout_method_ = held_out, how.words
-        self.holdout_setting_, self._units = setting.value, how.units
+            self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(self._predictions))
+        return self
+
+    def _keep_holdout(self, how: Plan) -> Array:
+        """Keep the held-out predictions at the chosen values, and return the labels that have one."""
+        self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.words
+        self.holdout_setting_, self._units = how.setting.value, how.units
+        return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns of the others
+
+    def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
+        """Score regularisations on each task by itself, and solve at the best of each."""
+        setting, (alphas, _), [problem] = as_setting(self.setting), self._grids(), self._problems(sides)
+        [[(self._side, self._task_side)]] = sides
+        how = planned(problem, setting, left_out)
+        judge = scorer(self.scoring)
+        score = judge.prepare_each_task(problem.Y)  # raises before anything is held out
+
+        def scored(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
+            nonlocal score
+            held_out = [how.held_out(problem.at(alpha)) for alpha in values]
+            labels = scored_labels(problem.labels, held_out[0], setting, quiet=True)
+            if labels is not problem.Y:
+                score = judge.prepare_each_task(labels)
+            return np.stack([score(predictions) for predictions in held_out])
+
+        scores = where_defined(scored, alphas, [1.0])
+        undefined = np.isnan(scores).all(axis=0)
+        if undefined.all():
+            raise ValueError(f"{judge.name} is undefined for every task: no alpha is the best.")
+        warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
+        shared = best_point(scores[:, ~undefined].mean(axis=1), alphas)[0]
+        best = [shared if none else best_point(own, alphas)[0] for own, none in zip(scores.T, undefined, strict=True)]
+        if undefined.any():
+            ids, places = self._form.column_ids, np.flatnonzero(undefined)
+            warnings.warn(
+                f"{judge.name} is undefined for {len(places)} of {undefined.size} tasks "
+                f"({shown(places.tolist() if ids is None else ids.take(places).labels)}), which have too few labels or "
+                f"only one value: they get alpha {alphas[shared]:g}, the best for all others together, and are "
+                "excluded from the score.",
+                UndefinedScoreWarning,
+                stacklevel=5,
+            )
+        self.alpha_, self.task_alpha_, self.landscape_ = np.asarray(alphas)[best], None, scores
+        self.best_score_ = float(np.nanmean(scores[best, np.arange(len(best))]))
+        self.n_evaluated_ = scores.size
+        self._solve()
+        self._keep_holdout(how)
         return self
 
     def _variants(self, problem: Problem) -> list[Problem]:
@@ -305,7 +350,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _fits(self) -> bool:
         for value in self._alphas.values():
-            check_alpha(value, "What was chosen")
+            self._checked_alpha(value, "What was chosen")
         return super()._fits() and self.landscape_.dtype.kind == "f"
 
 
@@ -449,8 +494,13 @@ def grid_of(alphas: Any, name: str) -> list[float]:
 
 
 def best_kernel(search: Search) -> np.ndarray:
-    """Return the landscape (n_alphas, …) of the kernel parameters, and of whatever else a search has chosen."""
+    """Return the landscape (n_alphas, …) of the kernel parameters, and of whatever else a search has chosen.
+
+    Where each task has a regularisation of its own, it is the mean over tasks.
+    """
     alphas, task_alphas = search._grids()
+    if np.ndim(search.alpha_):
+        return np.asarray(np.nanmean(search.landscape_, axis=1))
     if search.task_alpha_ is None:
         task_alphas = None
     last = (len(alphas),) if task_alphas is None else (len(alphas), len(task_alphas))
@@ -466,12 +516,14 @@ def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
     Parameters
     ----------
     search : Search
-        With one regularisation for all tasks.
 
     Returns
     -------
     list of (name, best value, least value, greatest value)
+        Empty where each task has a regularisation of its own.
     """
+    if np.ndim(search.alpha_):
+        return []
     grids = search._grids()
     scores = search.landscape_.reshape(-1, len(grids[0]), 1 if search.task_alpha_ is None else len(grids[1] or [0.0]))
     equal = as_good(scores, float(np.nanmax(scores)))
@@ -595,9 +647,21 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     ----------
     setting : {"A", "B"} or an alias, default="B"
         The predictions are the same in both; rank metrics are averaged differently.
+    alpha_per_task : bool, default=False
+        Whether every task has a regularisation of its own, chosen by the score of its own column. A task without a
+        score, having no label or only one value, gets the one that is best for all others together, with a warning.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
+
+    Attributes
+    ----------
+    alpha_ : float, or array of shape (q,) with ``alpha_per_task=True``
+        The best value, or that of each task; of equals the largest.
+    best_score_ : float
+        The score of `holdout_`; with ``alpha_per_task=True`` the mean over tasks of their best scores.
+    landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
+        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1.
 
     Examples
     --------
@@ -608,8 +672,22 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     >>> Y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(20, 4))
     >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
     (5,)
+    >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000], alpha_per_task=True).fit(X, Y).alpha_.shape
+    (4,)
     """
 
     _tasks_remedy = "use TwoStepRidgeCV or KroneckerRidgeCV."
 
     alphas: Any = None
+    alpha_per_task: bool = field(default=False, kw_only=True)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if check_flag(self.alpha_per_task, "alpha_per_task") and self.kernel_grid is not None:
+            raise ValueError("alpha_per_task=True searches alphas only: leave kernel_grid out.")
+
+    def _score(self, setting: Setting) -> Callable[[Any], Any]:
+        if not self.alpha_per_task:
+            return super()._score(setting)
+        score = scorer(self.scoring).prepare_each_task(self._labels.values)
+        return lambda predictions: np.nanmean(score(predictions))

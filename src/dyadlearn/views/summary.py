@@ -126,7 +126,7 @@ def _side_spectrum(side: Smoother | Spectrum, kernel: str = "") -> SideSpectrum:
     spectrum = side.spectrum if isinstance(side, Smoother) else side
     values = np.sort(to_numpy(spectrum.penalised).astype(np.float64))[::-1]
     found = SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
-    if isinstance(side, Spectrum):
+    if isinstance(side, Spectrum) or np.isnan(side.alpha):  # with a regularisation for each task there is no filter
         return found
     return replace(found, shrinkage=side.filter.shrinkage(values, side.alpha), alpha=side.alpha)
 
@@ -611,7 +611,10 @@ def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
     alphas = fitted.pairing.alphas
     if "task_alpha" in alphas:
         return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
-    return f"λ = {power(alphas['alpha'])}"
+    chosen = np.unique(alphas["alpha"])
+    if chosen.size > 1:
+        return f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
+    return f"λ = {power(chosen[0])}"
 
 
 def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
