@@ -36,7 +36,7 @@ from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models import OnlineTwoStepRidge
-from dyadlearn.models._inputs import check_sizes, is_fitted, mapped, unwrap_tasks
+from dyadlearn.models.reading import check_sizes, is_fitted, mapped, unwrap_tasks
 from dyadlearn.settings import Setting, as_setting
 
 try:

@@ -21,7 +21,7 @@ from dyadlearn.cli.terminal import Terminal, as_rows, column_table
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.exceptions import DataFileError, IdError
-from dyadlearn.models._inputs import is_large
+from dyadlearn.models.reading import is_large
 from dyadlearn.settings import Setting
 
 

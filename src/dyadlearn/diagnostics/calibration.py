@@ -27,9 +27,9 @@ from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import folds_of
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, distinct_labels
-from dyadlearn.models._inputs import among
 from dyadlearn.models.fitted import Fitted, training_places
 from dyadlearn.models.pairs import FittedPairs
+from dyadlearn.models.reading import among
 from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting
 

@@ -18,7 +18,7 @@ from dyadlearn._tables import Ids, Table, near_miss
 from dyadlearn.diagnostics.fitted import Tabled, asked_of, held_out, ids_at
 from dyadlearn.exceptions import IdError
 from dyadlearn.labels import Labels, distinct_labels, read_labels, read_numbers
-from dyadlearn.models._inputs import among, positions
+from dyadlearn.models.reading import among, positions
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 

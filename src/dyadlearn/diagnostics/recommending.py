@@ -45,9 +45,9 @@ from dyadlearn.diagnostics.fitted import Tabled, asked_of, fitted_of, held_out, 
 from dyadlearn.diagnostics.known import observed_rows, read_known, zeros_are_unobserved
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.knowledge import stacked
-from dyadlearn.models._inputs import among, positions
 from dyadlearn.models.fitted import Fitted, predicting
 from dyadlearn.models.pairs import FittedPairs
+from dyadlearn.models.reading import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, plural, side_names

@@ -18,8 +18,8 @@ from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals
 from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import Labels
-from dyadlearn.models._inputs import among
-from dyadlearn.models._side import Side
+from dyadlearn.models.reading import among
+from dyadlearn.models.side import Side
 from dyadlearn.pairing import Pairing
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution

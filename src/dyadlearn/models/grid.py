@@ -17,10 +17,10 @@ from dyadlearn._checks import check_alpha, check_alphas, check_choice, reading_n
 from dyadlearn._tables import Table, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.kernels.gram import gram_diagonal
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._documenting import documented
-from dyadlearn.models._inputs import checked_filter
-from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models.base import PairwiseRidge
+from dyadlearn.models.documenting import documented
+from dyadlearn.models.reading import checked_filter
+from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process

@@ -36,7 +36,10 @@ from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
-from dyadlearn.models._inputs import (
+from dyadlearn.models.base import PairModel
+from dyadlearn.models.fitted import FittedRidge, Predicting
+from dyadlearn.models.grid import TwoStepRidge
+from dyadlearn.models.reading import (
     align_side,
     check_labels_given,
     check_orientation,
@@ -48,10 +51,7 @@ from dyadlearn.models._inputs import (
     result_dtype,
     unwrap_tasks,
 )
-from dyadlearn.models._model import PairModel
-from dyadlearn.models._side import KernelSpec, check_rows
-from dyadlearn.models.fitted import FittedRidge, Predicting
-from dyadlearn.models.grid import TwoStepRidge
+from dyadlearn.models.side import KernelSpec, check_rows
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 

@@ -26,8 +26,9 @@ from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, 
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import (
+from dyadlearn.models.base import PairwiseRidge
+from dyadlearn.models.fitted import FittedRidge, interval_grids
+from dyadlearn.models.reading import (
     align_side,
     among,
     check_labels_given,
@@ -36,8 +37,7 @@ from dyadlearn.models._inputs import (
     in_training_order,
     unwrap_tasks,
 )
-from dyadlearn.models._side import KernelSpec
-from dyadlearn.models.fitted import FittedRidge, interval_grids
+from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting
 
 

@@ -22,7 +22,9 @@ from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.labels import Labels
-from dyadlearn.models._inputs import (
+from dyadlearn.models.base import Predictor
+from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
+from dyadlearn.models.reading import (
     Training,
     check_labels_given,
     check_sizes,
@@ -34,9 +36,7 @@ from dyadlearn.models._inputs import (
     unwrap_tasks,
     without_fold,
 )
-from dyadlearn.models._model import Predictor
-from dyadlearn.models._side import KernelSpec
-from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
+from dyadlearn.models.side import KernelSpec
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
 

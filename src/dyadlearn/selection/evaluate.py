@@ -37,8 +37,8 @@ from dyadlearn.labels import Labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models.fitted import Fitted, as_fitted
+from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.leaving import group_members, refuse
 from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
 from dyadlearn.settings import Setting, as_setting

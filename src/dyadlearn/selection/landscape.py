@@ -37,8 +37,8 @@ from dyadlearn.holdout import Plan, Problem, SolveAgain, check_enough_left, plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
-from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models.fitted import as_fitted
+from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.leaving import group_members
 from dyadlearn.selection.evaluate import prepared_score
 from dyadlearn.settings import Setting, as_setting

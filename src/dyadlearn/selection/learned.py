@@ -34,11 +34,11 @@ from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture
 from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn, n_kernels
-from dyadlearn.models._base import Groups
-from dyadlearn.models._inputs import Training, groups_in_order, in_training_order, unwrap_tasks
-from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
+from dyadlearn.models.reading import Training, groups_in_order, in_training_order, unwrap_tasks
+from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.selection.refitting import KeptHoldout, predict_folds

@@ -36,10 +36,10 @@ from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import Scorer, scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models._base import Groups, PairwiseRidge
-from dyadlearn.models._inputs import Training, fold_predictions, groups_in_order, without_fold
+from dyadlearn.models.base import Groups, PairwiseRidge
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.pairs import PairRegressor
+from dyadlearn.models.reading import Training, fold_predictions, groups_in_order, without_fold
 from dyadlearn.selection.evaluate import baseline_scores, best_in_words, prepared_score, scored_means
 from dyadlearn.settings import Setting, as_setting
 

@@ -27,11 +27,11 @@ from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.models._base import Sides
-from dyadlearn.models._documenting import documented
-from dyadlearn.models._inputs import Training, groups_in_order
-from dyadlearn.models._side import KernelSpec, Side, fit_side
+from dyadlearn.models.base import Sides
+from dyadlearn.models.documenting import documented
 from dyadlearn.models.grid import PairKernelRidge, check_shares
+from dyadlearn.models.reading import Training, groups_in_order
+from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import PairKernel
 from dyadlearn.selection.evaluate import prepared_score
 from dyadlearn.selection.landscape import Evaluated, LeftOut, planned, score_plan

@@ -30,9 +30,9 @@ from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWa
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models._inputs import groups_in_order
-from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.models.reading import groups_in_order
+from dyadlearn.models.side import KernelSpec
 from dyadlearn.selection.bootstrap import Interval
 from dyadlearn.selection.evaluate import SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT

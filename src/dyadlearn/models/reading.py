@@ -33,7 +33,7 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
-from dyadlearn.models._side import KernelSpec, check_rows, side_size
+from dyadlearn.models.side import KernelSpec, check_rows, side_size
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
