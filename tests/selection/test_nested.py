@@ -13,8 +13,8 @@ import problems
 from dyadlearn import IndependentTaskRidgeCV, KroneckerRidgeCV, SettingKFold, Tasks, TwoStepRidge, TwoStepRidgeCV
 from dyadlearn.exceptions import GridEdgeWarning, KernelError, KernelRepairWarning
 from dyadlearn.metrics import roc_auc, scorer
-from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
-from dyadlearn.selection.refitting import nested_score
+from dyadlearn.selection.evaluate import Interval, bootstrap_interval
+from dyadlearn.selection.search import nested_score
 from sweeps import covering, every, lines, over
 
 GRID = [0.03, 1.0]

@@ -182,8 +182,8 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path
     pairs, path = sparse.coo_array(np.where(Y > 0, Y, 0.0)), tmp_path / "forged.dyad"
     weights = sparse.coo_array((np.arange(1.0, pairs.nnz + 1), pairs.coords), shape=pairs.shape)
     for labels, given, name, shape in (
-        (np.where(Y > 0, Y, np.nan), None, "completion.solution.values", [1, 2]),
-        (pairs, None, "observed.spectral", [2, 1]),
+        (np.where(Y > 0, Y, np.nan), None, "solution.solution.values", [1, 2]),
+        (pairs, None, "solution.spectral", [2, 1]),
         (pairs, weights, "labels.weights", [1]),
         (pairs, weights, "labels.values", [1]),
     ):

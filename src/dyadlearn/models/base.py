@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
@@ -29,8 +29,8 @@ from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
 from dyadlearn.holdout.intervals import intervals_of
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
-from dyadlearn.labels import Labels, read_labels
-from dyadlearn.metrics.errors import R2
+from dyadlearn.labels import Labels
+from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
 from dyadlearn.models.reading import (
     Training,
@@ -38,7 +38,6 @@ from dyadlearn.models.reading import (
     checked_filter,
     groups_in_order,
     in_range,
-    listed_determination,
     positions,
     read_given_labels,
     read_rows,
@@ -66,8 +65,8 @@ WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
 class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
     """Base class of all models of a grid: predictions, and their score.
 
-    A subclass reads rows to predict for (`_instance_rows`, `_task_rows`), returns what it multiplies them by
-    (`_expansion`) and keeps what its rows and columns are called (`_form`).
+    A subclass reads rows to predict for (`_new_rows`), returns what it multiplies them by (`_expansion`) and keeps what
+    its rows and columns are called (`_form`).
     """
 
     #: Where arrays of numpy are computed, for models that can be told: None is here.
@@ -91,27 +90,33 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
     # Without values: the ids of both sides as far as the model keeps them, and the form that the labels came in.
     _form: Table
 
-    @property
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        """The ids of the instances and of the tasks that were learnt, as far as the model keeps them."""
-        return self._form.row_ids, self._form.column_ids
-
-    @property
-    def _is_vector(self) -> bool:
-        """Whether the labels came with one dimension."""
-        return self._form.is_vector
-
     @abstractmethod
     def _expansion(self) -> Expansion:
         """Return the coefficients with how rows of each side multiply them."""
 
+    @property
     @abstractmethod
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
-        """Read the instances to predict for; None stands for those that were learnt, with a table of their ids."""
+    def _knows_tasks(self) -> bool:
+        """Whether the model has learnt from features, or a kernel, of the tasks."""
 
     @abstractmethod
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        """Read the tasks to predict for; None stands for those that were learnt."""
+    def _new_rows(self, given: Any, axis: int) -> tuple[Table, Any]:
+        """Read instances (axis 0) or tasks to predict for: their ids, and their rows."""
+
+    def _instance_rows(self, X: Any) -> tuple[Table, Any]:
+        """Read the instances to predict for; None stands for those of training."""
+        return (self._form, None) if X is None else self._new_rows(X, 0)
+
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, Any]:
+        """Read the tasks to predict for; None stands for those of training."""
+        if tasks is None:
+            return None, None
+        if not self._knows_tasks:
+            raise ValueError(
+                f"This {type(self).__name__} knows nothing of tasks and cannot predict for new ones: "
+                f"{self._tasks_remedy}"
+            )
+        return self._new_rows(tasks, 1)
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:
         """Predict the labels of every given instance with every given task.
@@ -142,7 +147,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         values = self._expansion().grid(rows, task_rows)
         values = self._home(self._in_form(values) if tasks is None else values)
         kind = instances.kind or (task_table.kind if task_table else None)
-        column_ids = self._ids[1] if task_table is None else task_table.row_ids
+        column_ids = self._form.column_ids if task_table is None else task_table.row_ids
         return Table(values, instances.row_ids, column_ids, kind)
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
@@ -174,12 +179,11 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         model = self._expansion()
         n_rows = model.n_instances if rows is None else rows.size
         n_tasks = model.n_tasks if task_rows is None else task_rows.size
-        ids, name = (self._ids[1], "the training tasks") if task_table is None else (task_table.row_ids, "tasks")
-        places = (
-            positions(first, instances.row_ids, n_rows, "the training instances" if rows is None else "X"),
-            positions(second, ids, n_tasks, name),
-        )
-        return self._home(model.at(rows, task_rows, places))
+        ids, name = (self._form.column_ids, "the training tasks")
+        if task_table is not None:
+            ids, name = task_table.row_ids, "tasks"
+        own = positions(first, instances.row_ids, n_rows, "the training instances" if rows is None else "X")
+        return self._home(model.at(rows, task_rows, (own, positions(second, ids, n_tasks, name))))
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.
@@ -198,17 +202,35 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         -------
         float
         """
-        labels = read_given_labels(y)[0]
+        labels, form = read_given_labels(y)
         if labels.grid is None:
-            if sample_weight is not None:
-                raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
-            at = np.stack(labels.places, axis=1)
-            return listed_determination(labels, to_numpy(self.predict_pairs(X, tasks, at)))
-        return determination(self._predicted(X, tasks), y, sample_weight)
+            predicted = to_numpy(self.predict_pairs(X, tasks, np.stack(labels.places, axis=1)))
+            values, predicted = in_range(to_numpy(labels.values).astype(np.float64), predicted)
+        else:
+            check_labels(labels.values)
+            table = self._predicted(X, tasks)
+            truth, predicted = replace(form, values=to_numpy(labels.values)), to_numpy(table.values)
+            predicted = predicted.reshape(len(predicted), -1)
+            if truth.values.shape != predicted.shape:
+                raise ValueError(
+                    f"Y has shape {truth.values.shape}, but the predictions for X and tasks have shape "
+                    f"{predicted.shape}. If scikit-learn cut the tasks, hand them in a Tasks holder."
+                )
+            truth = truth.rows_as(table.row_ids, "the rows of Y", "X")
+            values = truth.columns_as(table.column_ids, "the columns of Y", "the tasks").values
+            sample_weight = in_order(sample_weight, table.row_ids, None, "sample_weight", "X")
+            # A task that had no label to take its constant from says nothing, as was told when it was fitted.
+            values = np.where(np.isnan(predicted).all(axis=0), np.nan, values)
+            values, predicted = in_range(values, predicted)
+            if not np.isnan(values).any():
+                return float(r2_score(values, predicted, sample_weight=sample_weight))
+        if sample_weight is not None:
+            raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
+        return float(prepared_score(replace(labels, values=values), "r2", Setting.C)(predicted))
 
     def _in_form(self, values: Array) -> Array:
         """Return an array with one column for each task as one-dimensional labels came, where they did."""
-        return namespace(values).reshape(values, (-1,)) if self._is_vector else values
+        return namespace(values).reshape(values, (-1,)) if self._form.is_vector else values
 
     def _home(self, values: Array) -> Array:
         """Return results in the precision of the data, and as arrays of numpy if they were computed on a device."""
@@ -220,42 +242,6 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         is_kernel = spec.is_precomputed
         allow_nan = self.allows_nan and not is_kernel
         return check_instances(self, table, is_kernel=is_kernel, reset=reset, allow_nan=allow_nan)
-
-    def _refuse_tasks(self) -> NoReturn:
-        name = type(self).__name__
-        raise ValueError(f"This {name} knows nothing of tasks and cannot predict for new ones: {self._tasks_remedy}")
-
-
-def determination(predicted: Table, y: Any, sample_weight: Any = None) -> float:
-    """Return the coefficient of determination R² of predictions, averaged over tasks.
-
-    Parameters
-    ----------
-    predicted : Table of shape (a, b) or (a,)
-        With the ids that instances and tasks have.
-    y, sample_weight : as in `PairModel.score`
-    """
-    truth = read_labels(y)
-    check_labels(truth.values)
-    values, F = to_numpy(truth.values), to_numpy(predicted.values)
-    F = F.reshape(len(F), -1)
-    if values.shape != F.shape:
-        raise ValueError(
-            f"Y has shape {values.shape}, but the predictions for X and tasks have shape {F.shape}. If "
-            "scikit-learn cut the tasks, hand them in a Tasks holder."
-        )
-    truth = replace(truth, values=values).rows_as(predicted.row_ids, "the rows of Y", "X")
-    values = truth.columns_as(predicted.column_ids, "the columns of Y", "the tasks").values
-    sample_weight = in_order(sample_weight, predicted.row_ids, None, "sample_weight", "X")
-    # A task that had no label to take its constant from says nothing, as was told when it was fitted.
-    values = np.where(np.isnan(F).all(axis=0), np.nan, values)
-    values, F = in_range(values, F)
-    observed = ~np.isnan(values)
-    if observed.all():
-        return float(r2_score(values, F, sample_weight=sample_weight))
-    if sample_weight is not None:
-        raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
-    return float(R2(values, average="task")(F))
 
 
 class PairModel(Predictor, stored=False):
@@ -306,6 +292,52 @@ class PairModel(Predictor, stored=False):
         self.__dict__ = changed.__dict__  # in one step
         return self
 
+    @abstractmethod
+    def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
+        """Return interactions, main effects of instances and of tasks, and constants; None for what there is not.
+
+        They are those of features, or kernel values, as they come; constants are one, or one for each task.
+        """
+
+    @property
+    def coef_(self) -> Array:
+        """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,); see `intercept_`."""
+        check_is_fitted(self)
+        interactions = self._effects()[0]
+        return self._home(interactions if self._knows_tasks else self._in_form(interactions))
+
+    @property
+    def intercept_(self) -> Any:
+        """What is predicted where every feature, or kernel value, is zero: a number, or (q,) without a task side.
+
+        With x and t the features of an instance and a task, mapped if there are feature maps, or their kernel values
+        with those of training, and with `coef_` or `dual_coef_` for W, a prediction is
+        ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without a task side it is
+        ``x @ W + intercept_``.
+        """
+        check_is_fitted(self)
+        constants = self._effects()[3]
+        if constants is None:
+            return 0.0
+        return float(constants[0]) if self._knows_tasks or self._form.is_vector else self._home(constants)
+
+    @property
+    def instance_coef_(self) -> Array:
+        """Main effects of instances, (d,) or (m,): what they add whatever the task, see `intercept_`."""
+        return self._main_effects("instance_coef_", 1)
+
+    @property
+    def task_coef_(self) -> Array:
+        """Main effects of tasks, (r,) or (q,): what they add whatever the instance, see `intercept_`."""
+        return self._main_effects("task_coef_", 2)
+
+    def _main_effects(self, name: str, place: int) -> Array:
+        check_is_fitted(self)
+        found = self._effects()[place]
+        if found is None:
+            raise AttributeError(f"{name} exists only with fit_intercept=True and a task side.")
+        return self._home(found)
+
     def _check_alphas(self) -> None:
         for name, value in self._alphas.items():
             self._checked_alpha(value, name)
@@ -345,9 +377,8 @@ class PairwiseRidge(PairModel, stored=False):
     # What the user receives: "float32" or "float64".
     _precision: str
     _coefficients: Array
-    _completion: Completion | None
-    # What was found of a list of labels.
-    _observed: ObservedSolution | None
+    # What was solved for where some labels are missing or weighted, of a grid or of a list; else None.
+    _solution: Completion | ObservedSolution | None
     _fitted_problem: Any
     _closed_problem: Any
     # The parameters that the problem was posed with: others may be set before it is solved again.
@@ -406,7 +437,7 @@ class PairwiseRidge(PairModel, stored=False):
     def _keep_labels(self, data: Training) -> None:
         """Keep the labels, for hold-out and other regularisations."""
         self._labels, self._form, self._precision = data.labels, data.form, data.precision
-        self._completion = self._observed = None
+        self._solution = None
 
     def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
         """Decompose each side, once for each of its kernels."""
@@ -436,22 +467,20 @@ class PairwiseRidge(PairModel, stored=False):
         problem = self._posed()
         problem.pairing.check_regularisation()
         # The solution for another regularisation is a good place to start.
-        if problem.labels.grid is None:
-            self._observed = found = problem.solve_pairs(self._observed)
-            self._keep(problem)
-            self._coefficients = problem.pairing.coefficients_of(found.spectral, found.mean)
-            return self
-        self._completion = None if problem.labels.full is not None else problem.complete(self._completion)
+        self._solution = found = problem.solve(self._solution)
         warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
-        self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
+        if isinstance(found, ObservedSolution):
+            self._coefficients = problem.pairing.coefficients_of(found.spectral, found.mean)
+        else:
+            self._coefficients = self._closed_problem.pairing.coefficients(self._closed_problem.Y)
         return self
 
     def _keep(self, problem: Any) -> None:
         """Keep the problem that was posed, and the one whose closed form solves it."""
         self._fitted_problem = self._closed_problem = problem
-        if self._completion is not None:
-            self._closed_problem = problem.with_grid(self._completion.labels)
+        if isinstance(self._solution, Completion):
+            self._closed_problem = problem.with_grid(self._solution.labels)
         self._solved_with, self._residuals = self.get_params(deep=False), []
 
     def state(self) -> dict[str, Any]:
@@ -473,28 +502,22 @@ class PairwiseRidge(PairModel, stored=False):
         return model
 
     def _fits(self) -> bool:
-        labels, side, tasks, completion = self._labels, self._side, self._task_side, self._completion
-        arrays = [self._coefficients, *([] if completion is None else [completion.labels])]
+        labels, found, ranks = self._labels, self._solution, [side.spectrum.values.shape[0] for side in self._sides()]
+        arrays = [self._coefficients]
+        if isinstance(found, Completion):
+            arrays.append(found.labels)
+            starts = found.form != "pairs" or is_shaped(found.solution.values, *ranks)
+        else:
+            starts = found is None or is_shaped(found.spectral, *ranks)
         return (
-            side.spectrum.n_rows == labels.shape[0]
-            and (tasks is None or tasks.spectrum.n_rows == labels.shape[1])
+            all(side.spectrum.n_rows == n for side, n in zip(self._sides(), labels.shape, strict=False))
             and self.n_features_in_ == self._n_columns
             and all(array.dtype == labels.values.dtype for array in arrays)
             and self._precision in ("float32", "float64")
             and self._form.fits(labels.shape)
-            and (completion is None or completion.labels.shape == labels.shape)
-            and self._starts_fit()
+            and (len(arrays) == 1 or arrays[1].shape == labels.shape)
+            and starts
         )
-
-    def _starts_fit(self) -> bool:
-        """Return whether what a solver of pairs starts from fits the sides."""
-        completion, starts = self._completion, []
-        if self._observed is not None:
-            starts.append(self._observed.spectral)
-        if completion is not None and completion.form == "pairs":
-            starts.append(completion.solution.values)
-        ranks = [side.spectrum.values.shape[0] for side in self._sides()]
-        return all(is_shaped(start, *ranks) for start in starts)
 
     def _pose_again(self, changed: Mapping[str, Any]) -> None:
         """Pose the problem of a model that was read; `changed` are the parameters that were other ones then."""
@@ -540,10 +563,10 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def _iterated(self) -> Solution | ObservedSolution:
         """What an iterative solver found; no iterations for a closed form."""
-        self = self._snapshot()
-        if self._observed is not None:
-            return self._observed
-        return Solution(None, 0, 0.0, True) if self._completion is None else self._completion.solution
+        found = self._snapshot()._solution
+        if isinstance(found, Completion):
+            return found.solution
+        return Solution(None, 0, 0.0, True) if found is None else found
 
     def _expansion(self) -> Expansion:
         """Return the coefficients with how rows of each side multiply them."""
@@ -599,7 +622,7 @@ class PairwiseRidge(PairModel, stored=False):
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
     ) -> tuple[Any, Any]:
-        """Tell how far labels may be off, from how far they were off when they were held out alike.
+        """Return intervals of labels, from how far off labels were when they were held out alike.
 
         Intervals for new instances, or new tasks, are jackknife+ intervals of exact leave-one-out; where labels are
         missing or weighted they come from folds (CV+). If rows (columns) are exchangeable, and the regularisation was
@@ -670,17 +693,20 @@ class PairwiseRidge(PairModel, stored=False):
     def _hold_out(
         self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
     ) -> HeldOut:
-        """Return held-out predictions and how they were made; arguments as in `Fitted.hold_out`."""
+        """Return held-out predictions and how they were made; arguments as in `Fitted.hold_out`.
+
+        Without groups and folds they are those that a model was chosen by, where it keeps them.
+        """
+        kept = self._kept_holdout(setting) if cv is None and groups is None and task_groups is None else None
+        if kept is not None:
+            return kept
         problem = self._problem()
         how = plan(problem, setting, groups, task_groups, None if exact and problem.labels.full is not None else cv)
-        is_formula = isinstance(how, Formula)
-        left_out = (how.units.instances, how.units.tasks) if is_formula else (None, None)
-        self._check_request(setting, *left_out)
-        if is_formula:
-            predictions = self._held_out(setting, how.units)
-        else:
-            predictions = how.held_out()
-        return HeldOut(predictions, how.words, how.units)
+        if not isinstance(how, Formula):
+            self._check_request(setting)
+            return HeldOut(how.held_out(), how.words, how.units)
+        self._check_request(setting, how.units.instances, how.units.tasks)
+        return HeldOut(self._held_out(setting, how.units), how.words, how.units)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
         """Return held-out predictions of the shape of the labels' values."""
@@ -697,11 +723,15 @@ class PairwiseRidge(PairModel, stored=False):
         return self._home(self._in_form(dual))
 
     @property
-    def coef_(self) -> Array:
-        """Primal parameters W of shape (d, r), without a task side (d, q) or (d,).
+    def _has_constant(self) -> bool:
+        """Whether the sides were fitted with a constant."""
+        return self._side.spec.constant is not None
 
-        Only there when every side runs in the primal. A prediction is an instance's features times W times a task's
-        features, with `instance_coef_`, `task_coef_` and `intercept_` beside it: see there.
+    @property
+    def coef_(self) -> Array:
+        """Primal parameters W of shape (d, r), without a task side (d, q) or (d,); see `intercept_`.
+
+        Only there when every side runs in the primal.
         """
         check_is_fitted(self)
         if not all(side.is_primal and side.directions is None for side in self._sides()):
@@ -709,52 +739,18 @@ class PairwiseRidge(PairModel, stored=False):
                 "coef_ exists only in the primal: linear kernels with fewer features than rows on every side; "
                 "see dual_coef_."
             )
-        found = self._whole_coefficients()
-        if self._has_constant:
-            found = found[:-1, :] if self._task_side is None else found[:-1, :-1]
-        return self._home(self._in_form(found))
+        return super().coef_
 
-    @property
-    def intercept_(self) -> Any:
-        """What is predicted where every feature, or kernel value, is zero: a number, or (q,) without a task side.
-
-        With x and t the features of an instance and a task, or their kernel values with those of training, and with
-        `coef_` or `dual_coef_` for W, a prediction is ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``;
-        without a task side it is ``x @ W + intercept_``.
-        """
-        check_is_fitted(self)
-        if not self._has_constant:
-            return 0.0
-        last = self._whole_coefficients()[-1, :]
-        return float(last[-1]) if self._task_side is not None or self._is_vector else self._home(last)
-
-    @property
-    def instance_coef_(self) -> Array:
-        """Main effects of instances, (d,) or (m,): what they add whatever the task, see `intercept_`."""
-        return self._main_effects("instance_coef_", 0)
-
-    @property
-    def task_coef_(self) -> Array:
-        """Main effects of tasks, (r,) or (q,): what they add whatever the instance, see `intercept_`."""
-        return self._main_effects("task_coef_", 1)
-
-    def _main_effects(self, name: str, axis: int) -> Array:
-        check_is_fitted(self)
-        if not self._has_constant or self._task_side is None:
-            raise AttributeError(f"{name} exists only with fit_intercept=True and a task side.")
-        found = self._whole_coefficients()
-        return self._home((found if axis == 0 else found.T)[:-1, -1])
-
-    @property
-    def _has_constant(self) -> bool:
-        """Whether the sides were fitted with a constant."""
-        return self._side.spec.constant is not None
-
-    def _whole_coefficients(self) -> Array:
-        """Return coefficients of both sides for rows as they come, main effects and intercept at their ends."""
+    def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
         self = self._snapshot()
         found = self._side.uncentred(self._expansion().folded)
-        return found if self._task_side is None else self._task_side.uncentred(found.T).T
+        if self._task_side is not None:
+            found = self._task_side.uncentred(found.T).T
+        if not self._has_constant:
+            return found, None, None, None
+        if self._task_side is None:
+            return found[:-1, :], None, None, found[-1, :]
+        return found[:-1, :-1], found[:-1, -1], found[-1, :-1], found[-1:, -1]
 
     @property
     def _n_columns(self) -> int:
@@ -771,7 +767,7 @@ class PairwiseRidge(PairModel, stored=False):
         return tags
 
     def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
-        """Tell what `_pairing` will be."""
+        """Return what `_pairing` will be."""
         if self.symmetry is not None:
             return Network
         return self._coupled if has_tasks else Independent
@@ -812,7 +808,7 @@ class PairwiseRidge(PairModel, stored=False):
         return self._problem().pairing.settings
 
     def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
-        """Refuse what a setting or this model has no meaning for."""
+        """Raise if a setting, or what leaves together in it, has no meaning for this model."""
         self._problem().pairing.check_request(setting, groups, task_groups, cells)
 
     def _problem(self) -> Problem:
@@ -851,19 +847,12 @@ class PairwiseRidge(PairModel, stored=False):
     def _sides(self) -> list[Side]:
         return [self._side] if self._task_side is None else [self._side, self._task_side]
 
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
-        """Read the instances to predict for; None stands for the training instances."""
-        return (self._form, None) if X is None else self._new_rows(X, 0, self._side)
+    @property
+    def _knows_tasks(self) -> bool:
+        return self._task_side is not None
 
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        """Read the tasks to predict for; None stands for the training tasks."""
-        if tasks is None:
-            return None, None
-        if self._task_side is None:
-            self._refuse_tasks()
-        return self._new_rows(tasks, 1, self._task_side)
-
-    def _new_rows(self, given: Any, axis: int, side: Side) -> tuple[Table, NewRows]:
+    def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+        side = self._sides()[axis]
         table, rows = read_rows(self, given, axis, side.spec, side.ids, side.names, side.n_columns)
         return table, side.new_rows(self._as_fitted(rows, ("X", "tasks")[axis]))
 

@@ -128,7 +128,7 @@ class Fitted(Predicting):
     @property
     def is_network(self) -> bool:
         """Whether both sides are the same nodes, so that a pair stands in the grid twice."""
-        return False
+        return self.symmetry != 0
 
     @property
     def symmetry(self) -> int:
@@ -283,11 +283,6 @@ class FittedRidge(Fitted):
         """0, or in a network what the labels equal their transpose times."""
         return self.pairing.symmetry
 
-    @property
-    def is_network(self) -> bool:
-        """Whether both sides are the same nodes, so that a pair stands in the grid twice."""
-        return self.pairing.symmetry != 0
-
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
         """Return the prediction of each label by a model without its unit; None leaves out one at a time.
 
@@ -390,7 +385,7 @@ def interval_grids(
 def _asked(
     rows: Any, ids: Ids | None, places: np.ndarray | None, size: int, new: bool | None, name: str, what: str
 ) -> _Asked:
-    """Tell known rows of a side from new ones; `new` says that all are one or the other."""
+    """Return which rows of a side are known; `new` says that all of them are new, or none."""
     if rows is None or places is None:
         if new:
             raise ValueError(f"The setting is one of new {what}: give {name}, or a setting in which these are known.")

@@ -16,7 +16,6 @@ from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_alphas, check_choice, reading_numbers
 from dyadlearn._tables import Table, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.kernels.gram import gram_diagonal
 from dyadlearn.models.base import PairwiseRidge
 from dyadlearn.models.documenting import documented
 from dyadlearn.models.reading import checked_filter
@@ -276,9 +275,9 @@ def _prior(
     if needs:
         given = in_order(given, None if table is None else table.row_ids, None, name, owner)
         prior = _checked_diagonal(given, rows.size, side.spectrum.values, owner, name)
-    else:
-        prior = gram_diagonal(rows.values, kernel=side.spec.kernel, params=side.spec.params)
-    return rows, prior + 1.0 if side.spec.constant else prior
+        return rows, prior + 1.0 if side.spec.constant else prior
+    assert rows.prior is not None
+    return rows, rows.prior(rows.values)
 
 
 def _checked_diagonal(given: Any, size: int, like: Array, owner: str, name: str) -> Array:
@@ -550,7 +549,7 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
 
 
 def check_shares(shares: tuple[float, float, float]) -> None:
-    """Refuse shares that no pair kernel has."""
+    """Raise if no pair kernel has such shares."""
     for name, share in zip(("product", "per_task", "per_instance"), shares, strict=True):
         check_alpha(share, name)
     if not any(shares):

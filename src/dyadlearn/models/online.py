@@ -188,16 +188,12 @@ class OnlineTwoStepRidge(PairModel):
     keep_labels: bool = field(default=False, kw_only=True)
 
     @property
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return None, self._learnt.task_ids
+    def _form(self) -> Table:  # type: ignore[override]
+        return Table(None, None, self._learnt.task_ids, is_vector=self._learnt.is_vector)
 
     @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
         return [(LINEAR, None)] * (1 + self._knows_tasks)
-
-    @property
-    def _is_vector(self) -> bool:
-        return self._learnt.is_vector
 
     @property
     def _knows_tasks(self) -> bool:
@@ -247,7 +243,7 @@ class OnlineTwoStepRidge(PairModel):
     def _predicting(self) -> FittedOnline:
         """Return how the model predicts, and what it has kept."""
         now = self._snapshot()
-        return FittedOnline(Table(None, *now._ids), now, now._learnt)
+        return FittedOnline(now._form, now, now._learnt)
 
     def continue_from(self, statistics: Statistics) -> Self:
         """Replace what the model has learnt by statistics of the same features and tasks that were gathered elsewhere.
@@ -259,10 +255,24 @@ class OnlineTwoStepRidge(PairModel):
         self._learnt = replace(self._learnt, model=OnlineRidge(statistics, self.alpha, self.task_alpha))
         return self
 
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
         if X is None:
             raise ValueError(f"{type(self).__name__} keeps no instances to predict for: give X.")
-        table = read_table(X, "X")
+        return self._new_rows(X, 0)
+
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
+        known = self._learnt.model.statistics
+        if tasks is None and known.tasks is not None:
+            return None, NewRows(known.rows_of_tasks(double(known.tasks)), lambda part: part, 0)
+        return super()._task_rows(tasks)
+
+    def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+        if axis:
+            table, Psi = self._known_tasks(given, None)
+            self._check_library(tasks=Psi)
+            known = self._learnt.model.statistics
+            return table, NewRows(known.rows_of_tasks(double(Psi)), lambda part: part, 0)
+        table = read_table(given, "X")
         rows = self._validated_instances(table, LINEAR, reset=False)
         self._check_library(X=rows)
         return table, self._rows_of(rows)
@@ -274,17 +284,6 @@ class OnlineTwoStepRidge(PairModel):
         is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
         width = model.n_coefficients if is_copied or self.feature_map is not None else 0
         return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
-
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        table, known = None, self._learnt.model.statistics
-        Psi = known.tasks
-        if tasks is not None:
-            if Psi is None:
-                self._refuse_tasks()
-            table, Psi = self._known_tasks(tasks, None)
-            self._check_library(tasks=Psi)
-        rows = None if Psi is None else known.rows_of_tasks(double(Psi))
-        return table, None if rows is None else NewRows(rows, lambda part: part, 0)
 
     # What users hand in --------------------------------------------------------------------------
 
@@ -637,44 +636,8 @@ class OnlineTwoStepRidge(PairModel):
         self._learnt = self._current()
         return self
 
-    # What was learnt -----------------------------------------------------------------------------
-
-    @property
-    def coef_(self) -> Array:
-        """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,); see `intercept_`."""
-        check_is_fitted(self)
-        interactions = self._learnt.model.effects[0]
-        return self._home(interactions if self._knows_tasks else self._in_form(interactions))
-
-    @property
-    def intercept_(self) -> Any:
-        """What is predicted where every feature is zero: a number, or (q,) without features of the tasks.
-
-        With x and t the features of an instance and a task, mapped if there are feature maps, a prediction is
-        ``x @ coef_ @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without features of the tasks it is
-        ``x @ coef_ + intercept_``.
-        """
-        check_is_fitted(self)
-        constants = self._learnt.model.effects[3]
-        if constants is None:
-            return 0.0
-        return float(constants[0]) if self._knows_tasks or self._is_vector else self._home(constants)
-
-    @property
-    def instance_coef_(self) -> Array:
-        """Main effects (d,) of instances: what they add whatever the task, see `intercept_`."""
-        return self._main_effects("instance_coef_", 1)
-
-    @property
-    def task_coef_(self) -> Array:
-        """Main effects (r,) of tasks: what they add whatever the instance, see `intercept_`."""
-        return self._main_effects("task_coef_", 2)
-
-    def _main_effects(self, name: str, place: int) -> Array:
-        check_is_fitted(self)
-        if not self.statistics_.has_constant or not self._knows_tasks:
-            raise AttributeError(f"{name} exists only with fit_intercept=True and features of the tasks.")
-        return self._home(self._learnt.model.effects[place])
+    def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
+        return self._learnt.model.effects
 
     # Held-out predictions of what was learnt and is shown again -------------------------------------
 
@@ -815,7 +778,7 @@ def _check_width(grid: Table, n_tasks: int) -> None:
 
 
 def _check_labels(labels: Array) -> None:
-    """Refuse labels to learn from of which none is observed."""
+    """Raise if none of the labels to learn from is observed."""
     if not is_sparse(labels):
         check_labels(labels)
 
@@ -835,7 +798,7 @@ def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str
 
 
 def _warn_of_lost(lost: float) -> None:
-    """Say where much of what is left is rounding of what was forgotten."""
+    """Warn if much of what is left is rounding of what was forgotten."""
     if lost > _LOST:
         warnings.warn(
             "What was forgotten was so much larger than what is left that its rounding may change that by "
@@ -847,7 +810,7 @@ def _warn_of_lost(lost: float) -> None:
 
 
 def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray) -> None:
-    """Say which tasks (q,) have no label to take their constant from, if there are more of them than before."""
+    """Warn of tasks (q,) that have no label to take their constant from, if there are more of them than before."""
     if np.count_nonzero(after) > np.count_nonzero(before):
         warn_of_unlabelled(after, 3)
 

@@ -380,7 +380,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def predict_interval(
         self, pairs: Any, *, coverage: float = 0.9, setting: str | Setting | None = None
     ) -> tuple[Array, Array]:
-        """Tell how far the values of some pairs may be off; what is new is told by ids.
+        """Return intervals of the values of some pairs; ids decide what is new.
 
         Parameters
         ----------

@@ -234,7 +234,7 @@ class TwoStepRegressor(Predictor, stored=False):
         setting, form = as_setting(setting), self._form
         check_groups(setting, groups, task_groups, cells)
         groups, task_groups = groups_in_order(form, groups, task_groups)
-        units = self._units(setting, groups, task_groups, in_order(cells, *self._ids, "cells"), cv)
+        units = self._units(setting, groups, task_groups, in_order(cells, form.row_ids, form.column_ids, "cells"), cv)
         held_out, observed = self._without(setting, units), self._data.labels.observed
         _warn_of_lone_tasks((np.isnan(held_out) & observed).any(axis=0), "are left without a label")
         return form.restore(held_out)
@@ -308,22 +308,15 @@ class TwoStepRegressor(Predictor, stored=False):
     def _expansion(self) -> Any:
         return self._learnt
 
-    def _instance_rows(self, X: Any) -> tuple[Table, Any]:
-        """Read the instances to predict for; None stands for the training instances."""
-        return (self._form, None) if X is None else self._new_rows(X, 0, self._data.instances)
+    @property
+    def _knows_tasks(self) -> bool:
+        return self._data.tasks is not None
 
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, Any]:
-        """Read the tasks to predict for; None stands for the training tasks."""
-        if tasks is None:
-            return None, None
-        if self._data.tasks is None:
-            self._refuse_tasks()
-        return self._new_rows(tasks, 1, self._data.tasks)
-
-    def _new_rows(self, given: Any, axis: int, known: Table) -> tuple[Table, Array]:
+    def _new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
         _refuse_foreign(**{("X", "tasks")[axis]: Table(unwrap_tasks(given))})
-        n_columns = int(known.values.shape[1])
-        return read_rows(self, given, axis, self._specs()[axis], self._ids[axis], known.column_ids, n_columns)
+        known, ids = ((self._data.instances, self._form.row_ids), (self._data.tasks, self._form.column_ids))[axis]
+        assert known is not None
+        return read_rows(self, given, axis, self._specs()[axis], ids, known.column_ids, int(known.values.shape[1]))
 
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
@@ -477,12 +470,12 @@ class _TwoSteps:
 
 
 def _has_tags(estimator: Any) -> bool:
-    """Tell whether something is an estimator of scikit-learn's kind, and no class of them."""
+    """Return whether something is an estimator of scikit-learn's kind, and no class of them."""
     return hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type)
 
 
 def _refuse_foreign(**tables: Table | None) -> None:
-    """Refuse arrays that are not numpy's."""
+    """Raise if arrays are not numpy's."""
     for name, table in tables.items():
         if table is not None and is_foreign(table.values):
             raise TypeError(
@@ -493,7 +486,7 @@ def _refuse_foreign(**tables: Table | None) -> None:
 
 @contextmanager
 def _saying_which(name: str) -> Iterator[None]:
-    """Note beneath an error of an estimator which of the two it was: either calls its rows X."""
+    """Add to an error of an estimator which of the two it was: either calls its rows X."""
     try:
         yield
     except Exception as error:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -22,7 +22,6 @@ from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._progress import Progress
-from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.holdout import Units, check_enough_left
@@ -37,11 +36,11 @@ from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_a
 from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
-from dyadlearn.models.reading import Training, groups_in_order, in_training_order, unwrap_tasks
+from dyadlearn.models.reading import Training, in_training_order, unwrap_tasks
 from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.refitting import KeptHoldout, predict_folds
+from dyadlearn.selection.search import KeptHoldout, predict_folds
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -280,42 +279,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     # What models without folds predicted, by setting and number of folds.
     _relearned: dict[tuple[Setting, int], tuple[Array, str, Units]] = field(init=False)
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        tasks: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        task_groups: Any = None,
-    ) -> Self:
-        """Learn the kernels, and fit the model with them.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (m, d) or (m, m); mapping or list of these; or Descriptions
-            The instances: features or a kernel, or several of them by their names.
-        y : array, frame or series of shape (m, q) or (m,)
-            The grid of labels, NaN where not observed; matched by ids where there are any.
-        tasks : the same for the q tasks, default=None
-            Without it tasks have nothing in common but the kernel of the instances.
-        sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, in the fit and in the error that is learned by.
-        groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Instances and tasks that are left out together.
-
-        Returns
-        -------
-        self
-        """
-        with all_or_nothing(self):
-            data = self._read(X, y, tasks, sample_weight)
-            return self._fit_on(data, *groups_in_order(data.form, groups, task_groups))
-
-    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
-        """Refuse another regularisation than the one that was learned with the kernels."""
-        raise TypeError("LearnedKernelRidge has learned its regularisation with its kernels: fit it again.")
-
     @property
     def weights_(self) -> dict[str, dict[str, float]]:
         """The weight of each description, and of the constant, which sum to one on each side."""
@@ -429,14 +392,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             raise ValueError(f"{name} has a description called {taken[0]!r}, as what joins by itself is: rename it.")
         return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
 
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
-        return (None if X is None else self._read_rows(X, 0)) or super()._instance_rows(X)
-
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        if tasks is None or self._task_side is None:
-            return super()._task_rows(tasks)
-        tasks = unwrap_tasks(tasks)
-        return self._read_rows(tasks, 1) or super()._task_rows(tasks)
+    def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+        return self._read_rows(unwrap_tasks(given), axis) or super()._new_rows(given, axis)
 
     def _read_rows(self, given: Any, axis: int) -> tuple[Table, NewRows] | None:
         """Return rows to predict for as the kernel of their side wants them; None for plain features without profiles.
@@ -626,7 +583,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return tuple(setting for setting in super()._settings if not self._profiled_side(setting))
 
     def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
-        """Refuse settings in which a side is new that is described by its labels too."""
+        """Raise for settings in which a side is new that is described by its labels too."""
         super()._check_request(setting, groups, task_groups, cells)
         if side := self._profiled_side(setting):
             raise ValueError(
@@ -718,7 +675,7 @@ def _learned(side: Side) -> LearnedKernel:
 
 
 def _is_profiled(side: Side) -> bool:
-    """Tell whether a side is described by profiles of its labels."""
+    """Return whether a side is described by profiles of its labels."""
     return any(name in PROFILES for name in _learned(side).names)
 
 

@@ -24,8 +24,7 @@ from dyadlearn._tables import Table
 from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
 from dyadlearn.diagnostics.fitted import closed_form_of, known_settings, labels_of
-from dyadlearn.diagnostics.known import Screening, screened
-from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
+from dyadlearn.diagnostics.recommending import Screening, TopPairs, screened, top_pairs
 from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import scorer
@@ -33,8 +32,7 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.reading import groups_in_order
 from dyadlearn.models.side import KernelSpec
-from dyadlearn.selection.bootstrap import Interval
-from dyadlearn.selection.evaluate import SettingScore, evaluate, scoring_of
+from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
