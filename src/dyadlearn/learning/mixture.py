@@ -269,7 +269,7 @@ class Parameters:
         return ends[0], ends[1]
 
     def beside(self, single: Single) -> np.ndarray:
-        """Return for each number in `vector` whether it is the weight of a kernel beside a single one, or the constant."""
+        """Return which numbers of `vector` are weights of kernels beside a single one, or of the constant."""
         others = self.of(np.zeros(len(self.vector), dtype=bool))
         for logits, place in zip(others.weights, single, strict=False):
             if place is not None:

@@ -31,18 +31,8 @@ from dyadlearn.holdout.intervals import intervals_of
 from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics.scorers import prepared_score
+from dyadlearn.models import reading
 from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
-from dyadlearn.models.reading import (
-    Training,
-    cells_of,
-    checked_filter,
-    groups_in_order,
-    in_range,
-    positions,
-    read_given_labels,
-    read_rows,
-    read_training,
-)
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
 from dyadlearn.pairing.expansion import Expansion, NewRows
@@ -182,8 +172,8 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         ids, name = (self._form.column_ids, "the training tasks")
         if task_table is not None:
             ids, name = task_table.row_ids, "tasks"
-        own = positions(first, instances.row_ids, n_rows, "the training instances" if rows is None else "X")
-        return self._home(model.at(rows, task_rows, (own, positions(second, ids, n_tasks, name))))
+        own = reading.positions(first, instances.row_ids, n_rows, "the training instances" if rows is None else "X")
+        return self._home(model.at(rows, task_rows, (own, reading.positions(second, ids, n_tasks, name))))
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R², averaged over tasks.
@@ -202,10 +192,10 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         -------
         float
         """
-        labels, form = read_given_labels(y)
+        labels, form = reading.read_given_labels(y)
         if labels.grid is None:
             predicted = to_numpy(self.predict_pairs(X, tasks, np.stack(labels.places, axis=1)))
-            values, predicted = in_range(to_numpy(labels.values).astype(np.float64), predicted)
+            values, predicted = reading.in_range(to_numpy(labels.values).astype(np.float64), predicted)
         else:
             check_labels(labels.values)
             table = self._predicted(X, tasks)
@@ -221,7 +211,7 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             sample_weight = in_order(sample_weight, table.row_ids, None, "sample_weight", "X")
             # A task that had no label to take its constant from says nothing, as was told when it was fitted.
             values = np.where(np.isnan(predicted).all(axis=0), np.nan, values)
-            values, predicted = in_range(values, predicted)
+            values, predicted = reading.in_range(values, predicted)
             if not np.isnan(values).any():
                 return float(r2_score(values, predicted, sample_weight=sample_weight))
         if sample_weight is not None:
@@ -418,28 +408,30 @@ class PairwiseRidge(PairModel, stored=False):
         with all_or_nothing(self):
             return self._fit_on(self._read(X, y, tasks, sample_weight))
 
-    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
+    def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> reading.Training:
         """Check parameters and data, and bring the data into one order."""
-        return read_training(self, X, y, tasks, sample_weight)
+        return reading.read_training(self, X, y, tasks, sample_weight)
 
-    def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
+    def _fit_on(self, data: reading.Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Fit the model on data that were read; groups are what a search leaves out together."""
         self._keep_labels(data)
         [[(self._side, self._task_side)]] = self._decomposed(data, [self._spec()], [self._task_spec()])
         return self._solve()
 
-    def _refitted(self, data: Training, groups: Groups, setting: Setting) -> Self:
+    def _refitted(self, data: reading.Training, groups: Groups, setting: Setting) -> Self:
         """Return a model like this one that is fitted on other data, to be asked in a setting."""
         again: Self = clone(self).set_params(progress=False)
         again.n_features_in_ = int(data.instances.values.shape[1])
         return again._fit_on(data, *groups)
 
-    def _keep_labels(self, data: Training) -> None:
+    def _keep_labels(self, data: reading.Training) -> None:
         """Keep the labels, for hold-out and other regularisations."""
         self._labels, self._form, self._precision = data.labels, data.form, data.precision
         self._solution = None
 
-    def _decomposed(self, data: Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]) -> Sides:
+    def _decomposed(
+        self, data: reading.Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
+    ) -> Sides:
         """Decompose each side, once for each of its kernels."""
         has_tasks = data.tasks is not None and self._coupled.knows_tasks
         wanted: dict[str, Any] = {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
@@ -605,8 +597,8 @@ class PairwiseRidge(PairModel, stored=False):
         """
         self = self._snapshot()
         problem, setting = self._problem(), as_setting(setting)
-        groups, task_groups = groups_in_order(self._form, groups, task_groups)
-        cells = cells_of(problem.labels, self._form, cells)
+        groups, task_groups = reading.groups_in_order(self._form, groups, task_groups)
+        cells = reading.cells_of(problem.labels, self._form, cells)
         self._check_request(setting, groups, task_groups, cells)
         held_out = self._held_out(setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells))
         warn_of_lone_labels(problem.labels, held_out, setting)
@@ -835,7 +827,7 @@ class PairwiseRidge(PairModel, stored=False):
     def _check_params(self) -> None:
         self._check_alphas()
         for name in ("filter", "task_filter"):
-            checked_filter(getattr(self, name, None), name)
+            reading.checked_filter(getattr(self, name, None), name)
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.repair, "repair", ("clip", "shift", "error"))
         if self.device is not None and not isinstance(self.device, str):
@@ -853,7 +845,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
         side = self._sides()[axis]
-        table, rows = read_rows(self, given, axis, side.spec, side.ids, side.names, side.n_columns)
+        table, rows = reading.read_rows(self, given, axis, side.spec, side.ids, side.names, side.n_columns)
         return table, side.new_rows(self._as_fitted(rows, ("X", "tasks")[axis]))
 
     def _as_fitted(self, rows: Array, name: str) -> Array:

@@ -36,21 +36,10 @@ from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
+from dyadlearn.models import reading
 from dyadlearn.models.base import PairModel
 from dyadlearn.models.fitted import FittedRidge, Predicting
 from dyadlearn.models.grid import TwoStepRidge
-from dyadlearn.models.reading import (
-    align_side,
-    check_labels_given,
-    check_orientation,
-    check_sizes,
-    checked_tasks,
-    is_fitted,
-    mapped,
-    positions,
-    result_dtype,
-    unwrap_tasks,
-)
 from dyadlearn.models.side import KernelSpec, check_rows
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
@@ -69,7 +58,7 @@ def _fitted(transformer: Any, name: str, *data: Any) -> Any:
     """Return a transformer that is fitted as it is, or a clone fitted on `data`; a linear map as a checked array."""
     if not hasattr(transformer, "transform"):
         return check_matrix(transformer, name)
-    return transformer if is_fitted(transformer) else clone(transformer).fit(*data)
+    return transformer if reading.is_fitted(transformer) else clone(transformer).fit(*data)
 
 
 #: Instances with their labels, piece by piece.
@@ -236,7 +225,7 @@ class OnlineTwoStepRidge(PairModel):
             table = read_table(X, "X")
             table = replace(table, values=self._mapped(self._validated_instances(table, LINEAR, reset=False)))
         if tasks is not None:
-            task_table = read_table(unwrap_tasks(tasks), "tasks")
+            task_table = read_table(reading.unwrap_tasks(tasks), "tasks")
             task_table = replace(task_table, values=self._mapped_tasks(check_rows(task_table.values, LINEAR, "tasks")))
         return model.predict_interval(table, task_table, coverage=coverage, setting=setting)
 
@@ -293,16 +282,16 @@ class OnlineTwoStepRidge(PairModel):
     def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table, Ids | None]:
         """Return instances (l, p), their labels (l, q), matched by id where both have ids, and the ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
-        check_orientation(grid, table, None)
+        reading.check_orientation(grid, table, None)
         has_ids = _own_ids(table.row_ids, X) is not None or _own_ids(grid.row_ids, y) is not None
-        table = align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
+        table = reading.align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
         rows = self._validated_instances(table, LINEAR, reset=reset)
-        check_sizes(rows, grid.values, None)
+        reading.check_sizes(rows, grid.values, None)
         return rows, grid, table.row_ids if has_ids else None
 
     def _read_labels(self, y: Any, known: Ids | None) -> Table:
         """Return labels, NaN where not observed, or CSR, with columns in the order of `known` ids if both have ids."""
-        check_labels_given(y, self)
+        reading.check_labels_given(y, self)
         if is_sparse(y):
             values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
             if not values.has_canonical_format:
@@ -315,13 +304,13 @@ class OnlineTwoStepRidge(PairModel):
 
     def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
         """Return tasks as they came, in the order of the `target` ids where both have ids."""
-        table = read_table(unwrap_tasks(tasks), "tasks")
-        return align_side(table, target, LINEAR, "tasks", "the columns of Y")
+        table = read_table(reading.unwrap_tasks(tasks), "tasks")
+        return reading.align_side(table, target, LINEAR, "tasks", "the columns of Y")
 
     def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
         """Return what `_read_tasks` does, and features Ψ, of tasks that are described as those of training were."""
         table = self._read_tasks(tasks, target)
-        rows = checked_tasks(table, LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+        rows = reading.checked_tasks(table, LINEAR, self._learnt.task_names, self._learnt.n_task_features)
         return table, self._mapped_tasks(rows)
 
     def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
@@ -389,12 +378,12 @@ class OnlineTwoStepRidge(PairModel):
 
     def _mapped(self, rows: Array) -> Array:
         """Return the features Φ of instances."""
-        return rows if self.feature_map is None else mapped(rows, self.feature_map_, "feature_map")
+        return rows if self.feature_map is None else reading.mapped(rows, self.feature_map_, "feature_map")
 
     def _mapped_tasks(self, rows: Array) -> Array:
         """Return the features Ψ of tasks, dense."""
         if self.task_feature_map is not None:
-            rows = mapped(rows, self.task_feature_map_, "task_feature_map")
+            rows = reading.mapped(rows, self.task_feature_map_, "task_feature_map")
         return dense(rows)
 
     # Learning and forgetting ---------------------------------------------------------------------
@@ -426,7 +415,7 @@ class OnlineTwoStepRidge(PairModel):
                 table = self._read_tasks(tasks, grid.column_ids)
                 task_rows = check_rows(table.values, LINEAR, "tasks")
                 task_ids, task_names = table.row_ids, table.column_ids
-            check_sizes(rows, grid.values, task_rows)
+            reading.check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
@@ -434,7 +423,7 @@ class OnlineTwoStepRidge(PairModel):
             _check_labels(grid.values)
             check_room(Phi, grid.values)
             statistics = collect(Phi, grid.values, Psi, constant=bool(self.fit_intercept))
-            dtype = result_dtype((rows, X), (task_rows, tasks), (grid.values, y))
+            dtype = reading.result_dtype((rows, X), (task_rows, tasks), (grid.values, y))
             nothing = Knowledge(
                 OnlineRidge(statistics, self.alpha, self.task_alpha),
                 f"float{namespace(Phi).finfo(dtype).bits}",
@@ -611,7 +600,7 @@ class OnlineTwoStepRidge(PairModel):
         learnt = self._current()
         n_tasks = learnt.model.statistics.n_tasks
         wanted = [tasks] if isinstance(tasks, str | int | np.integer) else list(tasks)
-        where = positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
+        where = reading.positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
         if len(set(where.tolist())) < len(where):
             raise ValueError("tasks names a task more than once.")
         if len(where) >= n_tasks:
