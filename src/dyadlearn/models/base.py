@@ -606,10 +606,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     def _as_labels(self, values: Array) -> Any:
         """Return values of the labels in the form that the labels came in; those of a list as a sparse matrix."""
-        labels = self._problem().labels
-        if labels.grid is None:
-            return cast(labels.to_sparse(values), self._precision)
-        return self._form.restore(self._home(values))
+        return self._problem().labels.restored(self._home(values), self._form)
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None

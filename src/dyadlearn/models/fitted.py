@@ -165,6 +165,14 @@ class Fitted(Predicting):
         """The parameters that the estimator was fitted with, whatever was set since."""
         return self.estimator._solved_with  # type: ignore[no-any-return]
 
+    def places(self, X: Any, tasks: Any) -> list[np.ndarray | None]:
+        """Return where instances and tasks stand in training, -1 for new ones; None where they are all of it."""
+        found: list[np.ndarray | None] = []
+        for given, read, ids in ((X, self.rows, self.instance_ids), (tasks, self.columns, self.task_ids)):
+            table, rows = (None, None) if given is None else read(given)
+            found.append(None if table is None or rows is None else training_places(rows, table.row_ids, ids))
+        return found
+
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model cannot be asked about a setting."""
         if setting not in self.settings:

@@ -6,7 +6,7 @@ How a model that learns batch by batch reads what it is given, and what multipli
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
@@ -250,21 +250,22 @@ class OnlineTwoStepRidge(PairModel):
         return self._new_rows(X, 0)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        known = self._learnt.model.statistics
-        if tasks is None and known.tasks is not None:
-            return None, NewRows(known.rows_of_tasks(double(known.tasks)), lambda part: part, 0)
-        return super()._task_rows(tasks)
+        known = self._learnt.model.statistics.tasks
+        return (None, self._columns_of(known)) if tasks is None and known is not None else super()._task_rows(tasks)
 
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
         if axis:
             table, Psi = self._known_tasks(given, None)
             self._check_library(tasks=Psi)
-            known = self._learnt.model.statistics
-            return table, NewRows(known.rows_of_tasks(double(Psi)), lambda part: part, 0)
+            return table, self._columns_of(Psi)
         table = read_table(given, "X")
         rows = self._validated_instances(table, LINEAR, reset=False)
         self._check_library(X=rows)
         return table, self._rows_of(rows)
+
+    def _columns_of(self, Psi: Array) -> NewRows:
+        """Return features of tasks (b, r) as rows to predict for."""
+        return NewRows(self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0)
 
     def _rows_of(self, rows: Array) -> NewRows:
         """Return instances (a, p) that are checked already as rows to predict for."""
@@ -433,9 +434,7 @@ class OnlineTwoStepRidge(PairModel):
                 0 if task_rows is None else int(task_rows.shape[1]),
                 keeps_labels=bool(self.keep_labels),
             )
-            _warn_of_unpredicted(np.zeros(0), nothing.model.unpredicted)
-            self._learnt = nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values))
-        return self
+            return self._changed(None, nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values)))
 
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
         """Learn instances: new ones, and with ``known="replace"`` new labels of known ones.
@@ -522,9 +521,7 @@ class OnlineTwoStepRidge(PairModel):
             _check_complete(batch.labels)
         after = learnt.without_rows(batch, Phi)
         _warn_of_lost(learnt.model.digits_lost(after.model))
-        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
-        self._learnt = after
-        return self
+        return self._changed(learnt, after)
 
     def partial_fit_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
         """Learn new tasks, labelled for all known instances.
@@ -580,10 +577,7 @@ class OnlineTwoStepRidge(PairModel):
             known = (self._mapped(batch.rows) for batch in learnt.kept.batches)
             parts = zip(known, learnt.kept.split(labels), strict=True)
         ids = learnt.new_ids(ids)
-        after = learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels)
-        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
-        self._learnt = after
-        return self
+        return self._changed(learnt, learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels))
 
     def forget_tasks(self, tasks: Any) -> Self:
         """Unlearn tasks: afterwards the model is as if they had never come.
@@ -605,8 +599,13 @@ class OnlineTwoStepRidge(PairModel):
             raise ValueError("tasks names a task more than once.")
         if len(where) >= n_tasks:
             raise ValueError("A model needs at least one task: these are all it has. Fit it anew instead.")
-        after = learnt.without_tasks(where)
-        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
+        return self._changed(learnt, learnt.without_tasks(where))
+
+    def _changed(self, before: Knowledge | None, after: Knowledge) -> Self:
+        """Keep what is known now; warn if more tasks than before have no label to take their constant from."""
+        unpredicted = after.model.unpredicted
+        if np.count_nonzero(unpredicted) > (0 if before is None else np.count_nonzero(before.model.unpredicted)):
+            warn_of_unlabelled(unpredicted, 3)
         self._learnt = after
         return self
 
@@ -694,10 +693,13 @@ class OnlineTwoStepRidge(PairModel):
         Of values that are equally good the largest are taken. The scores are kept as `landscape_`.
         """
         rows, columns = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
-        scores = self.landscape(X, y, rows, columns, setting=setting)
-        best = best_point(scores, rows, columns if scores.ndim == 2 else None)
+        return self.set_best(self.landscape(X, y, rows, columns, setting=setting), rows, columns)
+
+    def set_best(self, scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float]) -> Self:
+        """Set the regularisation that has the best of scores as `landscape` returns them, and keep these."""
+        best = best_point(scores, alphas, task_alphas if scores.ndim == 2 else None)
         with all_or_nothing(self):
-            self.set_alpha(rows[best[0]], columns[best[1]] if scores.ndim == 2 else None)
+            self.set_alpha(alphas[best[0]], task_alphas[best[1]] if scores.ndim == 2 else None)
             self.landscape_ = scores
         return self
 
@@ -796,12 +798,6 @@ def _warn_of_lost(lost: float) -> None:
             PrecisionWarning,
             stacklevel=3,
         )
-
-
-def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray) -> None:
-    """Warn of tasks (q,) that have no label to take their constant from, if there are more of them than before."""
-    if np.count_nonzero(after) > np.count_nonzero(before):
-        warn_of_unlabelled(after, 3)
 
 
 @dataclass(frozen=True, eq=False)

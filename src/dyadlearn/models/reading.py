@@ -33,7 +33,7 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
-from dyadlearn.models.side import KernelSpec, check_rows, side_size
+from dyadlearn.models.side import KernelSpec, check_rows, check_square, side_size
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
@@ -523,6 +523,9 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
     rows, values, task_rows = moved(given, model.device)
     labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
     check_sizes(rows, labels, task_rows)
+    check_square(rows, spec, "instance")
+    if task_rows is not None and model._coupled.knows_tasks:
+        check_square(task_rows, task_spec, "task")
     dtype = result_dtype((rows, X), (task_rows, tasks), (labels.values, y))
     sides = [side_size(rows, spec)]
     if task_rows is not None and model._coupled.knows_tasks:

@@ -38,7 +38,6 @@ from dyadlearn._state import all_or_nothing, is_shaped
 from dyadlearn._tables import Table, shown
 from dyadlearn.exceptions import (
     GridEdgeWarning,
-    KernelError,
     LeverageError,
     NoLabelWarning,
     SearchStoppedWarning,
@@ -358,11 +357,6 @@ def nested_score(
     groups, task_groups = groups_in_order(data.form, groups, task_groups)
     groups = None if groups is None else group_codes(groups, whole.shape[:1], "groups")
     task_groups = None if task_groups is None else group_codes(task_groups, whole.shape[1:], "task_groups")
-    for axis, (table, name) in enumerate(((data.instances, "X"), (data.tasks, "tasks"))):
-        if table is not None and data.are_kernels[axis] and table.values.shape[0] != table.values.shape[1]:
-            raise KernelError(
-                f"{name} must be a square matrix for a precomputed kernel, found shape {tuple(table.values.shape)}."
-            )
     folds = SettingKFold(setting, n_splits, random_state=random_state)
     # A model that learns its kernels may have groups in other settings: it learns with them.
     used = [
