@@ -409,7 +409,7 @@ class Scores(dict[str, list[Any]]):
                 *([each.judge.name] if own else []),
                 number(each.score),
                 *([number(each.null)] if has_null else []),
-                _best_in_a_word(each.baselines, self.sides),
+                best_in_words(each.baselines, self.sides, short=True),
             ]
             for each in self.results
         ]
@@ -420,23 +420,6 @@ class Scores(dict[str, list[Any]]):
 
     def _repr_html_(self) -> str:
         return html_table(*self.table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-
-
-def _best_in_a_word(means: Mapping[str, float], sides: SideNames) -> str:
-    """Return the score of the best of simple means with its name, one word: tables stay narrow.
-
-    Examples
-    --------
-    >>> from dyadlearn.selection.evaluate import _best_in_a_word
-    >>> from dyadlearn.sides import SideNames
-    >>> _best_in_a_word({"grand_mean": 0.5, "task_means": 0.71234}, SideNames())
-    '0.7123 task'
-    """
-    best = best_baseline(means)
-    if best is None:
-        return "–"
-    word = in_words(best[0], sides).removesuffix("s").removesuffix(" mean")
-    return f"{number(best[1])} {word if len(word) <= _LONGEST else f'{word[: _LONGEST - 1]}…'}"
 
 
 def baseline_scores(
@@ -512,17 +495,24 @@ def in_words(name: str, sides: SideNames = _SIDES) -> str:
     return own.get(name, name.replace("_", " "))
 
 
-def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES) -> str:
-    """Return the score of the best baseline with its name, a dash where none has a score.
+def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES, *, short: bool = False) -> str:
+    """Return the score of the best baseline with its name, in one word if `short`; a dash where none has a score.
 
     Examples
     --------
     >>> from dyadlearn.selection.evaluate import best_in_words
-    >>> best_in_words({"grand_mean": 0.5, "task_means": 0.71234})
-    '0.7123, task means'
+    >>> means = {"grand_mean": 0.5, "task_means": 0.71234}
+    >>> best_in_words(means), best_in_words(means, short=True)
+    ('0.7123, task means', '0.7123 task')
     """
     best = best_baseline(scores)
-    return "–" if best is None else f"{number(best[1])}, {in_words(best[0], sides)}"
+    if best is None:
+        return "–"
+    name = in_words(best[0], sides)
+    if not short:
+        return f"{number(best[1])}, {name}"
+    word = name.removesuffix("s").removesuffix(" mean")
+    return f"{number(best[1])} {word if len(word) <= _LONGEST else f'{word[: _LONGEST - 1]}…'}"
 
 
 def nothing_learnt(

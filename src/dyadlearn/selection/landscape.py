@@ -258,12 +258,11 @@ def score_plan(
     """
     has_two = len(how.problem.pairing.alphas) > 1
     task_alphas = task_alphas if has_two else [1.0]
-    if how.swept is None:
-        found = _score_points(how, scoring, alphas, task_alphas, search, exhaustive, progress)
-    else:
+    if how.swept is not None:
         given = (how.units.instances, how.units.tasks, max_memory, progress)
         scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
-        found = Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
+        return Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
+    found = _score_points(how, scoring, alphas, task_alphas, search, exhaustive, progress)
     return found if has_two else found._replace(scores=found.scores[:, 0])
 
 
@@ -389,10 +388,8 @@ def landscape(
     columns = check_alphas(task_alphas, "task_alphas")
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
     if problem.labels.full is not None and cv is None:  # all settings share their products
-        has_two = len(problem.pairing.alphas) > 1
-        given = (wanted, scoring, groups, task_groups, max_memory, progress)
-        found = _swept(problem, rows, columns if has_two else [1.0], *given)
-        scores = {setting.value: found[setting] if has_two else found[setting][:, 0] for setting in wanted}
+        found = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
+        scores = {setting.value: found[setting] for setting in wanted}
     else:
         scores = {}
         for how in plans:
@@ -435,8 +432,9 @@ def _swept(
     max_memory: int,
     progress: bool | None,
 ) -> dict[Setting, np.ndarray]:
-    """Score complete labels, many regularisations and settings together."""
-    Y = problem.Y
+    """Score complete labels, many regularisations and settings together; `task_alphas` counts where there are two."""
+    Y, has_two = problem.Y, len(problem.pairing.alphas) > 1
+    task_alphas = task_alphas if has_two else [1.0]
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
@@ -465,6 +463,7 @@ def _swept(
             return score([setting], rows, columns)[setting]
 
         try:
-            return score(settings, alphas, task_alphas)
+            found = score(settings, alphas, task_alphas)
         except LeverageError:  # of one setting, maybe, and of some of the values
-            return {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
+            found = {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
+    return found if has_two else {setting: scores[:, 0] for setting, scores in found.items()}

@@ -263,10 +263,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     n_stages_: int = field(init=False)
     history_: list[list[float]] = field(init=False)
     # Of each side: the kernel of its descriptions as they came, and where its rows stood if taken from others.
-    _kernel: LearnedKernel = field(init=False)
-    _task_kernel: LearnedKernel | None = field(init=False)
-    _places: Array | None = field(init=False)
-    _task_places: Array | None = field(init=False)
+    _kernels: list[LearnedKernel] = field(init=False)
+    _places: tuple[Array | None, Array | None] = field(init=False)
     # Which sides came as plain tables.
     _plain: tuple[bool, bool] = field(init=False)
     # Instances and tasks that were left out together while learning.
@@ -305,7 +303,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     @property
     def _n_columns(self) -> int:
-        return sum(member.n_columns for member in self._kernel.members)
+        return sum(member.n_columns for member in self._kernels[0].members)
 
     def _check_alphas(self) -> None:
         """Nothing is given."""
@@ -336,7 +334,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _spec_of(self, axis: int, given: Any) -> KernelSpec:
         """Return how a side is read: as descriptions, or as a plain table."""
         if not self.__dict__.get("_plain", (True, True))[axis]:
-            given = (self._kernel, self._task_kernel)[axis]
+            given = self._kernels[axis]
         kernel, params = given if is_pair(given) else (given, None)
         return KernelSpec(kernel, params, self.repair)
 
@@ -353,18 +351,19 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                     f"single table: give {name} as a mapping of names to tables, or one kernel."
                 )
         self._plain = (given[0] is None, given[1] is None)
-        self._places, self._task_places = (None if described is None else described.places for described in given)
-        self._kernel, self._task_kernel = kernels
+        first, second = (None if described is None else described.places for described in given)
+        self._places = first, second
+        self._kernels = kernels
         data = super()._read(tables[0], y, tables[1], sample_weight)
         weights = data.labels.weights
         # What each instance weighs: the mean of its cells.
         weights = None if weights is None else namespace(weights).mean(weights, axis=1)
-        self._kernel, instances = self._scaled_side(data.instances, given[0], self._kernel, "X", weights)
-        self._task_kernel, task_table = None, data.tasks
-        if task_table is not None:
-            self._task_kernel, task_table = self._scaled_side(task_table, given[1], kernels[1], "tasks")
+        found = [self._scaled_side(data.instances, given[0], kernels[0], "X", weights)]
+        if data.tasks is not None:
+            found.append(self._scaled_side(data.tasks, given[1], kernels[1], "tasks"))
+        self._kernels, wide = [kernel for kernel, _ in found], [table for _, table in found]
         self.n_features_in_ = self._n_columns
-        return replace(data, instances=instances, tasks=task_table)
+        return replace(data, instances=wide[0], tasks=wide[1] if len(wide) > 1 else None)
 
     def _scaled_side(
         self, side: Table, given: Descriptions | None, kernel: Any, name: str, weights: Array | None = None
@@ -401,7 +400,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         These are read as those of any model.
         """
         name, side, kernel = _SIDES[axis], self._sides()[axis], self._kernels[axis]
-        places = (self._places, self._task_places)[axis]
+        places = self._places[axis]
         found = read_descriptions(given, name)
         if (found is None) is not self._plain[axis]:
             wanted = "a single table" if self._plain[axis] else f"the descriptions {', '.join(kernel.names)}"
@@ -477,11 +476,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self.holdout_error_ = self.stage_errors_[found.best]
         self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
         return self._fit_stage(data, found.stages[found.best])
-
-    @property
-    def _kernels(self) -> list[LearnedKernel]:
-        """The kernel of each side, of its descriptions as they came."""
-        return [kernel for kernel in (self._kernel, self._task_kernel) if kernel is not None]
 
     def _mixtures(self, data: Training) -> list[Mixture]:
         """Return the kernels of each side to learn from."""
@@ -641,7 +635,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         inner.cv = _fewer(inner.cv, searched, data.labels.shape, groups)
         if (setting.new_instance and not searched.new_instance) or (setting.new_task and not searched.new_task):
             inner.stages = 1  # more would describe by labels what is new here
-        inner._kernel, inner._task_kernel = self._kernel, self._task_kernel
+        inner._kernels = self._kernels
         inner.n_features_in_ = self.n_features_in_
         inner._fit_on(data, *groups)
         if inner._interrupted:
