@@ -12,20 +12,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dyadlearn import IndependentTaskRidge, IndependentTaskRidgeCV, KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.kernels import Sum
 
-# A regularisation for each task, as the page about other libraries chooses it.
-BEST = '`holdout("B")`, the best for each task'
-
-
-def best_for_each(
-    model: IndependentTaskRidge, Y: np.ndarray, new: np.ndarray, groups: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the regularisation that is best for each task by hold-out, and predictions for new rows with these."""
-    errors = [((Y - model.set_alpha(alpha).holdout("B", groups=groups)) ** 2).mean(axis=0) for alpha in ALPHAS]
-    best = np.argmin(errors, axis=0)
-    predictions = np.empty((len(new), Y.shape[1]))
-    for place in np.unique(best):
-        predictions[:, best == place] = model.set_alpha(ALPHAS[place]).predict(new)[:, best == place]
-    return np.asarray(ALPHAS)[best], predictions
+# A regularisation for each task.
+BEST = "`alpha_per_task=True`"
 
 
 def scikit_learn(on: Problem) -> Iterator[Row]:
@@ -79,12 +67,12 @@ def scikit_learn(on: Problem) -> Iterator[Row]:
         ours.landscape_,
     )
     each = RidgeCV(ALPHAS, alpha_per_target=True).fit(on.X, on.Y)
-    alphas, predictions = best_for_each(IndependentTaskRidge().fit(on.X, on.Y), on.Y, on.X_new)
-    yield compare("`RidgeCV(alpha_per_target=True).alpha_`", BEST, each.alpha_, alphas)
-    yield compare("its predictions", "the same", each.predict(on.X_new), predictions)
-    alphas, predictions = best_for_each(IndependentTaskRidge(**GIVEN).fit(on.K, on.Y), on.Y, on.K_new)
-    theirs = KernelRidge(alpha=alphas, kernel="precomputed").fit(on.K, on.Y)
-    yield compare("`KernelRidge(alpha=array)`", BEST, theirs.predict(on.K_new), predictions)
+    ours = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(on.X, on.Y)
+    yield compare("`RidgeCV(alpha_per_target=True).alpha_`", BEST, each.alpha_, ours.alpha_)
+    yield compare("its predictions", "the same", each.predict(on.X_new), ours.predict(on.X_new))
+    ours = IndependentTaskRidge(each.alpha_, **GIVEN).fit(on.K, on.Y)
+    theirs = KernelRidge(alpha=each.alpha_, kernel="precomputed").fit(on.K, on.Y)
+    yield compare("`KernelRidge(alpha=array)`", "`alpha`, an array", theirs.predict(on.K_new), ours.predict(on.K_new))
 
     first = KernelRidge(alpha=ALPHA, kernel="precomputed").fit(on.K, on.Y).predict(on.K_new)
     second = KernelRidge(alpha=TASK_ALPHA, kernel="precomputed").fit(on.G, first.T).predict(on.G_new).T
@@ -151,19 +139,18 @@ def himalaya(on: Problem) -> Iterator[Row]:
     yield compare("`Ridge`", '`kernel="linear"`', theirs.predict(on.X_new), ours.predict(on.X_new))
     alphas = np.linspace(0.1, 3, q)
     theirs = KernelRidge(alpha=alphas, kernel="precomputed", solver="eigenvalues").fit(on.K, on.Y)
-    own = each(alphas, [on.K] * q, [on.K_new] * q)
-    yield compare("an `alpha` for each target", "a model for each", theirs.predict(on.K_new), own)
+    ours = IndependentTaskRidge(alphas, **GIVEN).fit(on.K, on.Y)
+    yield compare("an `alpha` for each target", "`alpha`, an array", theirs.predict(on.K_new), ours.predict(on.K_new))
 
     for words, cv, groups in (
         ("one fold for each row", KFold(len(on.K)), None),
         ("folds", PredefinedSplit(on.fold), on.fold),
     ):
         search = KernelRidgeCV(ALPHAS, kernel="precomputed", cv=cv).fit(on.K, on.Y)
-        fitted = IndependentTaskRidge(**GIVEN).fit(on.K, on.Y)
-        alphas, predictions = best_for_each(fitted, on.Y, on.K_new, groups)
+        ours = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, **GIVEN).fit(on.K, on.Y, groups=groups)
         here = BEST + ("" if groups is None else ", `groups=`")
-        yield compare(f"`KernelRidgeCV`, {words}: `best_alphas_`", here, search.best_alphas_, alphas)
-        yield compare("its predictions", "the same", search.predict(on.K_new), predictions)
+        yield compare(f"`KernelRidgeCV`, {words}: `best_alphas_`", here, search.best_alphas_, ours.alpha_)
+        yield compare("its predictions", "the same", search.predict(on.K_new), ours.predict(on.K_new))
 
     kernels, new = np.stack([on.K, on.X @ on.X.T]), np.stack([on.K_new, on.X_new @ on.X.T])
     weights = np.array([0.7, 0.3])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dyadlearn.models import _inputs as training
+from dyadlearn.models import reading as training
 
 RNG = np.random.default_rng(61)
 M, Q = 21, 16

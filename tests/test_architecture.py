@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import importlib
+import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -131,3 +134,63 @@ def test_a_private_name_would_be_seen(tmp_path):
     lines = ("class A:", "    _own: int", "    def f(self, b):", f"        return {read}")
     path.write_text("\n".join(lines))
     assert private_names(path) == ["module.py:4 reads _y", "module.py:4 reads _z"]
+
+
+#: Modules below all layers, which are no part of the theory: arrays, tables, text, checks, files.
+TOOLS = "_"
+
+
+def core_names(package: Path) -> set[tuple[str, str]]:
+    """Return the names of the core that extensions import, with the module that each is imported from."""
+    found = set()
+    for path in (path for folder in EXTENSIONS[0] for path in (package / folder).rglob("*.py")):
+        found |= imported_names(path)
+    for module in EXTENSIONS[1]:
+        found |= imported_names(package / f"{module}.py")
+    extensions = {each for some in EXTENSIONS for each in some}
+    parts = {each: each[0].split(".") for each in found}
+    return {
+        each
+        for each, (_, *rest) in parts.items()
+        if rest and rest[0] not in extensions and not rest[0].startswith(TOOLS)
+    }
+
+
+def imported_names(path: Path) -> set[tuple[str, str]]:
+    """Return the names that a module imports from the package, anywhere in it."""
+    nodes = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.ImportFrom)]
+    return {
+        (node.module, alias.name)
+        for node in nodes
+        if node.module and node.module.startswith("dyadlearn")
+        for alias in node.names
+    }
+
+
+def is_documented(module: str, name: str) -> bool:
+    """Return whether a name has a docstring, or, being a constant or an alias, a comment ``#:`` above it."""
+    home = importlib.import_module(module)
+    value = getattr(home, name)
+    home = importlib.import_module(getattr(value, "__module__", None) or module)
+    lines = inspect.getsource(home if home.__name__.startswith("dyadlearn") else importlib.import_module(module))
+    if re.search(rf"^#: [^\n]*\n(?:#[^\n]*\n)*{name}\b[^\n]* = ", lines, re.MULTILINE):
+        return True
+    return (inspect.isclass(value) or callable(value)) and bool((value.__doc__ or "").strip())
+
+
+def test_extensions_use_few_names_of_the_core_all_public_and_documented():
+    found = core_names(ROOT / "src" / "dyadlearn")
+    # The same name of a package and of a module in it is one.
+    names = {
+        (getattr(getattr(importlib.import_module(module), name), "__module__", module), name) for module, name in found
+    }
+    assert 60 < len(names) <= 120
+    assert [each for each in found if any(part.startswith("_") for part in (*each[0].split("."), each[1]))] == []
+    assert [each for each in sorted(found) if not is_documented(*each)] == []
+
+
+def test_a_name_without_a_docstring_would_be_seen(tmp_path):
+    assert not is_documented("dyadlearn.metrics.scorers", "_LABELS")
+    path = tmp_path / "module.py"
+    path.write_text("def f():\n    from dyadlearn.models._hidden import g\n    return g\n")
+    assert imported_names(path) == {("dyadlearn.models._hidden", "g")}

@@ -34,9 +34,9 @@ from dyadlearn.exceptions import LeverageError
 from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors
 from dyadlearn.growing.statistics import Statistics, collect, merge
 from dyadlearn.growing.two_step import OnlineRidge
-from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
+from dyadlearn.metrics.cells import warn_of_undefined, where_defined
 from dyadlearn.models import OnlineTwoStepRidge
-from dyadlearn.models._inputs import check_sizes, is_fitted, mapped, unwrap_tasks
+from dyadlearn.models.reading import check_sizes, is_fitted, mapped, unwrap_tasks
 from dyadlearn.settings import Setting, as_setting
 
 try:
@@ -244,12 +244,7 @@ def tune(
     100.0
     """
     values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
-    scores = landscape(model, X, y, values, task_values, setting=setting)
-    best = best_point(scores, values, task_values if scores.ndim == 2 else None)
-    with all_or_nothing(model):
-        model.set_alpha(values[best[0]], task_values[best[1]] if scores.ndim == 2 else None)
-        model.landscape_ = scores
-    return model
+    return model.set_best(landscape(model, X, y, values, task_values, setting=setting), values, task_values)
 
 
 # What users hand in ------------------------------------------------------------------------------

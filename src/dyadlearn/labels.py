@@ -366,7 +366,7 @@ def distinct_labels(Y: Any) -> np.ndarray:
 
 
 def is_binary(Y: Any) -> bool:
-    """Tell whether the observed labels are of exactly two values, the larger being the positive one."""
+    """Return whether the observed labels have exactly two values, the larger being the positive one."""
     return distinct_labels(Y).size == 2
 
 

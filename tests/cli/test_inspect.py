@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import re
 
+import numpy as np
 import pytest
 
 from dyadlearn import (
     IndependentTaskRidge,
+    IndependentTaskRidgeCV,
     Landmarks,
     OnlineTwoStepRidge,
     PairRegressor,
@@ -48,6 +50,10 @@ def test_models_saved_in_python(tables, run):
     save(IndependentTaskRidge(fit_intercept=False).fit(tables.X, tables.Y), path)
     found = run("inspect", path, "--json").json
     assert (found["fit_intercept"], found["intercept"]) == (False, None)
+    each = np.linspace(0.5, 4.0, tables.Y.shape[1])
+    save(IndependentTaskRidge(each).fit(tables.X, tables.Y), path)
+    assert run("inspect", path, "--json").json["alpha"] == each.tolist()
+    assert run("inspect", path).code == 0
     save(OnlineTwoStepRidge().fit(tables.X, tables.Y), path)
     found = run("inspect", path, "--json").json
     assert (found["fit_intercept"], found["intercept"]) == (True, load(path).intercept_.tolist())
@@ -123,3 +129,21 @@ def test_a_forged_header_is_a_bad_model_file(tables, model, run):
             ran = run(*words)
             assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1), (change, ran.err)
             assert ran.err.startswith(f"dyadlearn: {model} is damaged or was made by another version")
+
+
+def test_a_regularisation_for_each_task_survives_the_file(tables, run, get):
+    pd = pytest.importorskip("pandas")
+    X, Y = (pd.DataFrame(values, tables.users) for values in (tables.X, tables.Y))
+    Y.columns, X.columns = tables.items, ["a", "b", "c"]
+    path, output = tables.folder / "each.dyad", tables.folder / "predicted.csv"
+    search = IndependentTaskRidgeCV([0.1, 1.0, 10.0], alpha_per_task=True).fit(X, Y + 0.1 * np.arange(8))
+    save(search, path)
+    found = run("inspect", path, "--json").json
+    assert (found["alpha"], found["score"]) == (search.alpha_.tolist(), search.best_score_)
+    users = tables.folder / "given.csv"
+    X.to_csv(users)
+    assert run("predict", path, "--instances", users, "-o", output).code == 0
+    lines = [[float(value) for value in line[1:]] for line in get(output)[1:]]
+    np.testing.assert_allclose(lines, search.predict(X), rtol=1e-6)
+    assert run("report", path, "-o", tables.folder / "each.html").code == 0
+    assert "one for each task" in (tables.folder / "each.html").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, KroneckerRidgeCV, SettingKFold, TwoStepRidge, TwoStepRidgeCV, evaluate, load, save
 from dyadlearn.labels import LongPairs
-from dyadlearn.models import _inputs as training
+from dyadlearn.models import reading as training
 from listed import COLUMNS, ROWS, SPARSE, VALUES, M, Q, T, X, Y, listed
 from sweeps import over
 

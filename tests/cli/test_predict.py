@@ -276,7 +276,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     assert "around the prediction that is made without it" in ran.err
     assert "around" not in run("predict", model, "--instances", new["users"], "--interval", "0.6").err
     known, fresh = fitted.predict_interval(coverage=0.6), fitted.predict_interval(new["X"], coverage=0.6)
-    rows = [list(fitted._ids[0].labels).index(name) for name in ("u0", "u1")]
+    rows = [list(fitted._form.row_ids.labels).index(name) for name in ("u0", "u1")]
     for end, name in enumerate(("lower", "upper")):
         expected = np.concatenate([np.asarray(known[end])[rows], np.asarray(fresh[end])])
         assert_allclose(ran.json["predictions"][name], expected.ravel())

@@ -23,7 +23,7 @@ from dyadlearn import (
 from dyadlearn.diagnostics.comparing import _intervals
 from dyadlearn.exceptions import IdError
 from dyadlearn.metrics import scorer
-from dyadlearn.selection.bootstrap import resampled_scores
+from dyadlearn.selection.evaluate import resampled_scores
 from problems import to_long
 from sweeps import covering, every, lines, over
 

@@ -143,7 +143,9 @@ def test_stacks_may_be_of_any_size(model, setting, monkeypatch):
     fitted = clone(model).fit(X, Y, tasks=T)
     expected = outcome(fitted, setting).null
     monkeypatch.setattr(permuting, "_STACK_BYTES", 3 * 8 * 8 * 9 * 6)
-    assert permuting.per_stack(Y) == 3
+    draws, score = permuting.drawn("instances", Y.shape, np.random.RandomState(0)), scorer("r2").prepare(Y)
+    stacks = permuted_scores(fitted.fitted_.problem, Setting(setting), draws, 7, score, Units())
+    assert [len(some) for some in stacks] == [3, 3, 1]
     assert_allclose(outcome(fitted, setting).null, expected, rtol=1e-11)
 
 
@@ -382,6 +384,6 @@ def test_groups_of_tasks_leave_permuted_labels_together():
     model, groups = TwoStepRidge(0.3, 0.4).fit(X, Y, tasks=T), np.arange(8) // 3
     permutation = Permutation(np.arange(9), rng.permutation(8))
     score = scorer("r2").prepare(Y, setting=Setting.C, tie_tolerance=None)
-    [found] = permuted_scores(model._problem(), Setting.C, [permutation], score, Units(None, groups))
+    [[found]] = permuted_scores(model._problem(), Setting.C, iter([permutation]), 1, score, Units(None, groups))
     moved = TwoStepRidge(0.3, 0.4).fit(X, permutation.of(Y), tasks=T).holdout("C", task_groups=groups)
     assert_allclose(found, score(permutation.back(moved)), rtol=1e-10)

@@ -23,7 +23,7 @@ from dyadlearn import (
 from dyadlearn.diagnostics import recommending
 from dyadlearn.diagnostics import recommending as ranking
 from dyadlearn.exceptions import IdError, NoLabelWarning
-from dyadlearn.models import _inputs as _training
+from dyadlearn.models import reading as _training
 from dyadlearn.pairing.expansion import Expansion
 from dyadlearn.settings import Setting
 from sweeps import covering, every, lines, over

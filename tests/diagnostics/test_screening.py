@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, PairRegressor, TwoStepRidge, screen
 from dyadlearn._tables import Table
 from dyadlearn.diagnostics.fitted import held_out
-from dyadlearn.diagnostics.known import contradictions, screened
+from dyadlearn.diagnostics.recommending import contradictions, screened
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames
 from problems import to_long

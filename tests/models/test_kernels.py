@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, RationalQuadratic
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, spectrum
 from dyadlearn.kernels import Product, Sum, kernel_names
-from dyadlearn.models import _side
+from dyadlearn.models import side
 from sweeps import covering, every, lines, over
 
 M, Q, D, R = 8, 6, 4, 3
@@ -391,8 +391,8 @@ def test_kernels_that_take_no_sparse_features_say_so(name):
 
 def test_the_gram_matrix_is_computed_once_for_a_fit(monkeypatch):
     calls = []
-    gram = _side.gram
-    monkeypatch.setattr(_side, "gram", lambda *args, **kwargs: calls.append(args) or gram(*args, **kwargs))
+    gram = side.gram
+    monkeypatch.setattr(side, "gram", lambda *args, **kwargs: calls.append(args) or gram(*args, **kwargs))
     model = make(TwoStepRidge, "rbf").fit(X, Y, tasks=T)
     assert len(calls) == 2
     model.set_alpha(2.0, 3.0)

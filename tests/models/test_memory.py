@@ -15,7 +15,7 @@ from scipy import sparse
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge, _memory, _svd, spectrum
 from dyadlearn.exceptions import NotEnoughMemoryError
-from dyadlearn.models import _side
+from dyadlearn.models import side
 from sweeps import every, lines, over
 
 every_model = {"Model": [IndependentTaskRidge, KroneckerRidge, TwoStepRidge]}
@@ -34,7 +34,7 @@ def nothing_is_computed(monkeypatch):
     def refuse(*args, **kwargs):
         raise AssertionError("computed before memory was checked")
 
-    monkeypatch.setattr(_side, "gram", refuse)
+    monkeypatch.setattr(side, "gram", refuse)
     monkeypatch.setattr(spectrum, "eigh", refuse)
     monkeypatch.setattr(_svd, "svd", refuse)
     monkeypatch.setattr(_svd, "eigh", refuse)

@@ -26,7 +26,7 @@ from dyadlearn import (
 from dyadlearn._memory import SideSize
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.filters import IteratedTikhonov
-from dyadlearn.models import _inputs as training
+from dyadlearn.models import reading as training
 from dyadlearn.pairing import Independent, Kronecker, PairKernel, TwoStep
 from sweeps import covering, every, lines, over
 

@@ -65,7 +65,7 @@ def test_independent_tasks_are_ridge_regressions_of_scikit_learn(data):
     assert_allclose(single.intercept_, wanted.intercept_, rtol=1e-12)
     assert_allclose(single.coef_, wanted.coef_, rtol=1e-10)
     for name in ("instance_coef_", "task_coef_"):
-        with pytest.raises(AttributeError, match=f"{name} exists only with fit_intercept=True and features"):
+        with pytest.raises(AttributeError, match=f"{name} exists only with fit_intercept=True and a task side"):
             getattr(model, name)
 
 

@@ -31,7 +31,7 @@ from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer_names
-from dyadlearn.selection.evaluate import prepared_score
+from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.settings import Setting
 from listed import BINARY, COLUMNS, ROWS, SPARSE, SPARSE_WEIGHTS, VALUES, WEIGHTS, M, Q, T, X, Y, listed
 from problems import grid_baselines

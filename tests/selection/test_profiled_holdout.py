@@ -64,7 +64,7 @@ def _dense_stage(grams, task_grams, own, Y, train):
 
 def _dense_stages(model, X, T, Y, train, profiled):
     """Return what the stages of a model predict without some cells, step by step."""
-    grams, task_grams = ([block] for block in (model._kernel.blocks(X)[0], model._task_kernel.blocks(T)[0]))
+    grams, task_grams = ([kernel.blocks(rows)[0]] for kernel, rows in zip(model._kernels, (X, T), strict=True))
     start = Parameters.start([Mixture(grams, [True], True), Mixture(task_grams, [True], True)])
     F = _dense_stage(grams, task_grams, start.of(np.array(model._path[0])), Y, train)
     grams = [*grams, *(profile_kernels(F) if profiled[0] else [])]

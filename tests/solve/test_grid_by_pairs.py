@@ -141,7 +141,7 @@ def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():
     for model in (KroneckerRidge(2.0, tol=1e-10), TwoStepRidge(2.0, 1.0, tol=1e-10)):
         for given in (None, weights):
             model.fit(rows, Y, tasks=columns, sample_weight=given)
-            assert model._completion.form == "pairs"
+            assert model._solution.form == "pairs"
             problem = model._problem()
             slow = complete(problem.pairing._working(), problem.Y, problem.weights, tol=1e-10)
             assert_allclose(model.predict(), problem.pairing.hat(slow.labels), rtol=1e-6, atol=1e-6)

@@ -177,13 +177,13 @@ def test_an_online_model_has_the_maps_that_its_parameters_name(tmp_path):
 
 
 def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path):
-    monkeypatch.setattr("dyadlearn.models._inputs.prefers_pairs", lambda *_, **__: True)
+    monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *_, **__: True)
     monkeypatch.setattr("dyadlearn.solve.observed.is_quicker_by_pairs", lambda *_: True)
     pairs, path = sparse.coo_array(np.where(Y > 0, Y, 0.0)), tmp_path / "forged.dyad"
     weights = sparse.coo_array((np.arange(1.0, pairs.nnz + 1), pairs.coords), shape=pairs.shape)
     for labels, given, name, shape in (
-        (np.where(Y > 0, Y, np.nan), None, "completion.solution.values", [1, 2]),
-        (pairs, None, "observed.spectral", [2, 1]),
+        (np.where(Y > 0, Y, np.nan), None, "solution.solution.values", [1, 2]),
+        (pairs, None, "solution.spectral", [2, 1]),
         (pairs, weights, "labels.weights", [1]),
         (pairs, weights, "labels.values", [1]),
     ):
@@ -198,7 +198,7 @@ def test_what_a_solver_of_pairs_starts_from_fits_the_sides(monkeypatch, tmp_path
 
 
 def test_cells_of_a_list_of_labels_are_in_order_and_within_the_grid(monkeypatch, tmp_path):
-    monkeypatch.setattr("dyadlearn.models._inputs.prefers_pairs", lambda *_, **__: True)
+    monkeypatch.setattr("dyadlearn.models.reading.prefers_pairs", lambda *_, **__: True)
     model = TwoStepRidge().fit(X, sparse.coo_array(np.where(Y > 0, Y, 0.0)), tasks=T)
     rows, path = model.fitted_.labels.rows, tmp_path / "forged.dyad"
     for wrong in (rows[::-1], rows - 1, rows + 1):

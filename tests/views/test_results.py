@@ -211,7 +211,7 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     assert letters(each.setting for each in report.landscapes) == "C"
     assert any("no landscape of setting A, B and D" in text for text in report.notes)
     # What each is allowed to cost decides, and the model's own is there in any case.
-    steps = (10 + model._completion.solution.n_iter) * 24 * 16 * 40
+    steps = (10 + model.fitted_.solution.n_iter) * 24 * 16 * 40
     for most, shown, left in (
         (25 * steps, "ABCD", None),
         (25 * steps - 1, "ABC", "Setting D would be solved again"),

@@ -24,7 +24,7 @@ from dyadlearn.cli.options import Data, LabelFile
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.labels import Labels, averaged_pairs
-from dyadlearn.models._inputs import is_large
+from dyadlearn.models.reading import is_large
 from dyadlearn.sides import SideNames, side_names
 
 # Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.

@@ -23,7 +23,7 @@ from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import Calibration, settings_of
 from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.exceptions import DataFileError, IdError
-from dyadlearn.models._inputs import is_large
+from dyadlearn.models.reading import is_large
 from dyadlearn.settings import Setting
 
 # Bytes of the predictions that are made before some are written; as texts they take about ten times as much.

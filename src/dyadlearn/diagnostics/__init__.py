@@ -5,9 +5,16 @@ from __future__ import annotations
 from dyadlearn.diagnostics.calibration import Calibration, Reliability, SettingCalibration, calibrate
 from dyadlearn.diagnostics.comparing import Comparison, Difference, compare
 from dyadlearn.diagnostics.explaining import Contribution, Contributions, Explanation, explain
-from dyadlearn.diagnostics.known import Screening, screen
 from dyadlearn.diagnostics.permutation import PermutationTest, permutation_test
-from dyadlearn.diagnostics.recommending import RecommendationLists, Recommendations, TopPairs, recommend, top_pairs
+from dyadlearn.diagnostics.recommending import (
+    RecommendationLists,
+    Recommendations,
+    Screening,
+    TopPairs,
+    recommend,
+    screen,
+    top_pairs,
+)
 
 __all__ = [
     "Calibration",

@@ -27,9 +27,9 @@ from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import folds_of
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels, distinct_labels
-from dyadlearn.models._inputs import among
-from dyadlearn.models.fitted import Fitted, training_places
+from dyadlearn.models.fitted import Fitted
 from dyadlearn.models.pairs import FittedPairs
+from dyadlearn.models.reading import among
 from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting
 
@@ -379,7 +379,7 @@ class Calibration(Tabled):
                 raise ValueError(f"{type(self.model).__name__} takes pairs of ids: leave tasks out.")
             return self._of_pairs(X)
         found = fitted.predicted(X, tasks)
-        places = _places(self.model, X, tasks)
+        places = fitted.places(X, tasks)
         scores = _grid(found.values).astype(np.float64)
         rows, columns = (np.arange(size) if at is None else at for size, at in zip(scores.shape, places, strict=True))
         known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
@@ -509,22 +509,12 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
     model : fitted estimator
     X, tasks : as in `Calibration.predict`
     """
-    places = _places(model, X, tasks)
+    places = fitted_of(model).places(X, tasks)
     new = [{False} if at is None else set((at < 0).tolist() or [True]) for at in places]
     return [each for each in Setting if each.new_instance in new[0] and each.new_task in new[1]]
 
 
 # --- what is known -------------------------------------------------------------------------------
-
-
-def _places(model: Any, X: Any, tasks: Any) -> list[np.ndarray | None]:
-    """Return where instances and tasks stand in training, -1 where they are new; None where they are all of it."""
-    fitted = fitted_of(model)
-    found: list[np.ndarray | None] = []
-    for given, read, ids in ((X, fitted.rows, fitted.instance_ids), (tasks, fitted.columns, fitted.task_ids)):
-        table, rows = (None, None) if given is None else read(given)
-        found.append(None if table is None or rows is None else training_places(rows, table.row_ids, ids))
-    return found
 
 
 def _grid(values: Any) -> np.ndarray:

@@ -26,9 +26,8 @@ from dyadlearn.diagnostics.fitted import Tabled, fitted_of, labels_of
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.selection.bootstrap import resampled_scores
-from dyadlearn.selection.evaluate import scoring_of
-from dyadlearn.selection.refitting import NestedScore
+from dyadlearn.selection.evaluate import resampled_scores, scoring_of
+from dyadlearn.selection.search import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 

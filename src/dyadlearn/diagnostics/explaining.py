@@ -13,9 +13,9 @@ from dyadlearn._checks import check_choice, check_count
 from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn._tables import Ids, Table, free_name, write_rows
 from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at, labels_of
-from dyadlearn.models._inputs import Tasks
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.pairs import FittedPairs
+from dyadlearn.models.reading import Tasks
 from dyadlearn.pairing.expansion import Asked
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names

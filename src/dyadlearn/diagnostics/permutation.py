@@ -19,18 +19,9 @@ from dyadlearn.holdout import plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
 from dyadlearn.metrics import scorer
-from dyadlearn.metrics.scorers import Scorer
+from dyadlearn.metrics.scorers import Scorer, prepared_score
 from dyadlearn.models.fitted import Fitted, FittedRidge
-from dyadlearn.selection.evaluate import (
-    Permutation,
-    drawn,
-    per_stack,
-    permuted_scores,
-    prepared_score,
-    scoring_of,
-    stacks,
-    what_is_new,
-)
+from dyadlearn.selection.evaluate import Permutation, drawn, permuted_scores, scoring_of, what_is_new
 from dyadlearn.settings import Setting, as_setting
 
 _CHOICES = ("instances", "tasks", "both")
@@ -214,11 +205,8 @@ def _closed(
     """Return the score, how it was held out, and those of permutations, many at a time from closed formulas."""
     problem, held_out = fitted.problem, fitted.hold_out(setting)
     score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
-    null = (
-        permuted_scores(problem, setting, some, score, held_out.units).tolist()
-        for some in stacks(draws, n_permutations, per_stack(problem.Y))
-    )
-    return float(score(held_out.predictions)), held_out.method, null
+    null = permuted_scores(problem, setting, draws, n_permutations, score, held_out.units)
+    return float(score(held_out.predictions)), held_out.method, map(np.ndarray.tolist, null)
 
 
 def _repeated(

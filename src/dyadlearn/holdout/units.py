@@ -187,8 +187,13 @@ class Problem:
         """Return the equations of a list of labels; features are rotated for it, which takes as much memory again."""
         return ObservedSystem.of(self.pairing, self.labels)  # type: ignore[arg-type]
 
-    def solve_pairs(self, start: ObservedSolution | None = None) -> ObservedSolution:
-        """Solve for a list of labels, with a warning if the solver did not reach its tolerance."""
+    def solve(self, start: Any = None) -> Completion | ObservedSolution | None:
+        """Solve where labels are missing or weighted, from the solution of a problem nearby; None for a full grid.
+
+        A warning says if the solver did not reach its tolerance.
+        """
+        if self.labels.grid is not None:
+            return None if self.labels.full is not None else self.complete(start)
         found = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)
         warn_unless_converged(found, self.tol, stacklevel=4)
         return found

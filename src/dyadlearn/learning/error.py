@@ -304,7 +304,7 @@ _LEAST_ALPHA_EXACT = 1e-6
 
 
 def has_exact_error(labels: Targets, setting: Setting) -> bool:
-    """Tell whether the leave-one-out error is to be had in closed form, and at no more than the cost of folds."""
+    """Return whether the leave-one-out error has a closed form that costs no more than folds."""
     m, q = labels.values.shape
     complete = labels.weights is None and bool(namespace(labels.values).all(labels.observed > 0))
     return complete and setting is not Setting.D and m * m + q * q <= _LONGEST_SIDE * (m + q)

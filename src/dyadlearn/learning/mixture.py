@@ -191,7 +191,7 @@ class Mixed:
 
 
 def _is_kernel(power: Array) -> bool:
-    """Tell whether a matrix with a unit diagonal has no negative eigenvalue beyond rounding."""
+    """Return whether a matrix with a unit diagonal has no negative eigenvalue beyond rounding."""
     n = power.shape[0]
     slack = _SLACK * n * epsilon(power)
     return is_definite(power + slack * namespace(power).eye(n, dtype=power.dtype, device=power.device))
@@ -269,7 +269,7 @@ class Parameters:
         return ends[0], ends[1]
 
     def beside(self, single: Single) -> np.ndarray:
-        """Tell of each number in `vector` whether it is the weight of a kernel beside a single one, or the constant."""
+        """Return which numbers of `vector` are weights of kernels beside a single one, or of the constant."""
         others = self.of(np.zeros(len(self.vector), dtype=bool))
         for logits, place in zip(others.weights, single, strict=False):
             if place is not None:

@@ -105,7 +105,7 @@ class Cells:
 
     @cached_property
     def observed(self) -> np.ndarray:
-        """Tell which cells count, of shape (R, n)."""
+        """Mask of the cells that count, of shape (R, n)."""
         if self.are_complete:
             return np.broadcast_to(np.True_, (self.rows.size, self.width))
         return np.asarray(~np.isnan(self.labels))
@@ -119,7 +119,7 @@ class Cells:
 
     @cached_property
     def vary(self) -> np.ndarray:
-        """Tell which rows (R,) have two labels that differ."""
+        """Mask of the rows (R,) that have two labels that differ."""
         low = np.where(self.observed, self.labels, np.inf).min(axis=1, initial=np.inf)
         high = np.where(self.observed, self.labels, -np.inf).max(axis=1, initial=-np.inf)
         return np.asarray(low < high)
@@ -183,7 +183,7 @@ class Cells:
         return xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._last, axis=1)
 
     def check_last(self, rows: Array) -> None:
-        """Refuse NaN among the predictions, given sorted rows (s, R, n): the last one that counts would be NaN."""
+        """Raise if a prediction is NaN, given sorted rows (s, R, n): the last one that counts would be NaN."""
         xp = namespace(rows)
         if bool(xp.any(xp.isnan(self._greatest(rows)))):
             refuse_nan()
@@ -198,7 +198,7 @@ class Cells:
         return xp.where(xp.isfinite(width), width, xp.zeros_like(width))
 
     def tied(self, rows: Array, tolerance: float | None) -> Array:
-        """Tell which predictions of sorted rows (s, R, n) tie with the one before, of shape (s, R, n − 1)."""
+        """Return which predictions of sorted rows (s, R, n) tie with the one before, of shape (s, R, n − 1)."""
         if tolerance == 0:
             return rows[..., 1:] == rows[..., :-1]
         return rows[..., 1:] - rows[..., :-1] <= self.tie_width(rows, tolerance)[..., None]
@@ -357,7 +357,7 @@ class Metric(ABC):
 
     @abstractmethod
     def _defined(self, cells: Cells) -> np.ndarray:
-        """Tell in which rows (R,) the metric is defined."""
+        """Return in which rows (R,) the metric is defined."""
 
     def _prepare(self) -> None:  # noqa: B027
         """Compute what depends on the labels alone."""
@@ -405,7 +405,7 @@ _ROUNDING = 1e-12
 
 
 def as_good(scores: np.ndarray, best: float) -> np.ndarray:
-    """Tell which scores are equal to the best one up to rounding, or better; NaN is not."""
+    """Return which scores are equal to the best one up to rounding, or better; NaN is not."""
     slack = _ROUNDING * abs(best) if np.isfinite(best) else 0.0
     return np.asarray(np.asarray(scores) >= best - slack)
 

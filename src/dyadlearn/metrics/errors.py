@@ -15,7 +15,7 @@ __all__ = ["mean_absolute_error", "mean_squared_error", "r2", "root_mean_squared
 
 
 def _check_squares(cells: Cells) -> None:
-    """Refuse labels whose squares are out of the range of the numbers that hold them."""
+    """Raise if the squares of labels are out of the range of their dtype."""
     values = cells.grid.values if cells.is_whole else cells.filled
     xp, dtype = namespace(values), cells.grid.values.dtype
     numbers = namespace(cells.grid.values).finfo(dtype)

@@ -141,7 +141,7 @@ class Ranked(Metric):
 
 
 def positives(cells: Cells, title: str) -> np.ndarray:
-    """Tell which cells (R, n) are of the larger of two labels, refusing for a metric of this title any others."""
+    """Return which cells (R, n) have the larger of two labels; raise if there are not two, by the title of a metric."""
     distinct = distinct_labels(cells.labels)
     if distinct.size != 2:
         raise ValueError(

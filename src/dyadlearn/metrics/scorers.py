@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,10 +24,10 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
-from dyadlearn._array import Array, as_array_of, namespace, to_numpy
+from dyadlearn._array import Array, as_array_of, namespace, take_rows, to_numpy
 from dyadlearn._state import Stored
 from dyadlearn._tables import Table
-from dyadlearn.labels import is_binary, read_labels
+from dyadlearn.labels import Labels, is_binary, read_labels
 from dyadlearn.metrics.cells import METRICS, Cells, Metric, as_average, read_stack, refuse_nan
 from dyadlearn.settings import Setting
 
@@ -68,7 +70,7 @@ class Borrowed(Metric):
         return np.asarray([mask.any() and self._is_defined(truth[mask]) for truth, mask in rows], dtype=bool)
 
     def _is_defined(self, truth: np.ndarray) -> bool:
-        """Tell whether labels (n,) have a score at all, by that of perfect predictions."""
+        """Return whether labels (n,) have a score at all, by that of perfect predictions."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
@@ -205,6 +207,32 @@ class Scorer(Stored):
         as_average(average, setting)
         return _GridByGrid(self.metric, read_labels(Y))
 
+    def prepare_each_task(self, Y: Any) -> Callable[[Any], np.ndarray]:
+        """Return a function of hold-out predictions (m, q) that scores every task by itself.
+
+        The scores have shape (q,), NaN for tasks where the score is undefined; ValueError if it is so for all.
+        """
+        metric = None
+        if isinstance(self.metric, type):
+            metric = self.metric(Y, average="task", **{"tie_tolerance": None, **self.options})
+            if not metric.is_of_rows:
+                raise ValueError(
+                    f"{self.name} compares tasks with each other, so that no task has a score of its own: use another "
+                    "scoring, such as 'concordance_index', or one regularisation for all tasks."
+                )
+
+        def score(F: Any) -> np.ndarray:
+            scores = np.full(Y.shape[1], np.nan)
+            if metric is not None:
+                scores[metric.rows] = to_numpy(metric.each(F))
+                return scores
+            for task in np.flatnonzero(~np.isnan(to_numpy(Y)).all(axis=0)).tolist():
+                with suppress(ValueError):  # raised by functions for labels that they have no score for
+                    scores[task] = self(Y[:, task : task + 1], F[:, task : task + 1])
+            return scores
+
+        return score
+
     def __call__(self, Y: Any, F: Any, **options: Any) -> Any:
         """Return the score of predictions (…, m, q): a float, or an array of shape (…); options as in `prepare`."""
         return self.prepare(Y, **options)(F)
@@ -288,7 +316,7 @@ def _borrowed(scoring: Any) -> Scorer:
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
-    """Tell whether a function can be called with two arguments, as far as it says."""
+    """Return whether a function can be called with two arguments, as far as its signature says."""
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
@@ -296,6 +324,94 @@ def _takes_two(function: Callable[..., Any]) -> bool:
     except ValueError:  # compiled functions may keep it to themselves
         pass
     return True
+
+
+def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
+    """Return a score of held-out predictions, averaged as the setting wants.
+
+    Parameters
+    ----------
+    labels : Labels
+    scoring : str, callable or Scorer
+    setting : Setting
+    targets : array, default=None
+        What predictions are compared with, as `dyadlearn.holdout.units.scored_labels` returns it; None is all labels.
+    """
+    judge, targets = scorer(scoring), labels.values if targets is None else targets
+    if labels.grid is not None:
+        return judge.prepare(targets, setting=setting, tie_tolerance=None)
+    if getattr(judge.metric, "is_of_rows", False) and as_average(None, setting) == "micro":
+        return judge.prepare(targets, average="micro", tie_tolerance=None)
+    return _ListScore(judge, labels, targets, setting)
+
+
+class _ListScore:
+    """The score of a list of labels, in matrices of them: NaN is where a row of one has no label.
+
+    A metric that sees the whole grid has one matrix, if that fits in memory. For a metric of each instance, or task,
+    those of about as many labels are together, so that all matrices take little more room than the list.
+    """
+
+    of_squared_errors = None
+
+    def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
+        self._blocks: list[tuple[np.ndarray, Any]] = []
+        self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), None
+        if self._is_of_rows:
+            axis = 0 if as_average(None, setting) == "instance" else 1
+            judge.prepare(targets, average="micro", tie_tolerance=None)  # refuses labels that the metric is not for
+            places, how = _rows_of_a_length(labels.places[axis], labels.size), {"average": "instance"}
+        else:
+            grid = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None).dense().values
+            places = [np.where(np.isnan(grid), labels.size, grid).astype(np.intp)]
+            how = {"setting": setting}
+        for at in places:
+            try:
+                self._blocks.append((at, judge.prepare(self._block(targets, at), tie_tolerance=None, **how)))
+            except ValueError as error:  # no row of the block has a score
+                refusal = error
+        if not self._blocks:
+            assert refusal is not None
+            raise refusal
+        if self._is_of_rows:
+            self.n_undefined = labels.shape[axis] - sum(metric.rows.size for _, metric in self._blocks)
+        else:
+            self.n_undefined = self._blocks[0][1].n_undefined
+
+    def _block(self, values: Array, at: np.ndarray, outside: float = math.nan) -> Array:
+        """Return values (n,) at some places, and another value where a place is n."""
+        xp = namespace(values)
+        padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
+        return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
+
+    def __call__(self, F: Array) -> Any:
+        """Return the score of predictions (n,)."""
+        # No metric looks at predictions where there is no label, but some refuse NaN there.
+        blocks = [(metric, self._block(F, at, 0.0)) for at, metric in self._blocks]
+        if not self._is_of_rows:
+            [(score, grid)] = blocks
+            return score(grid)
+        scores = [metric.each(values) for metric, values in blocks]
+        return float(blocks[0][0].combined(namespace(scores[0]).concat(scores)))
+
+
+def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
+    """Return the places of the labels of each code as matrices, filled up with n where a row has fewer.
+
+    No matrix has more than twice the entries that are places.
+    """
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    sizes = np.diff(np.append(starts, codes.size))
+    found = []
+    for power in np.unique(np.ceil(np.log2(sizes)).astype(int)):
+        own = np.flatnonzero(np.ceil(np.log2(sizes)).astype(int) == power)
+        width = int(sizes[own].max())
+        steps = np.arange(width)
+        at = starts[own][:, None] + steps
+        inside = steps < sizes[own][:, None]
+        found.append(np.where(inside, order[np.where(inside, at, 0)], n_labels))
+    return found
 
 
 def scorer_names() -> list[str]:

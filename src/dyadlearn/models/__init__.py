@@ -1,9 +1,9 @@
 """The estimators: thin shells over pure functions."""
 
-from dyadlearn.models._inputs import Tasks
 from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.models.online import OnlineTwoStepRidge
 from dyadlearn.models.pairs import PairRegressor
+from dyadlearn.models.reading import Tasks
 from dyadlearn.models.two_step_regressor import TwoStepRegressor
 
 __all__ = [

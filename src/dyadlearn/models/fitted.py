@@ -18,8 +18,8 @@ from dyadlearn.holdout import Problem, Units, leave_out
 from dyadlearn.holdout.intervals import Bounds, FlatIntervals, Intervals
 from dyadlearn.kernels.descriptions import own_ids
 from dyadlearn.labels import Labels
-from dyadlearn.models._inputs import among
-from dyadlearn.models._side import Side
+from dyadlearn.models.reading import among
+from dyadlearn.models.side import Side
 from dyadlearn.pairing import Pairing
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
@@ -128,7 +128,7 @@ class Fitted(Predicting):
     @property
     def is_network(self) -> bool:
         """Whether both sides are the same nodes, so that a pair stands in the grid twice."""
-        return False
+        return self.symmetry != 0
 
     @property
     def symmetry(self) -> int:
@@ -164,6 +164,14 @@ class Fitted(Predicting):
     def parameters(self) -> dict[str, Any]:
         """The parameters that the estimator was fitted with, whatever was set since."""
         return self.estimator._solved_with  # type: ignore[no-any-return]
+
+    def places(self, X: Any, tasks: Any) -> list[np.ndarray | None]:
+        """Return where instances and tasks stand in training, -1 for new ones; None where they are all of it."""
+        found: list[np.ndarray | None] = []
+        for given, read, ids in ((X, self.rows, self.instance_ids), (tasks, self.columns, self.task_ids)):
+            table, rows = (None, None) if given is None else read(given)
+            found.append(None if table is None or rows is None else training_places(rows, table.row_ids, ids))
+        return found
 
     def check(self, setting: Setting) -> None:
         """Raise ValueError if the model cannot be asked about a setting."""
@@ -283,11 +291,6 @@ class FittedRidge(Fitted):
         """0, or in a network what the labels equal their transpose times."""
         return self.pairing.symmetry
 
-    @property
-    def is_network(self) -> bool:
-        """Whether both sides are the same nodes, so that a pair stands in the grid twice."""
-        return self.pairing.symmetry != 0
-
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
         """Return the prediction of each label by a model without its unit; None leaves out one at a time.
 
@@ -315,21 +318,6 @@ def predicting(model: Any) -> Predicting:
 
 
 # Intervals: which pairs are new, and how, and what held-out residuals say of them -------------------------------------
-
-
-class _Asked(NamedTuple):
-    """Rows of one side that intervals are asked for.
-
-    Attributes
-    ----------
-    places : integer array of shape (n,)
-        Where each stands in training; -1 for a new one.
-    rows : rows or None
-        All of them; None where all are those of training.
-    """
-
-    places: np.ndarray
-    rows: Any
 
 
 def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndarray:
@@ -381,22 +369,41 @@ def interval_grids(
         chosen = as_setting(setting)
         fitted.check(chosen)
         new = (chosen.new_instance, chosen.new_task)
-    m, q = fitted.labels.shape
-    asked = _asked(rows[0], ids[0], places[0], m, new[0], "X", "instances")
-    tasks = _asked(rows[1], ids[1], places[1], q, new[1], "tasks", "tasks")
-    return _bounds(fitted, intervals, asked, tasks, coverage)
+    sides = zip(rows, ids, places, fitted.labels.shape, new, (("X", "instances"), ("tasks", "tasks")), strict=True)
+    where, others = (_checked_places(*side) for side in sides)
+    if isinstance(intervals, FlatIntervals):
+        centre, reach = fitted.predict(*rows), np.empty((where.size, others.size))
+        for each in Setting:
+            asked = np.ix_((where < 0) == each.new_instance, (others < 0) == each.new_task)
+            if reach[asked].size:
+                reach[asked] = intervals.reach(each, coverage)
+        width = as_array_of(reach, centre, centre.dtype)
+        return centre - width, centre + width
+    blocks: list[list[Bounds]] = []
+    for here, is_new in _kinds(where):
+        new_rows = rows[0].take(here) if is_new else None
+        blocks.append([])
+        for there, is_new_task in _kinds(others):
+            new_columns = rows[1].take(there) if is_new_task else None
+            blocks[-1].append(_block(fitted, intervals, new_rows, new_columns, where[here], others[there], coverage))
+    xp = namespace(blocks[0][0][0])
+    back = [np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (where, others)]
+    lower, upper = (
+        take_block(xp.concat([xp.concat([block[end] for block in row], axis=1) for row in blocks]), *back)
+        for end in (0, 1)
+    )
+    return lower, upper
 
 
-def _asked(
-    rows: Any, ids: Ids | None, places: np.ndarray | None, size: int, new: bool | None, name: str, what: str
-) -> _Asked:
-    """Tell known rows of a side from new ones; `new` says that all are one or the other."""
+def _checked_places(
+    rows: Any, ids: Ids | None, places: np.ndarray | None, size: int, new: bool | None, words: tuple[str, str]
+) -> np.ndarray:
+    """Return where each row of a side stands in training, -1 for new ones; `new` says that all are new, or none."""
+    name, what = words
     if rows is None or places is None:
         if new:
             raise ValueError(f"The setting is one of new {what}: give {name}, or a setting in which these are known.")
-        return _Asked(np.arange(size), None)
-    if new:
-        return _Asked(np.full(_size(rows), -1), rows)
+        return np.arange(size)
     if new is False and (places < 0).any():
         known = own_ids(ids)
         if known is None:
@@ -409,66 +416,38 @@ def _asked(
             f"The setting is one of known {what}, but {shown(unknown)} were not in training: leave them out, or ask "
             "for another setting."
         )
-    return _Asked(places, rows)
+    return np.full(_size(rows), -1) if new else places
 
 
-def _bounds(fitted: Fitted, intervals: Any, asked: _Asked, tasks: _Asked, coverage: float) -> Bounds:
-    """Return bounds of all pairs, of which each side may have known and new ones."""
-    if isinstance(intervals, FlatIntervals):
-        centre = fitted.predict(asked.rows, tasks.rows)
-        new, new_tasks = (each.places < 0 for each in (asked, tasks))
-        reach = np.empty((new.size, new_tasks.size))
-        for setting in Setting:
-            here = np.ix_(new == setting.new_instance, new_tasks == setting.new_task)
-            if reach[here].size:
-                reach[here] = intervals.reach(setting, coverage)
-        width = as_array_of(reach, centre, centre.dtype)
-        return centre - width, centre + width
-    blocks = [
-        [_block(fitted, intervals, (asked, own), (tasks, other), coverage) for other in _kinds(tasks)]
-        for own in _kinds(asked)
-    ]
-    xp = namespace(blocks[0][0][0])
-    back = [np.argsort(np.concatenate([kind for kind, _ in _kinds(each)])) for each in (asked, tasks)]
-    lower, upper = (
-        take_block(xp.concat([xp.concat([block[end] for block in row], axis=1) for row in blocks]), *back)
-        for end in (0, 1)
-    )
-    return lower, upper
-
-
-def _kinds(asked: _Asked) -> list[tuple[np.ndarray, bool]]:
-    """Return where known rows stand, and where new ones do, with whether they are new."""
-    kinds = [(np.flatnonzero(asked.places >= 0), False), (np.flatnonzero(asked.places < 0), True)]
+def _kinds(places: np.ndarray) -> list[tuple[np.ndarray, bool]]:
+    """Return which rows are known, and which are new, with whether they are new."""
+    kinds = [(np.flatnonzero(places >= 0), False), (np.flatnonzero(places < 0), True)]
     return [kind for kind in kinds if kind[0].size] or kinds[1:]
 
 
 def _block(
-    fitted: Any,
+    fitted: Fitted,
     intervals: Intervals,
-    rows: tuple[_Asked, tuple[np.ndarray, bool]],
-    columns: tuple[_Asked, tuple[np.ndarray, bool]],
+    rows: Any,
+    columns: Any,
+    places: np.ndarray,
+    task_places: np.ndarray,
     coverage: float,
 ) -> Bounds:
-    """Return bounds of pairs that are all of one setting."""
-    (asked, (here, is_new)), (tasks, (there, is_new_task)) = rows, columns
-    sign = fitted.symmetry
-    new_rows = asked.rows.take(here) if is_new and asked.rows is not None else None
-    new_columns = tasks.rows.take(there) if is_new_task and tasks.rows is not None else None
-    places, task_places = asked.places[here], tasks.places[there]
-    if new_rows is not None and new_columns is not None:
-        return intervals.new_both(new_rows, new_columns, fitted.predict(new_rows, new_columns), coverage)
-    if new_rows is not None:
-        lower, upper = intervals.new_rows(new_rows, fitted.predict(new_rows, None), coverage)
+    """Return bounds of pairs of one setting; rows, or columns, that are None are those at some places in training."""
+    if rows is not None and columns is not None:
+        return intervals.new_both(rows, columns, fitted.predict(rows, columns), coverage)
+    if rows is not None:
+        lower, upper = intervals.new_rows(rows, fitted.predict(rows, None), coverage)
         return take_rows(lower.T, task_places).T, take_rows(upper.T, task_places).T
-    if new_columns is not None:
-        whole = fitted.predict(None, new_columns).T
+    if columns is not None:
+        whole, sign = fitted.predict(None, columns).T, fitted.symmetry
         if sign:
             # A new vertex has the same neighbours whichever side it stands on, of the other sign in one kind.
-            lower, upper = intervals.new_rows(new_columns, sign * whole, coverage)
+            lower, upper = intervals.new_rows(columns, sign * whole, coverage)
             lower, upper = (lower, upper) if sign > 0 else (-upper, -lower)
         else:
-            lower, upper = intervals.mirrored.new_rows(new_columns, whole, coverage)
+            lower, upper = intervals.mirrored.new_rows(columns, whole, coverage)
         return take_rows(lower.T, places), take_rows(upper.T, places)
     lower, upper = intervals.known(fitted.completed, coverage)
     return take_block(lower, places, task_places), take_block(upper, places, task_places)

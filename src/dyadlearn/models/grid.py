@@ -13,14 +13,13 @@ from typing import Any, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, is_foreign, namespace, to_numpy
-from dyadlearn._checks import check_alpha, check_choice, reading_numbers
+from dyadlearn._checks import check_alpha, check_alphas, check_choice, reading_numbers
 from dyadlearn._tables import Table, in_order
 from dyadlearn.filters import SpectralFilter, Tikhonov
-from dyadlearn.kernels.gram import gram_diagonal
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._documenting import documented
-from dyadlearn.models._inputs import checked_filter
-from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models.base import PairwiseRidge
+from dyadlearn.models.documenting import documented
+from dyadlearn.models.reading import checked_filter
+from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import Independent, Kronecker, Network, Pairing, PairKernel, TwoStep
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.process import Process
@@ -235,7 +234,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
 
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
         if task_side is None:
-            return Independent(side.spectrum.smoother(Tikhonov(), alpha))
+            return Independent.of(side.spectrum, Tikhonov(), alpha)
         return self._coupled(side.spectrum, task_side.spectrum, alpha, self._shares(), side.spec.constant is not None)
 
     def _shares(self) -> tuple[float, float, float]:
@@ -276,9 +275,9 @@ def _prior(
     if needs:
         given = in_order(given, None if table is None else table.row_ids, None, name, owner)
         prior = _checked_diagonal(given, rows.size, side.spectrum.values, owner, name)
-    else:
-        prior = gram_diagonal(rows.values, kernel=side.spec.kernel, params=side.spec.params)
-    return rows, prior + 1.0 if side.spec.constant else prior
+        return rows, prior + 1.0 if side.spec.constant else prior
+    assert rows.prior is not None
+    return rows, rows.prior(rows.values)
 
 
 def _checked_diagonal(given: Any, size: int, like: Array, owner: str, name: str) -> Array:
@@ -303,8 +302,8 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Regularisation :math:`\lambda_d \ge 0`; 0 is least squares (the pseudo-inverse).
+    alpha : float or array of shape (q,), default=1.0
+        Regularisation :math:`\lambda_d \ge 0`, of all tasks or of each; 0 is least squares (the pseudo-inverse).
     filter : SpectralFilter, default=None
         Spectral filter; None is `Tikhonov`, ridge regression itself.
     fit_intercept : bool, default=True
@@ -327,11 +326,21 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     _coupled = Independent
     _tasks_remedy = "use TwoStepRidge or KroneckerRidge."
 
-    alpha: float = 1.0
+    alpha: Any = 1.0
     filter: SpectralFilter | None = field(default=None, kw_only=True)
 
-    def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Independent:
-        return Independent(side.spectrum.smoother(checked_filter(self.filter, "filter"), alpha))
+    def _checked_alpha(self, value: Any, name: str) -> Any:
+        if np.ndim(value) == 0:
+            return super()._checked_alpha(value, name)
+        return np.asarray(check_alphas(value, name))
+
+    def _pairing(self, side: Side, task_side: Side | None, alpha: Any) -> Independent:
+        alpha, n_tasks = self._checked_alpha(alpha, "alpha"), self._labels.shape[1]
+        if np.shape(alpha) not in ((), (n_tasks,)):
+            raise ValueError(
+                f"alpha has {len(alpha)} values, but Y has {n_tasks} tasks: give one number, or a value for each."
+            )
+        return Independent.of(side.spectrum, checked_filter(self.filter, "filter"), alpha)
 
 
 @documented
@@ -540,7 +549,7 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
 
 
 def check_shares(shares: tuple[float, float, float]) -> None:
-    """Refuse shares that no pair kernel has."""
+    """Raise if no pair kernel has such shares."""
     for name, share in zip(("product", "per_task", "per_instance"), shares, strict=True):
         check_alpha(share, name)
     if not any(shares):

@@ -6,7 +6,7 @@ How a model that learns batch by batch reads what it is given, and what multipli
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
@@ -36,22 +36,11 @@ from dyadlearn.growing.two_step import OnlineRidge
 from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
-from dyadlearn.models._inputs import (
-    align_side,
-    check_labels_given,
-    check_orientation,
-    check_sizes,
-    checked_tasks,
-    is_fitted,
-    mapped,
-    positions,
-    result_dtype,
-    unwrap_tasks,
-)
-from dyadlearn.models._model import PairModel
-from dyadlearn.models._side import KernelSpec, check_rows
+from dyadlearn.models import reading
+from dyadlearn.models.base import PairModel
 from dyadlearn.models.fitted import FittedRidge, Predicting
 from dyadlearn.models.grid import TwoStepRidge
+from dyadlearn.models.side import KernelSpec, check_rows
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
@@ -69,7 +58,7 @@ def _fitted(transformer: Any, name: str, *data: Any) -> Any:
     """Return a transformer that is fitted as it is, or a clone fitted on `data`; a linear map as a checked array."""
     if not hasattr(transformer, "transform"):
         return check_matrix(transformer, name)
-    return transformer if is_fitted(transformer) else clone(transformer).fit(*data)
+    return transformer if reading.is_fitted(transformer) else clone(transformer).fit(*data)
 
 
 #: Instances with their labels, piece by piece.
@@ -188,16 +177,12 @@ class OnlineTwoStepRidge(PairModel):
     keep_labels: bool = field(default=False, kw_only=True)
 
     @property
-    def _ids(self) -> tuple[Ids | None, Ids | None]:
-        return None, self._learnt.task_ids
+    def _form(self) -> Table:  # type: ignore[override]
+        return Table(None, None, self._learnt.task_ids, is_vector=self._learnt.is_vector)
 
     @property
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
         return [(LINEAR, None)] * (1 + self._knows_tasks)
-
-    @property
-    def _is_vector(self) -> bool:
-        return self._learnt.is_vector
 
     @property
     def _knows_tasks(self) -> bool:
@@ -240,14 +225,14 @@ class OnlineTwoStepRidge(PairModel):
             table = read_table(X, "X")
             table = replace(table, values=self._mapped(self._validated_instances(table, LINEAR, reset=False)))
         if tasks is not None:
-            task_table = read_table(unwrap_tasks(tasks), "tasks")
+            task_table = read_table(reading.unwrap_tasks(tasks), "tasks")
             task_table = replace(task_table, values=self._mapped_tasks(check_rows(task_table.values, LINEAR, "tasks")))
         return model.predict_interval(table, task_table, coverage=coverage, setting=setting)
 
     def _predicting(self) -> FittedOnline:
         """Return how the model predicts, and what it has kept."""
         now = self._snapshot()
-        return FittedOnline(Table(None, *now._ids), now, now._learnt)
+        return FittedOnline(now._form, now, now._learnt)
 
     def continue_from(self, statistics: Statistics) -> Self:
         """Replace what the model has learnt by statistics of the same features and tasks that were gathered elsewhere.
@@ -259,13 +244,28 @@ class OnlineTwoStepRidge(PairModel):
         self._learnt = replace(self._learnt, model=OnlineRidge(statistics, self.alpha, self.task_alpha))
         return self
 
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
+    def _instance_rows(self, X: Any) -> tuple[Table, NewRows]:
         if X is None:
             raise ValueError(f"{type(self).__name__} keeps no instances to predict for: give X.")
-        table = read_table(X, "X")
+        return self._new_rows(X, 0)
+
+    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
+        known = self._learnt.model.statistics.tasks
+        return (None, self._columns_of(known)) if tasks is None and known is not None else super()._task_rows(tasks)
+
+    def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+        if axis:
+            table, Psi = self._known_tasks(given, None)
+            self._check_library(tasks=Psi)
+            return table, self._columns_of(Psi)
+        table = read_table(given, "X")
         rows = self._validated_instances(table, LINEAR, reset=False)
         self._check_library(X=rows)
         return table, self._rows_of(rows)
+
+    def _columns_of(self, Psi: Array) -> NewRows:
+        """Return features of tasks (b, r) as rows to predict for."""
+        return NewRows(self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0)
 
     def _rows_of(self, rows: Array) -> NewRows:
         """Return instances (a, p) that are checked already as rows to predict for."""
@@ -275,17 +275,6 @@ class OnlineTwoStepRidge(PairModel):
         width = model.n_coefficients if is_copied or self.feature_map is not None else 0
         return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
 
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        table, known = None, self._learnt.model.statistics
-        Psi = known.tasks
-        if tasks is not None:
-            if Psi is None:
-                self._refuse_tasks()
-            table, Psi = self._known_tasks(tasks, None)
-            self._check_library(tasks=Psi)
-        rows = None if Psi is None else known.rows_of_tasks(double(Psi))
-        return table, None if rows is None else NewRows(rows, lambda part: part, 0)
-
     # What users hand in --------------------------------------------------------------------------
 
     def _check_library(self, **given: Array) -> None:
@@ -294,16 +283,16 @@ class OnlineTwoStepRidge(PairModel):
     def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table, Ids | None]:
         """Return instances (l, p), their labels (l, q), matched by id where both have ids, and the ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
-        check_orientation(grid, table, None)
+        reading.check_orientation(grid, table, None)
         has_ids = _own_ids(table.row_ids, X) is not None or _own_ids(grid.row_ids, y) is not None
-        table = align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
+        table = reading.align_side(table, grid.row_ids, LINEAR, "X", "the rows of Y")
         rows = self._validated_instances(table, LINEAR, reset=reset)
-        check_sizes(rows, grid.values, None)
+        reading.check_sizes(rows, grid.values, None)
         return rows, grid, table.row_ids if has_ids else None
 
     def _read_labels(self, y: Any, known: Ids | None) -> Table:
         """Return labels, NaN where not observed, or CSR, with columns in the order of `known` ids if both have ids."""
-        check_labels_given(y, self)
+        reading.check_labels_given(y, self)
         if is_sparse(y):
             values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
             if not values.has_canonical_format:
@@ -316,13 +305,13 @@ class OnlineTwoStepRidge(PairModel):
 
     def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
         """Return tasks as they came, in the order of the `target` ids where both have ids."""
-        table = read_table(unwrap_tasks(tasks), "tasks")
-        return align_side(table, target, LINEAR, "tasks", "the columns of Y")
+        table = read_table(reading.unwrap_tasks(tasks), "tasks")
+        return reading.align_side(table, target, LINEAR, "tasks", "the columns of Y")
 
     def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
         """Return what `_read_tasks` does, and features Ψ, of tasks that are described as those of training were."""
         table = self._read_tasks(tasks, target)
-        rows = checked_tasks(table, LINEAR, self._learnt.task_names, self._learnt.n_task_features)
+        rows = reading.checked_tasks(table, LINEAR, self._learnt.task_names, self._learnt.n_task_features)
         return table, self._mapped_tasks(rows)
 
     def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
@@ -390,12 +379,12 @@ class OnlineTwoStepRidge(PairModel):
 
     def _mapped(self, rows: Array) -> Array:
         """Return the features Φ of instances."""
-        return rows if self.feature_map is None else mapped(rows, self.feature_map_, "feature_map")
+        return rows if self.feature_map is None else reading.mapped(rows, self.feature_map_, "feature_map")
 
     def _mapped_tasks(self, rows: Array) -> Array:
         """Return the features Ψ of tasks, dense."""
         if self.task_feature_map is not None:
-            rows = mapped(rows, self.task_feature_map_, "task_feature_map")
+            rows = reading.mapped(rows, self.task_feature_map_, "task_feature_map")
         return dense(rows)
 
     # Learning and forgetting ---------------------------------------------------------------------
@@ -427,7 +416,7 @@ class OnlineTwoStepRidge(PairModel):
                 table = self._read_tasks(tasks, grid.column_ids)
                 task_rows = check_rows(table.values, LINEAR, "tasks")
                 task_ids, task_names = table.row_ids, table.column_ids
-            check_sizes(rows, grid.values, task_rows)
+            reading.check_sizes(rows, grid.values, task_rows)
             check_same_library({"X": rows, "Y": grid.values, "tasks": task_rows})
             self._fit_maps(rows, grid.values, task_rows)
             Psi = None if task_rows is None else copied(self._mapped_tasks(task_rows))
@@ -435,7 +424,7 @@ class OnlineTwoStepRidge(PairModel):
             _check_labels(grid.values)
             check_room(Phi, grid.values)
             statistics = collect(Phi, grid.values, Psi, constant=bool(self.fit_intercept))
-            dtype = result_dtype((rows, X), (task_rows, tasks), (grid.values, y))
+            dtype = reading.result_dtype((rows, X), (task_rows, tasks), (grid.values, y))
             nothing = Knowledge(
                 OnlineRidge(statistics, self.alpha, self.task_alpha),
                 f"float{namespace(Phi).finfo(dtype).bits}",
@@ -445,9 +434,7 @@ class OnlineTwoStepRidge(PairModel):
                 0 if task_rows is None else int(task_rows.shape[1]),
                 keeps_labels=bool(self.keep_labels),
             )
-            _warn_of_unpredicted(np.zeros(0), nothing.model.unpredicted)
-            self._learnt = nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values))
-        return self
+            return self._changed(None, nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values)))
 
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
         """Learn instances: new ones, and with ``known="replace"`` new labels of known ones.
@@ -534,9 +521,7 @@ class OnlineTwoStepRidge(PairModel):
             _check_complete(batch.labels)
         after = learnt.without_rows(batch, Phi)
         _warn_of_lost(learnt.model.digits_lost(after.model))
-        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
-        self._learnt = after
-        return self
+        return self._changed(learnt, after)
 
     def partial_fit_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
         """Learn new tasks, labelled for all known instances.
@@ -592,10 +577,7 @@ class OnlineTwoStepRidge(PairModel):
             known = (self._mapped(batch.rows) for batch in learnt.kept.batches)
             parts = zip(known, learnt.kept.split(labels), strict=True)
         ids = learnt.new_ids(ids)
-        after = learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels)
-        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
-        self._learnt = after
-        return self
+        return self._changed(learnt, learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels))
 
     def forget_tasks(self, tasks: Any) -> Self:
         """Unlearn tasks: afterwards the model is as if they had never come.
@@ -612,13 +594,18 @@ class OnlineTwoStepRidge(PairModel):
         learnt = self._current()
         n_tasks = learnt.model.statistics.n_tasks
         wanted = [tasks] if isinstance(tasks, str | int | np.integer) else list(tasks)
-        where = positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
+        where = reading.positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
         if len(set(where.tolist())) < len(where):
             raise ValueError("tasks names a task more than once.")
         if len(where) >= n_tasks:
             raise ValueError("A model needs at least one task: these are all it has. Fit it anew instead.")
-        after = learnt.without_tasks(where)
-        _warn_of_unpredicted(learnt.model.unpredicted, after.model.unpredicted)
+        return self._changed(learnt, learnt.without_tasks(where))
+
+    def _changed(self, before: Knowledge | None, after: Knowledge) -> Self:
+        """Keep what is known now; warn if more tasks than before have no label to take their constant from."""
+        unpredicted = after.model.unpredicted
+        if np.count_nonzero(unpredicted) > (0 if before is None else np.count_nonzero(before.model.unpredicted)):
+            warn_of_unlabelled(unpredicted, 3)
         self._learnt = after
         return self
 
@@ -637,44 +624,8 @@ class OnlineTwoStepRidge(PairModel):
         self._learnt = self._current()
         return self
 
-    # What was learnt -----------------------------------------------------------------------------
-
-    @property
-    def coef_(self) -> Array:
-        """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,); see `intercept_`."""
-        check_is_fitted(self)
-        interactions = self._learnt.model.effects[0]
-        return self._home(interactions if self._knows_tasks else self._in_form(interactions))
-
-    @property
-    def intercept_(self) -> Any:
-        """What is predicted where every feature is zero: a number, or (q,) without features of the tasks.
-
-        With x and t the features of an instance and a task, mapped if there are feature maps, a prediction is
-        ``x @ coef_ @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without features of the tasks it is
-        ``x @ coef_ + intercept_``.
-        """
-        check_is_fitted(self)
-        constants = self._learnt.model.effects[3]
-        if constants is None:
-            return 0.0
-        return float(constants[0]) if self._knows_tasks or self._is_vector else self._home(constants)
-
-    @property
-    def instance_coef_(self) -> Array:
-        """Main effects (d,) of instances: what they add whatever the task, see `intercept_`."""
-        return self._main_effects("instance_coef_", 1)
-
-    @property
-    def task_coef_(self) -> Array:
-        """Main effects (r,) of tasks: what they add whatever the instance, see `intercept_`."""
-        return self._main_effects("task_coef_", 2)
-
-    def _main_effects(self, name: str, place: int) -> Array:
-        check_is_fitted(self)
-        if not self.statistics_.has_constant or not self._knows_tasks:
-            raise AttributeError(f"{name} exists only with fit_intercept=True and features of the tasks.")
-        return self._home(self._learnt.model.effects[place])
+    def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
+        return self._learnt.model.effects
 
     # Held-out predictions of what was learnt and is shown again -------------------------------------
 
@@ -742,10 +693,13 @@ class OnlineTwoStepRidge(PairModel):
         Of values that are equally good the largest are taken. The scores are kept as `landscape_`.
         """
         rows, columns = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
-        scores = self.landscape(X, y, rows, columns, setting=setting)
-        best = best_point(scores, rows, columns if scores.ndim == 2 else None)
+        return self.set_best(self.landscape(X, y, rows, columns, setting=setting), rows, columns)
+
+    def set_best(self, scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float]) -> Self:
+        """Set the regularisation that has the best of scores as `landscape` returns them, and keep these."""
+        best = best_point(scores, alphas, task_alphas if scores.ndim == 2 else None)
         with all_or_nothing(self):
-            self.set_alpha(rows[best[0]], columns[best[1]] if scores.ndim == 2 else None)
+            self.set_alpha(alphas[best[0]], task_alphas[best[1]] if scores.ndim == 2 else None)
             self.landscape_ = scores
         return self
 
@@ -815,7 +769,7 @@ def _check_width(grid: Table, n_tasks: int) -> None:
 
 
 def _check_labels(labels: Array) -> None:
-    """Refuse labels to learn from of which none is observed."""
+    """Raise if none of the labels to learn from is observed."""
     if not is_sparse(labels):
         check_labels(labels)
 
@@ -835,7 +789,7 @@ def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str
 
 
 def _warn_of_lost(lost: float) -> None:
-    """Say where much of what is left is rounding of what was forgotten."""
+    """Warn if much of what is left is rounding of what was forgotten."""
     if lost > _LOST:
         warnings.warn(
             "What was forgotten was so much larger than what is left that its rounding may change that by "
@@ -844,12 +798,6 @@ def _warn_of_lost(lost: float) -> None:
             PrecisionWarning,
             stacklevel=3,
         )
-
-
-def _warn_of_unpredicted(before: np.ndarray, after: np.ndarray) -> None:
-    """Say which tasks (q,) have no label to take their constant from, if there are more of them than before."""
-    if np.count_nonzero(after) > np.count_nonzero(before):
-        warn_of_unlabelled(after, 3)
 
 
 @dataclass(frozen=True, eq=False)

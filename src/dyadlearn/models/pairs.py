@@ -26,18 +26,10 @@ from dyadlearn._tables import Ids, Table, check_id_types, is_whole, read_table, 
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, own_ids, read_descriptions
 from dyadlearn.labels import Labels, LongPairs, averaged_pairs, read_numbers
-from dyadlearn.models._base import PairwiseRidge
-from dyadlearn.models._inputs import (
-    align_side,
-    among,
-    check_labels_given,
-    check_names,
-    in_range,
-    in_training_order,
-    unwrap_tasks,
-)
-from dyadlearn.models._side import KernelSpec
+from dyadlearn.models import reading
+from dyadlearn.models.base import PairwiseRidge
 from dyadlearn.models.fitted import FittedRidge, interval_grids
+from dyadlearn.models.side import KernelSpec
 from dyadlearn.settings import Setting
 
 
@@ -103,11 +95,11 @@ class Entities:
             return self.tables[rows]
         self._positions(training)  # all must be there
         # Of those that are gone nothing is looked at, as they are not of training.
-        columns = np.maximum(among(base.labels, self.ids.labels), 0)
+        columns = np.maximum(reading.among(base.labels, self.ids.labels), 0)
         tables = {
             name: table.take(rows, columns if name in kernels else None) for name, table in self.tables.tables.items()
         }
-        then = among(wanted, base.labels)
+        then = reading.among(wanted, base.labels)
         return Descriptions(tables, np.where(then < 0, len(base) + rows, then), len(base))
 
     def _positions(self, wanted: Sequence[Hashable]) -> np.ndarray:
@@ -124,7 +116,7 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
     model : PairwiseRidge
     axis : int
     """
-    side, given = ("instances", "tasks")[axis], unwrap_tasks(given)
+    side, given = ("instances", "tasks")[axis], reading.unwrap_tasks(given)
     if given is None:
         raise ValueError(f"{side} is None: give the features or the kernel of the {side}.")
     several = read_descriptions(given, side)
@@ -146,7 +138,7 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
 
 def positions_of(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:
     """Return where some ids stand; those that do not are counted and a few of them named."""
-    places = among(wanted, ids.labels)
+    places = reading.among(wanted, ids.labels)
     unknown = [label for label, place in zip(wanted, places, strict=True) if place < 0]
     if unknown:
         raise IdError(f"{len(unknown)} of {len(wanted)} {side} are {where}: {shown(unknown)}; {remedy}.")
@@ -155,7 +147,7 @@ def positions_of(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, re
 
 def _read_table(given: Any, spec: KernelSpec, side: str) -> Table:
     """Return the table of a side: a matrix, the ids of its rows and, of features, their names where they have any."""
-    table = align_side(read_table(given, side), None, spec, side, side)
+    table = reading.align_side(read_table(given, side), None, spec, side, side)
     if table.kind is not None and table.row_ids is None:
         raise IdError(
             f"{side} is a frame of {table.kind} without ids: put them in its first column as text, or give an array, "
@@ -330,7 +322,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     ) -> tuple[LongPairs, tuple[Entities, Entities | None], tuple[Any, Labels, Any, Any]]:
         """Return the distinct pairs, the tables of both sides, and what the wrapped model is fitted on."""
         model = self._checked_model()
-        check_labels_given(y, self, ": give a value per pair")
+        reading.check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
         found = averaged_pairs(first, second, y, sample_weight, weights_name="sample_weight")
         check_id_types(found.instances, "The first column of pairs")
@@ -373,14 +365,17 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         if self.model_._problem().pairing.knows_rows:
-            places = (among(instance_ids, self.instance_ids_)[rows], among(task_ids, self.task_ids_)[columns])
+            places = (
+                reading.among(instance_ids, self.instance_ids_)[rows],
+                reading.among(task_ids, self.task_ids_)[columns],
+            )
             return self._predict_known(X, T, (rows, columns), places)
         return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))
 
     def predict_interval(
         self, pairs: Any, *, coverage: float = 0.9, setting: str | Setting | None = None
     ) -> tuple[Array, Array]:
-        """Tell how far the values of some pairs may be off; what is new is told by ids.
+        """Return intervals of the values of some pairs; ids decide what is new.
 
         Parameters
         ----------
@@ -395,7 +390,10 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
         model = self.model_
         ids = (Ids(tuple(instance_ids)), None if T is None else Ids(tuple(task_ids)))
-        places = (among(instance_ids, self.instance_ids_), None if T is None else among(task_ids, self.task_ids_))
+        places = (
+            reading.among(instance_ids, self.instance_ids_),
+            None if T is None else reading.among(task_ids, self.task_ids_),
+        )
         if model.describes_by_labels:
             # Such a model knows those of training only, and these as they are.
             if (places[0] >= 0).all():
@@ -470,7 +468,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         truth = read_numbers(y, "y", len(predicted))
         weights = None if sample_weight is None else read_numbers(sample_weight, "sample_weight", len(predicted))
         observed = ~np.isnan(truth)
-        truth, predicted = in_range(truth[observed], predicted[observed])
+        truth, predicted = reading.in_range(truth[observed], predicted[observed])
         return float(r2_score(truth, predicted, sample_weight=None if weights is None else weights[observed]))
 
     def __sklearn_clone__(self) -> Self:
@@ -506,7 +504,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if axis and (given is None or self.model_._task_side is None):
             self._training_tasks(wanted)  # which refuses those
         table = read_entities(given, self.model_, axis)
-        check_names(self._names[axis], table.names, table.side)
+        reading.check_names(self._names[axis], table.names, table.side)
         return table.looked_up(wanted, training, self._bases[axis], self.model_._kernels_given(axis))
 
     def _given(self, given: Any, axis: int) -> Any:
@@ -515,15 +513,17 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         The wrapped model has never seen ids or names: columns of a kernel are matched here, and features by name.
         """
         spec = (self.model_._spec, self.model_._task_spec)[axis]()
-        if read_descriptions(unwrap_tasks(given), _SIDES[axis]) is not None:
+        if read_descriptions(reading.unwrap_tasks(given), _SIDES[axis]) is not None:
             return given
-        table = read_table(unwrap_tasks(given), _SIDES[axis])
+        table = read_table(reading.unwrap_tasks(given), _SIDES[axis])
         if table.kind is None and table.row_ids is None and table.column_ids is None:
             return given
         if spec.is_precomputed:
-            table = in_training_order(table, spec, Ids((self.instance_ids_, self.task_ids_)[axis]), _SIDES[axis])
+            table = reading.in_training_order(
+                table, spec, Ids((self.instance_ids_, self.task_ids_)[axis]), _SIDES[axis]
+            )
         else:
-            check_names(self._names[axis], table.column_ids, _SIDES[axis])
+            reading.check_names(self._names[axis], table.column_ids, _SIDES[axis])
         return replace(table, values=np.asarray(table.values), column_ids=None)
 
     def _training_tasks(self, wanted: Sequence[Hashable]) -> np.ndarray:

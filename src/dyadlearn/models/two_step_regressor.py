@@ -22,21 +22,10 @@ from dyadlearn.holdout import Units
 from dyadlearn.holdout.folds import as_splitter, folds_of
 from dyadlearn.holdout.intervals import FlatIntervals
 from dyadlearn.labels import Labels
-from dyadlearn.models._inputs import (
-    Training,
-    check_labels_given,
-    check_sizes,
-    fold_predictions,
-    groups_in_order,
-    read_given_labels,
-    read_rows,
-    read_sides,
-    unwrap_tasks,
-    without_fold,
-)
-from dyadlearn.models._model import Predictor
-from dyadlearn.models._side import KernelSpec
+from dyadlearn.models import reading
+from dyadlearn.models.base import Predictor
 from dyadlearn.models.fitted import Fitted, HeldOut, predicted_intervals
+from dyadlearn.models.side import KernelSpec
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
 
@@ -126,7 +115,7 @@ class TwoStepRegressor(Predictor, stored=False):
     allows_nan = True
 
     _learnt: _TwoSteps = field(init=False)
-    _data: Training = field(init=False)
+    _data: reading.Training = field(init=False)
     _form: Table = field(init=False)
     _precision: str = field(init=False)
     # The estimators of both steps as they were when it was fitted: others may be set after that.
@@ -158,7 +147,7 @@ class TwoStepRegressor(Predictor, stored=False):
         """
         with all_or_nothing(self):
             self._check_params()
-            check_labels_given(y, self)
+            reading.check_labels_given(y, self)
             # Parameters of theirs that are set later are for the next fit.
             self._used = tuple(clone(estimator) for estimator in self._estimators())
             self._first = int(self.first_step == "tasks" and tasks is not None)
@@ -167,13 +156,13 @@ class TwoStepRegressor(Predictor, stored=False):
             _warn_of_lone_tasks(np.isnan(data.labels.values).all(axis=0) & (tasks is None), "have no label")
         return self
 
-    def _read(self, X: Any, y: Any, tasks: Any) -> Training:
+    def _read(self, X: Any, y: Any, tasks: Any) -> reading.Training:
         """Check the data, and bring them into one order."""
-        labels, form = read_given_labels(y)
+        labels, form = reading.read_given_labels(y)
         labels = labels.dense()
-        instances, task_table, form = read_sides(self, X, tasks, form, self._specs())
+        instances, task_table, form = reading.read_sides(self, X, tasks, form, self._specs())
         _refuse_foreign(X=instances, Y=Table(labels.values), tasks=task_table)
-        check_sizes(instances.values, labels, None if task_table is None else task_table.values)
+        reading.check_sizes(instances.values, labels, None if task_table is None else task_table.values)
         check_labels(labels.values)
         # Predictions must not change when the caller's arrays do.
         instances = replace(instances, values=copied(instances.values))
@@ -181,9 +170,9 @@ class TwoStepRegressor(Predictor, stored=False):
             task_table = replace(task_table, values=copied(task_table.values))
         labels, (spec, task_spec) = replace(labels, values=labels.values.copy()), self._specs()
         are_kernels = (spec.is_precomputed, task_spec.is_precomputed)
-        return Training(instances, task_table, labels, form, str(labels.values.dtype), are_kernels)
+        return reading.Training(instances, task_table, labels, form, str(labels.values.dtype), are_kernels)
 
-    def _fit_on(self, data: Training) -> Self:
+    def _fit_on(self, data: reading.Training) -> Self:
         """Fit both steps on data that were read."""
         self._data, self._form, self._precision = data, data.form, data.precision
         self._learnt = self._learn(data)
@@ -233,8 +222,8 @@ class TwoStepRegressor(Predictor, stored=False):
         check_is_fitted(self)
         setting, form = as_setting(setting), self._form
         check_groups(setting, groups, task_groups, cells)
-        groups, task_groups = groups_in_order(form, groups, task_groups)
-        units = self._units(setting, groups, task_groups, in_order(cells, *self._ids, "cells"), cv)
+        groups, task_groups = reading.groups_in_order(form, groups, task_groups)
+        units = self._units(setting, groups, task_groups, in_order(cells, form.row_ids, form.column_ids, "cells"), cv)
         held_out, observed = self._without(setting, units), self._data.labels.observed
         _warn_of_lone_tasks((np.isnan(held_out) & observed).any(axis=0), "are left without a label")
         return form.restore(held_out)
@@ -287,11 +276,11 @@ class TwoStepRegressor(Predictor, stored=False):
         """Return the predictions (m, q) of models that were fitted without the unit of each cell."""
         held_out = np.full(self._data.labels.shape, np.nan)
         for fold in folds_of(self._data.labels, setting, units):
-            left, asked = without_fold(self._data, setting, fold)
-            held_out.flat[fold.test] = fold_predictions(self._learn(left).grid(*asked), fold)
+            left, asked = reading.without_fold(self._data, setting, fold)
+            held_out.flat[fold.test] = reading.fold_predictions(self._learn(left).grid(*asked), fold)
         return held_out
 
-    def _learn(self, data: Training) -> _TwoSteps:
+    def _learn(self, data: reading.Training) -> _TwoSteps:
         """Return both steps after they have learnt a grid, the first from the labels that are observed."""
         Y, sides = data.labels.values, (data.instances, data.tasks)
         if np.isnan(Y).all():
@@ -308,22 +297,17 @@ class TwoStepRegressor(Predictor, stored=False):
     def _expansion(self) -> Any:
         return self._learnt
 
-    def _instance_rows(self, X: Any) -> tuple[Table, Any]:
-        """Read the instances to predict for; None stands for the training instances."""
-        return (self._form, None) if X is None else self._new_rows(X, 0, self._data.instances)
+    @property
+    def _knows_tasks(self) -> bool:
+        return self._data.tasks is not None
 
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, Any]:
-        """Read the tasks to predict for; None stands for the training tasks."""
-        if tasks is None:
-            return None, None
-        if self._data.tasks is None:
-            self._refuse_tasks()
-        return self._new_rows(tasks, 1, self._data.tasks)
-
-    def _new_rows(self, given: Any, axis: int, known: Table) -> tuple[Table, Array]:
-        _refuse_foreign(**{("X", "tasks")[axis]: Table(unwrap_tasks(given))})
-        n_columns = int(known.values.shape[1])
-        return read_rows(self, given, axis, self._specs()[axis], self._ids[axis], known.column_ids, n_columns)
+    def _new_rows(self, given: Any, axis: int) -> tuple[Table, Array]:
+        _refuse_foreign(**{("X", "tasks")[axis]: Table(reading.unwrap_tasks(given))})
+        known, ids = ((self._data.instances, self._form.row_ids), (self._data.tasks, self._form.column_ids))[axis]
+        assert known is not None
+        return reading.read_rows(
+            self, given, axis, self._specs()[axis], ids, known.column_ids, int(known.values.shape[1])
+        )
 
     def _check_params(self) -> None:
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
@@ -477,12 +461,12 @@ class _TwoSteps:
 
 
 def _has_tags(estimator: Any) -> bool:
-    """Tell whether something is an estimator of scikit-learn's kind, and no class of them."""
+    """Return whether something is an estimator of scikit-learn's kind, and no class of them."""
     return hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type)
 
 
 def _refuse_foreign(**tables: Table | None) -> None:
-    """Refuse arrays that are not numpy's."""
+    """Raise if arrays are not numpy's."""
     for name, table in tables.items():
         if table is not None and is_foreign(table.values):
             raise TypeError(
@@ -493,7 +477,7 @@ def _refuse_foreign(**tables: Table | None) -> None:
 
 @contextmanager
 def _saying_which(name: str) -> Iterator[None]:
-    """Note beneath an error of an estimator which of the two it was: either calls its rows X."""
+    """Add to an error of an estimator which of the two it was: either calls its rows X."""
     try:
         yield
     except Exception as error:

@@ -27,8 +27,7 @@ from dyadlearn.diagnostics.explaining import Contributions, Explanation
 from dyadlearn.holdout.baselines import BASELINES
 from dyadlearn.report import figures
 from dyadlearn.report.figures import figure, marked_up, table
-from dyadlearn.selection.bootstrap import Interval
-from dyadlearn.selection.evaluate import SettingScore, best_in_words, in_words
+from dyadlearn.selection.evaluate import Interval, SettingScore, best_in_words, in_words
 from dyadlearn.settings import Setting
 from dyadlearn.views.summary import Summary, percent, summary_of
 

@@ -5,12 +5,17 @@ from importlib import import_module
 from dyadlearn._registry import MODELS
 from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.selection.audit import Audit, audit
-from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
-from dyadlearn.selection.evaluate import Scores, SettingScore, evaluate
+from dyadlearn.selection.evaluate import Interval, Scores, SettingScore, bootstrap_interval, evaluate
 from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.learned import LearnedKernelRidge
-from dyadlearn.selection.refitting import NestedScore, nested_score
-from dyadlearn.selection.search import IndependentTaskRidgeCV, KroneckerRidgeCV, PairKernelRidgeCV, TwoStepRidgeCV
+from dyadlearn.selection.search import (
+    IndependentTaskRidgeCV,
+    KroneckerRidgeCV,
+    NestedScore,
+    PairKernelRidgeCV,
+    TwoStepRidgeCV,
+    nested_score,
+)
 
 __all__ = [
     "Audit",

@@ -120,7 +120,7 @@ class Audit:
         return verdict + (": " if findings else "") + "; ".join(findings) + "."
 
     def _leak_reason(self) -> str:
-        """Say what the test pairs that leak share with training."""
+        """Return what the test pairs that leak share with training."""
         if self.claimed == "A":
             return "being in training"
         if self.claimed == "D":
@@ -153,7 +153,7 @@ def _be(count: int) -> str:
 
 
 def audit(train: Any, test: Any, setting: str | Setting | None = None, *, network: bool = False) -> Audit:
-    """Tell which setting a split of pairs really is, and what leaks from training into test.
+    """Find which setting a split of pairs really is, and what leaks from training into test.
 
     Parameters
     ----------

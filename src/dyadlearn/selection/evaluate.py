@@ -11,6 +11,11 @@ Labels that are permuted against their instances and tasks, and what a model mak
 Permuting leaves the kernels, and so both spectra, as they are: with a permutation P of the instances only
 :math:`\mathbf{U}^\top\mathbf{PY}` is new. The predictions are put back to where the labels came from, so that what a
 score computes of the labels alone is computed once.
+
+Scores of a grid whose instances and tasks are drawn again with replacement: how far a score may be off.
+
+Cells are never drawn one by one: those of a row share their instance and those of a column their task, so there is
+less to learn from them than their number says.
 """
 
 from __future__ import annotations
@@ -18,14 +23,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_block, take_rows, to_numpy
-from dyadlearn._checks import check_flag, check_whole
+from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_block, to_numpy
+from dyadlearn._checks import check_choice, check_flag, check_share, check_whole
 from dyadlearn._memory import holdout_numbers
 from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
@@ -33,104 +39,193 @@ from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError
 from dyadlearn.holdout import Problem, Units
 from dyadlearn.holdout.baselines import BASELINES, baselines
 from dyadlearn.holdout.units import scored_labels
-from dyadlearn.labels import Labels
+from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics import PreparedScorer, Scorer, scorer
-from dyadlearn.metrics.cells import as_average
-from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models._inputs import groups_in_order
+from dyadlearn.metrics.cells import Metric, as_average, read_stack
+from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
+from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.leaving import group_members, refuse
-from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
 
-def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
-    """Return a score of held-out predictions, averaged as the setting wants.
+@dataclass(frozen=True)
+class Interval:
+    """A score and how far it may be off.
+
+    Attributes
+    ----------
+    score : float
+        Of the grid itself.
+    low, high : float
+        Ends of the interval.
+    level : float
+        The share of resamples in it.
+    n_resamples : int
+        Resamples that have a score.
+    n_undefined : int
+        Resamples where the metric is undefined, left out.
+    """
+
+    score: float
+    low: float
+    high: float
+    level: float
+    n_resamples: int
+    n_undefined: int
+
+    def __str__(self) -> str:
+        return f"{self.score:.4g} ({100 * self.level:g} % interval {self.low:.4g} … {self.high:.4g})"
+
+
+def bootstrap_interval(
+    Y: Any,
+    F: Any,
+    scoring: Any = "neg_mean_squared_error",
+    *,
+    setting: str | Setting | None = None,
+    average: str | None = None,
+    over: str = "both",
+    n_resamples: int = 1000,
+    level: float = 0.95,
+    random_state: Any = None,
+) -> Interval:
+    """Return an interval of a score, as other instances or tasks could have been drawn.
+
+    Instances, tasks or both are drawn with replacement as often as there are any, the score is computed on the
+    grid of those drawn, and the interval holds the middle share `level` of the scores. Cells are never drawn
+    one by one: those of a row share their instance and those of a column their task, so there is less to
+    learn from them than their number says, and the interval would be too narrow.
+
+    The interval knows nothing of how the predictions were chosen: give it those of `nested_score`, or of a
+    regularisation that was fixed beforehand.
 
     Parameters
     ----------
-    labels : Labels
-    scoring : str, callable or Scorer
-    setting : Setting
-    targets : array, default=None
-        What predictions are compared with, as `dyadlearn.holdout.units.scored_labels` returns it; None is all labels.
+    Y : array or frame of shape (m, q)
+        Labels; NaN where not observed.
+    F : array or frame of shape (m, q)
+        Predictions that were made without their labels.
+    scoring : str or callable, default="neg_mean_squared_error"
+        See `dyadlearn.metrics.scorer`.
+    setting : str or Setting, default=None
+        Chooses the average: micro in A and D, per instance in B, per task in C.
+    average : {"micro", "instance", "task"}, default=None
+        The average itself, instead of `setting`.
+    over : {"instances", "tasks", "both"}, default="both"
+        What is drawn: whatever would be another in a repetition of the study.
+    n_resamples : int, default=1000
+    level : float, default=0.95
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    Interval
+        Draws where the score is undefined are left out, and counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import bootstrap_interval
+    >>> rng = np.random.default_rng(0)
+    >>> Y = rng.normal(size=(30, 20))
+    >>> print(bootstrap_interval(Y, Y + rng.normal(size=(30, 20)), "r2", over="instances", random_state=0))
+    0.07397 (95 % interval ...)
     """
-    judge, targets = scorer(scoring), labels.values if targets is None else targets
-    if labels.grid is not None:
-        return judge.prepare(targets, setting=setting, tie_tolerance=None)
-    if getattr(judge.metric, "is_of_rows", False) and as_average(None, setting) == "micro":
-        return judge.prepare(targets, average="micro", tie_tolerance=None)
-    return _ListScore(judge, labels, targets, setting)
+    check_choice(over, "over", ("instances", "tasks", "both"))
+    n_resamples, level = check_whole(n_resamples, "n_resamples"), check_share(level, "level")
+    grid, where = read_labels(Y), as_average(average, setting)
+    stack, shape = read_stack(F, grid)
+    if shape:
+        raise ValueError(f"F must be one grid of predictions, found a stack of shape {shape} of them.")
+    labels, predicted, (m, q) = grid.values, stack[0, ...], grid.values.shape
+    for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
+        if over != spared and count < 2:
+            raise ValueError(f"Y has only {count} of the {name} that are to be drawn: at least two are needed.")
+    judge = scorer(scoring)
+    score = float(judge(labels, predicted, average=where, tie_tolerance=None))
+    options: dict[str, Any] = {"average": where, "over": over, "n_resamples": n_resamples, "random_state": random_state}
+    scores = resampled_scores(labels, stack, judge, **options)[:, 0]
+    scores = scores[~np.isnan(scores)]
+    if not scores.size:
+        raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")
+    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(score, float(low), float(high), level, scores.size, n_resamples - scores.size)
 
 
-class _ListScore:
-    """The score of a list of labels, in matrices of them: NaN is where a row of one has no label.
+def resampled_scores(
+    labels: Array,
+    stack: Array,
+    judge: Scorer,
+    *,
+    average: str,
+    over: str = "both",
+    n_resamples: int,
+    random_state: Any = None,
+) -> np.ndarray:
+    """Return the scores of some predictions on grids of instances and tasks that are drawn with replacement.
 
-    A metric that sees the whole grid has one matrix, if that fits in memory. For a metric of each instance, or task,
-    those of about as many labels are together, so that all matrices take little more room than the list.
+    Parameters
+    ----------
+    labels : array of shape (m, q)
+        NaN where not observed.
+    stack : array of shape (s, m, q)
+        Predictions of s models; all are scored on the same draws.
+    judge : Scorer
+    average : {"micro", "instance", "task"}
+    over : {"instances", "tasks", "both", "nodes"}, default="both"
+        What is drawn, as often as there are any. Nodes are those of a network, the same on both sides; a node that is
+        drawn twice makes no pair with itself.
+    n_resamples : int
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    array of shape (n_resamples, s)
+        NaN where a score is undefined.
     """
-
-    of_squared_errors = None
-
-    def __init__(self, judge: Scorer, labels: Labels, targets: Array, setting: Setting) -> None:
-        self._blocks: list[tuple[np.ndarray, Any]] = []
-        self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), None
-        if self._is_of_rows:
-            axis = 0 if as_average(None, setting) == "instance" else 1
-            judge.prepare(targets, average="micro", tie_tolerance=None)  # refuses labels that the metric is not for
-            places, how = _rows_of_a_length(labels.places[axis], labels.size), {"average": "instance"}
+    (m, q), prepared, by_row = labels.shape, judge.prepare(labels, average=average, tie_tolerance=None), None
+    if (average, over) in (("instance", "instances"), ("task", "tasks")):
+        # Where the score of a row does not depend on the other rows, it is computed once.
+        by_row = prepared if isinstance(prepared, Metric) and prepared.is_of_rows else None
+    each = np.full((stack.shape[0], m if over == "instances" else q), np.nan)
+    if by_row is not None:
+        each[:, by_row.rows] = to_numpy(by_row.each(stack))
+    random, scores = check_random_state(random_state), np.full((n_resamples, stack.shape[0]), np.nan)
+    for resample in range(n_resamples):
+        rows = np.arange(m) if over == "tasks" else random.randint(m, size=m)
+        columns = rows if over == "nodes" else np.arange(q) if over == "instances" else random.randint(q, size=q)
+        if by_row is None:
+            drawn = take_block(labels, rows, columns)
+            drawn = _without_twins(drawn, rows) if over == "nodes" else drawn
+            scores[resample] = score_or_nan(judge, drawn, _blocks(stack, rows, columns), average=average)
         else:
-            grid = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None).dense().values
-            places = [np.where(np.isnan(grid), labels.size, grid).astype(np.intp)]
-            how = {"setting": setting}
-        for at in places:
-            try:
-                self._blocks.append((at, judge.prepare(self._block(targets, at), tie_tolerance=None, **how)))
-            except ValueError as error:  # no row of the block has a score
-                refusal = error
-        if not self._blocks:
-            assert refusal is not None
-            raise refusal
-        if self._is_of_rows:
-            self.n_undefined = labels.shape[axis] - sum(metric.rows.size for _, metric in self._blocks)
-        else:
-            self.n_undefined = self._blocks[0][1].n_undefined
-
-    def _block(self, values: Array, at: np.ndarray, outside: float = math.nan) -> Array:
-        """Return values (n,) at some places, and another value where a place is n."""
-        xp = namespace(values)
-        padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
-        return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
-
-    def __call__(self, F: Array) -> Any:
-        """Return the score of predictions (n,)."""
-        # No metric looks at predictions where there is no label, but some refuse NaN there.
-        blocks = [(metric, self._block(F, at, 0.0)) for at, metric in self._blocks]
-        if not self._is_of_rows:
-            [(score, grid)] = blocks
-            return score(grid)
-        scores = [metric.each(values) for metric, values in blocks]
-        return float(blocks[0][0].combined(namespace(scores[0]).concat(scores)))
+            own = each[:, rows if over == "instances" else columns]
+            defined = own[:, ~np.isnan(own[0])]
+            scores[resample] = by_row.combined(defined) if defined.size else np.nan
+    return scores
 
 
-def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
-    """Return the places of the labels of each code as matrices, filled up with n where a row has fewer.
+def score_or_nan(judge: Scorer, Y: Array, F: Array, **average: Any) -> Any:
+    """Return the score of a part of a grid, NaN where it is undefined; the whole grid is known to have one."""
+    try:
+        return to_numpy(judge(Y, F, tie_tolerance=None, **average))
+    except ValueError:
+        return float("nan")
 
-    No matrix has more than twice the entries that are places.
-    """
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    sizes = np.diff(np.append(starts, codes.size))
-    found = []
-    for power in np.unique(np.ceil(np.log2(sizes)).astype(int)):
-        own = np.flatnonzero(np.ceil(np.log2(sizes)).astype(int) == power)
-        width = int(sizes[own].max())
-        steps = np.arange(width)
-        at = starts[own][:, None] + steps
-        inside = steps < sizes[own][:, None]
-        found.append(np.where(inside, order[np.where(inside, at, 0)], n_labels))
-    return found
+
+def _blocks(stack: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    """Return the same rows and columns of every grid of a stack (s, m, q)."""
+    return namespace(stack).stack([take_block(stack[place, ...], rows, columns) for place in range(stack.shape[0])])
+
+
+def _without_twins(drawn: Array, nodes: np.ndarray) -> Array:
+    """Return labels (n, n) of drawn nodes, NaN where a node meets another draw of itself."""
+    twins = np.equal.outer(nodes, nodes)
+    np.fill_diagonal(twins, False)
+    xp = namespace(drawn)
+    return xp.where(as_array_of(twins, drawn), xp.full_like(drawn, float("nan")), drawn)
 
 
 _SIDES = SideNames()
@@ -314,7 +409,7 @@ class Scores(dict[str, list[Any]]):
                 *([each.judge.name] if own else []),
                 number(each.score),
                 *([number(each.null)] if has_null else []),
-                _best_in_a_word(each.baselines, self.sides),
+                best_in_words(each.baselines, self.sides, short=True),
             ]
             for each in self.results
         ]
@@ -325,23 +420,6 @@ class Scores(dict[str, list[Any]]):
 
     def _repr_html_(self) -> str:
         return html_table(*self.table()) + "".join(f"<p>{escape(note)}</p>" for note in self.notes)
-
-
-def _best_in_a_word(means: Mapping[str, float], sides: SideNames) -> str:
-    """Return the score of the best of simple means with its name, one word: tables stay narrow.
-
-    Examples
-    --------
-    >>> from dyadlearn.selection.evaluate import _best_in_a_word
-    >>> from dyadlearn.sides import SideNames
-    >>> _best_in_a_word({"grand_mean": 0.5, "task_means": 0.71234}, SideNames())
-    '0.7123 task'
-    """
-    best = best_baseline(means)
-    if best is None:
-        return "–"
-    word = in_words(best[0], sides).removesuffix("s").removesuffix(" mean")
-    return f"{number(best[1])} {word if len(word) <= _LONGEST else f'{word[: _LONGEST - 1]}…'}"
 
 
 def baseline_scores(
@@ -417,17 +495,24 @@ def in_words(name: str, sides: SideNames = _SIDES) -> str:
     return own.get(name, name.replace("_", " "))
 
 
-def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES) -> str:
-    """Return the score of the best baseline with its name, a dash where none has a score.
+def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES, *, short: bool = False) -> str:
+    """Return the score of the best baseline with its name, in one word if `short`; a dash where none has a score.
 
     Examples
     --------
     >>> from dyadlearn.selection.evaluate import best_in_words
-    >>> best_in_words({"grand_mean": 0.5, "task_means": 0.71234})
-    '0.7123, task means'
+    >>> means = {"grand_mean": 0.5, "task_means": 0.71234}
+    >>> best_in_words(means), best_in_words(means, short=True)
+    ('0.7123, task means', '0.7123 task')
     """
     best = best_baseline(scores)
-    return "–" if best is None else f"{number(best[1])}, {in_words(best[0], sides)}"
+    if best is None:
+        return "–"
+    name = in_words(best[0], sides)
+    if not short:
+        return f"{number(best[1])}, {name}"
+    word = name.removesuffix("s").removesuffix(" mean")
+    return f"{number(best[1])} {word if len(word) <= _LONGEST else f'{word[: _LONGEST - 1]}…'}"
 
 
 def nothing_learnt(
@@ -509,45 +594,46 @@ def drawn(permuted: str, shape: tuple[int, int], random: np.random.RandomState) 
             yield Permutation(rows, still[1] if permuted == "instances" else random.permutation(shape[1]))
 
 
-def per_stack(Y: Array) -> int:
-    """Return how many permuted grids are worked on together."""
-    m, q = Y.shape
-    return int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, m * q))))
-
-
 def permuted_scores(
-    problem: Problem, setting: Setting, permutations: Sequence[Permutation], score: PreparedScorer, units: Units
-) -> np.ndarray:
-    """Score hold-out predictions of a complete grid whose labels were permuted, under the same regularisation.
+    problem: Problem,
+    setting: Setting,
+    draws: Iterator[Permutation],
+    n_permutations: int,
+    score: PreparedScorer,
+    units: Units,
+) -> Iterator[np.ndarray]:
+    """Yield scores of hold-out predictions of a full grid whose labels are permuted, many permutations at a time.
 
     Parameters
     ----------
     problem : Problem
-        Whose labels are complete.
+        Whose labels are complete. The regularisation stays as it is.
     setting : Setting
-    permutations : sequence of n Permutation
-        No more than `per_stack`.
+    draws : iterator of Permutation
+    n_permutations : int
+        How many of them.
     score : PreparedScorer
         Of the labels as they are.
     units : Units
         What leaves together. It stays with its instances and tasks, and the labels move.
 
-    Returns
-    -------
+    Yields
+    ------
     array of shape (n,)
     """
-    Y, xp = problem.Y, namespace(problem.Y)
-    members = group_members(units.instances, Y.shape[0], "groups")
-    groups = (members, group_members(units.tasks, Y.shape[1], "task_groups"))
+    Y, xp, pairing = problem.Y, namespace(problem.Y), problem.pairing
+    (m, q), size = Y.shape, int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, math.prod(Y.shape)))))
+    groups = group_members(units.instances, m, "groups"), group_members(units.tasks, q, "task_groups")
     largest = max((rows.size for each in groups for rows in each or ()), default=1)
-    n_grids, ranks = problem.pairing.holdout_grids, problem.pairing.ranks
-    need = holdout_numbers(Y.shape, ranks, n_grids, largest_group=largest, n_stacked=len(permutations))
-    refuse(need, Y, setting, ", permuted")
-    stack = xp.stack([permutation.of(Y) for permutation in permutations])
-    held_out = problem.pairing.holdout_stack(stack, setting, *groups)
-    for place, permutation in enumerate(permutations):
-        stack[place, ...] = permutation.back(held_out[place, ...])
-    return np.asarray(to_numpy(score(stack)), dtype=np.float64)
+    for start in range(0, n_permutations, size):
+        some = [next(draws) for _ in range(start, min(start + size, n_permutations))]
+        how = {"largest_group": largest, "n_stacked": len(some)}
+        refuse(holdout_numbers(Y.shape, pairing.ranks, pairing.holdout_grids, **how), Y, setting, ", permuted")
+        stack = xp.stack([permutation.of(Y) for permutation in some])
+        held_out = pairing.holdout_stack(stack, setting, *groups)
+        for place, permutation in enumerate(some):
+            stack[place, ...] = permutation.back(held_out[place, ...])
+        yield np.asarray(to_numpy(score(stack)), dtype=np.float64)
 
 
 def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedScorer, n_permutations: int) -> float:
@@ -583,21 +669,13 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
     if any(problem.Y.shape[axis] < 2 for axis in axes):
         return math.nan
     draws = drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0))
-    scores: list[np.ndarray] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # whatever is to be said was said of the labels as they are
         try:
-            for some in stacks(draws, n_permutations, per_stack(problem.Y)):
-                scores.append(permuted_scores(problem, setting, some, score, units))
+            scores = [*permuted_scores(problem, setting, draws, n_permutations, score, units)]
         except (ValueError, ArithmeticError, NotEnoughMemoryError):
             return math.nan
     return float(np.concatenate(scores).mean())
-
-
-def stacks(draws: Iterator[Permutation], n_permutations: int, size: int) -> Iterator[list[Permutation]]:
-    """Yield so many permutations, some together."""
-    for start in range(0, n_permutations, size):
-        yield [next(draws) for _ in range(start, min(start + size, n_permutations))]
 
 
 def evaluate(

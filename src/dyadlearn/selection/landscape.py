@@ -37,13 +37,15 @@ from dyadlearn.holdout import Plan, Problem, SolveAgain, check_enough_left, plan
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.metrics import PreparedScorer, scorer
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
-from dyadlearn.models._inputs import groups_in_order
+from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import as_fitted
+from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.leaving import group_members
-from dyadlearn.selection.evaluate import prepared_score
 from dyadlearn.settings import Setting, as_setting
 
 Point = tuple[int, int]
+#: Values of one regularisation.
+Values = Sequence[float]
 
 #: What is left out together: the groups of instances and of tasks, and the folds.
 LeftOut = tuple[Any, Any, Any]
@@ -85,7 +87,7 @@ class Evaluated(NamedTuple):
 
 
 def coarse_to_fine(
-    scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float], start: Point | None = None
+    scores: np.ndarray, alphas: Values, task_alphas: Values, start: Point | None = None
 ) -> Iterator[Point]:
     """Yield the points that a coarse-to-fine search evaluates.
 
@@ -147,7 +149,7 @@ def _every_fourth(n_values: int) -> list[int]:
     return sorted(range(middle % _COARSE, n_values, _COARSE), key=lambda position: abs(position - middle))
 
 
-def _all_points(alphas: Sequence[float], task_alphas: Sequence[float]) -> Iterator[Point]:
+def _all_points(alphas: Values, task_alphas: Values) -> Iterator[Point]:
     """Yield all points from strong to weak; successive points are neighbours, which helps warm starts."""
     path = np.argsort(task_alphas)[::-1]
     for row in np.argsort(alphas)[::-1]:
@@ -222,8 +224,8 @@ def _where_predicted(labels: Array, held_out: Array) -> Array:
 def score_plan(
     how: Plan,
     scoring: Any,
-    alphas: Sequence[float],
-    task_alphas: Sequence[float],
+    alphas: Values,
+    task_alphas: Values,
     *,
     search: bool = False,
     exhaustive: bool = True,
@@ -256,23 +258,16 @@ def score_plan(
     """
     has_two = len(how.problem.pairing.alphas) > 1
     task_alphas = task_alphas if has_two else [1.0]
-    if how.swept is None:
-        found = _score_points(how, scoring, alphas, task_alphas, search, exhaustive, progress)
-    else:
+    if how.swept is not None:
         given = (how.units.instances, how.units.tasks, max_memory, progress)
         scores = _swept(how.swept, alphas, task_alphas, [how.setting], scoring, *given)[how.setting]
-        found = Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
+        return Evaluated(scores, scores.size, is_rough=False, was_interrupted=False)
+    found = _score_points(how, scoring, alphas, task_alphas, search, exhaustive, progress)
     return found if has_two else found._replace(scores=found.scores[:, 0])
 
 
 def _score_points(
-    how: Plan,
-    scoring: Any,
-    alphas: Sequence[float],
-    task_alphas: Sequence[float],
-    search: bool,
-    exhaustive: bool,
-    progress: bool | None,
+    how: Plan, scoring: Any, alphas: Values, task_alphas: Values, search: bool, exhaustive: bool, progress: bool | None
 ) -> Evaluated:
     """Score regularisations one after the other, where labels are missing or weighted."""
     shape = len(alphas), len(task_alphas)
@@ -393,10 +388,8 @@ def landscape(
     columns = check_alphas(task_alphas, "task_alphas")
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
     if problem.labels.full is not None and cv is None:  # all settings share their products
-        has_two = len(problem.pairing.alphas) > 1
-        given = (wanted, scoring, groups, task_groups, max_memory, progress)
-        found = _swept(problem, rows, columns if has_two else [1.0], *given)
-        scores = {setting.value: found[setting] if has_two else found[setting][:, 0] for setting in wanted}
+        found = _swept(problem, rows, columns, wanted, scoring, groups, task_groups, max_memory, progress)
+        scores = {setting.value: found[setting] for setting in wanted}
     else:
         scores = {}
         for how in plans:
@@ -430,8 +423,8 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
 
 def _swept(
     problem: Problem,
-    alphas: Sequence[float],
-    task_alphas: Sequence[float],
+    alphas: Values,
+    task_alphas: Values,
     settings: Sequence[Setting],
     scoring: Any,
     groups: Any,
@@ -439,8 +432,9 @@ def _swept(
     max_memory: int,
     progress: bool | None,
 ) -> dict[Setting, np.ndarray]:
-    """Score complete labels, many regularisations and settings together."""
-    Y = problem.Y
+    """Score complete labels, many regularisations and settings together; `task_alphas` counts where there are two."""
+    Y, has_two = problem.Y, len(problem.pairing.alphas) > 1
+    task_alphas = task_alphas if has_two else [1.0]
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
@@ -453,9 +447,7 @@ def _swept(
             whole.check_memory(some, per_stack, squared=squared)
     with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", progress) as bar:
 
-        def score(
-            wanted: Sequence[Setting], rows: Sequence[float], columns: Sequence[float]
-        ) -> dict[Setting, np.ndarray]:
+        def score(wanted: Sequence[Setting], rows: Values, columns: Values) -> dict[Setting, np.ndarray]:
             sweep = problem.pairing.sweep(Y, rows, columns, *members)
             errors = sweep.squared_errors([setting for setting in wanted if setting in closed], per_stack)
             scores = {setting: closed[setting](found) for setting, found in errors.items()}
@@ -467,10 +459,11 @@ def _swept(
                 bar.advance(stack.shape[0])
             return scores
 
-        def alone(setting: Setting, rows: Sequence[float], columns: Sequence[float]) -> np.ndarray:
+        def alone(setting: Setting, rows: Values, columns: Values) -> np.ndarray:
             return score([setting], rows, columns)[setting]
 
         try:
-            return score(settings, alphas, task_alphas)
+            found = score(settings, alphas, task_alphas)
         except LeverageError:  # of one setting, maybe, and of some of the values
-            return {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
+            found = {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
+    return found if has_two else {setting: scores[:, 0] for setting, scores in found.items()}

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -22,7 +22,6 @@ from dyadlearn._checks import check_alpha, check_count, check_flag
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import check_memory
 from dyadlearn._progress import Progress
-from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Table, read_table
 from dyadlearn.exceptions import KernelRepairWarning
 from dyadlearn.holdout import Units, check_enough_left
@@ -34,14 +33,14 @@ from dyadlearn.labels import Labels
 from dyadlearn.learning.error import FINE, ROUGH, ExactError, FoldError, Targets, has_exact_error
 from dyadlearn.learning.mixture import PROFILES, Mixture
 from dyadlearn.learning.stages import Descent, Stage, expected_steps, held_out_again, learn, n_kernels
-from dyadlearn.models._base import Groups
-from dyadlearn.models._inputs import Training, groups_in_order, in_training_order, unwrap_tasks
-from dyadlearn.models._side import KernelSpec, Side
+from dyadlearn.models.base import Groups
 from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import ProcessRidge
+from dyadlearn.models.reading import Training, in_training_order, unwrap_tasks
+from dyadlearn.models.side import KernelSpec, Side
 from dyadlearn.pairing import PairKernel
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.selection.refitting import KeptHoldout, predict_folds
+from dyadlearn.selection.search import KeptHoldout, predict_folds
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -264,10 +263,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     n_stages_: int = field(init=False)
     history_: list[list[float]] = field(init=False)
     # Of each side: the kernel of its descriptions as they came, and where its rows stood if taken from others.
-    _kernel: LearnedKernel = field(init=False)
-    _task_kernel: LearnedKernel | None = field(init=False)
-    _places: Array | None = field(init=False)
-    _task_places: Array | None = field(init=False)
+    _kernels: list[LearnedKernel] = field(init=False)
+    _places: tuple[Array | None, Array | None] = field(init=False)
     # Which sides came as plain tables.
     _plain: tuple[bool, bool] = field(init=False)
     # Instances and tasks that were left out together while learning.
@@ -279,42 +276,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     _interrupted: bool = field(init=False)
     # What models without folds predicted, by setting and number of folds.
     _relearned: dict[tuple[Setting, int], tuple[Array, str, Units]] = field(init=False)
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        tasks: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        task_groups: Any = None,
-    ) -> Self:
-        """Learn the kernels, and fit the model with them.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or frame of shape (m, d) or (m, m); mapping or list of these; or Descriptions
-            The instances: features or a kernel, or several of them by their names.
-        y : array, frame or series of shape (m, q) or (m,)
-            The grid of labels, NaN where not observed; matched by ids where there are any.
-        tasks : the same for the q tasks, default=None
-            Without it tasks have nothing in common but the kernel of the instances.
-        sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, in the fit and in the error that is learned by.
-        groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Instances and tasks that are left out together.
-
-        Returns
-        -------
-        self
-        """
-        with all_or_nothing(self):
-            data = self._read(X, y, tasks, sample_weight)
-            return self._fit_on(data, *groups_in_order(data.form, groups, task_groups))
-
-    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
-        """Refuse another regularisation than the one that was learned with the kernels."""
-        raise TypeError("LearnedKernelRidge has learned its regularisation with its kernels: fit it again.")
 
     @property
     def weights_(self) -> dict[str, dict[str, float]]:
@@ -342,7 +303,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     @property
     def _n_columns(self) -> int:
-        return sum(member.n_columns for member in self._kernel.members)
+        return sum(member.n_columns for member in self._kernels[0].members)
 
     def _check_alphas(self) -> None:
         """Nothing is given."""
@@ -373,7 +334,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _spec_of(self, axis: int, given: Any) -> KernelSpec:
         """Return how a side is read: as descriptions, or as a plain table."""
         if not self.__dict__.get("_plain", (True, True))[axis]:
-            given = (self._kernel, self._task_kernel)[axis]
+            given = self._kernels[axis]
         kernel, params = given if is_pair(given) else (given, None)
         return KernelSpec(kernel, params, self.repair)
 
@@ -390,18 +351,19 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
                     f"single table: give {name} as a mapping of names to tables, or one kernel."
                 )
         self._plain = (given[0] is None, given[1] is None)
-        self._places, self._task_places = (None if described is None else described.places for described in given)
-        self._kernel, self._task_kernel = kernels
+        first, second = (None if described is None else described.places for described in given)
+        self._places = first, second
+        self._kernels = kernels
         data = super()._read(tables[0], y, tables[1], sample_weight)
         weights = data.labels.weights
         # What each instance weighs: the mean of its cells.
         weights = None if weights is None else namespace(weights).mean(weights, axis=1)
-        self._kernel, instances = self._scaled_side(data.instances, given[0], self._kernel, "X", weights)
-        self._task_kernel, task_table = None, data.tasks
-        if task_table is not None:
-            self._task_kernel, task_table = self._scaled_side(task_table, given[1], kernels[1], "tasks")
+        found = [self._scaled_side(data.instances, given[0], kernels[0], "X", weights)]
+        if data.tasks is not None:
+            found.append(self._scaled_side(data.tasks, given[1], kernels[1], "tasks"))
+        self._kernels, wide = [kernel for kernel, _ in found], [table for _, table in found]
         self.n_features_in_ = self._n_columns
-        return replace(data, instances=instances, tasks=task_table)
+        return replace(data, instances=wide[0], tasks=wide[1] if len(wide) > 1 else None)
 
     def _scaled_side(
         self, side: Table, given: Descriptions | None, kernel: Any, name: str, weights: Array | None = None
@@ -429,14 +391,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             raise ValueError(f"{name} has a description called {taken[0]!r}, as what joins by itself is: rename it.")
         return describe(given, kernel, normalize=self.normalize, repair=self.repair, name=name)
 
-    def _instance_rows(self, X: Any) -> tuple[Table, NewRows | None]:
-        return (None if X is None else self._read_rows(X, 0)) or super()._instance_rows(X)
-
-    def _task_rows(self, tasks: Any) -> tuple[Table | None, NewRows | None]:
-        if tasks is None or self._task_side is None:
-            return super()._task_rows(tasks)
-        tasks = unwrap_tasks(tasks)
-        return self._read_rows(tasks, 1) or super()._task_rows(tasks)
+    def _new_rows(self, given: Any, axis: int) -> tuple[Table, NewRows]:
+        return self._read_rows(unwrap_tasks(given), axis) or super()._new_rows(given, axis)
 
     def _read_rows(self, given: Any, axis: int) -> tuple[Table, NewRows] | None:
         """Return rows to predict for as the kernel of their side wants them; None for plain features without profiles.
@@ -444,7 +400,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         These are read as those of any model.
         """
         name, side, kernel = _SIDES[axis], self._sides()[axis], self._kernels[axis]
-        places = (self._places, self._task_places)[axis]
+        places = self._places[axis]
         found = read_descriptions(given, name)
         if (found is None) is not self._plain[axis]:
             wanted = "a single table" if self._plain[axis] else f"the descriptions {', '.join(kernel.names)}"
@@ -520,11 +476,6 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self.holdout_error_ = self.stage_errors_[found.best]
         self._path = [each.parameters.vector.tolist() for each in found.stages[: self.n_stages_]]
         return self._fit_stage(data, found.stages[found.best])
-
-    @property
-    def _kernels(self) -> list[LearnedKernel]:
-        """The kernel of each side, of its descriptions as they came."""
-        return [kernel for kernel in (self._kernel, self._task_kernel) if kernel is not None]
 
     def _mixtures(self, data: Training) -> list[Mixture]:
         """Return the kernels of each side to learn from."""
@@ -626,7 +577,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return tuple(setting for setting in super()._settings if not self._profiled_side(setting))
 
     def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
-        """Refuse settings in which a side is new that is described by its labels too."""
+        """Raise for settings in which a side is new that is described by its labels too."""
         super()._check_request(setting, groups, task_groups, cells)
         if side := self._profiled_side(setting):
             raise ValueError(
@@ -684,7 +635,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         inner.cv = _fewer(inner.cv, searched, data.labels.shape, groups)
         if (setting.new_instance and not searched.new_instance) or (setting.new_task and not searched.new_task):
             inner.stages = 1  # more would describe by labels what is new here
-        inner._kernel, inner._task_kernel = self._kernel, self._task_kernel
+        inner._kernels = self._kernels
         inner.n_features_in_ = self.n_features_in_
         inner._fit_on(data, *groups)
         if inner._interrupted:
@@ -718,7 +669,7 @@ def _learned(side: Side) -> LearnedKernel:
 
 
 def _is_profiled(side: Side) -> bool:
-    """Tell whether a side is described by profiles of its labels."""
+    """Return whether a side is described by profiles of its labels."""
     return any(name in PROFILES for name in _learned(side).names)
 
 

@@ -1,43 +1,395 @@
-"""Estimators that choose their own regularisation by exact hold-out predictions.
+r"""Estimators that choose their own regularisation by exact hold-out predictions.
 
 `Search` goes before a model in the list of bases. What the model is stays the model's business: the search lets it pose
 its problem on the sides of every kernel, scores that for every regularisation, and keeps the best.
 
 Ridge regression on pairs that chooses its regularisation and the shares of its kernel.
+
+What a search keeps of its held-out predictions, and models that are fitted again without each fold.
+
+A kernel that was learned with a label knows something of it. Predictions for labels that had no part in anything come
+from a model that has learned all of its kernels again, without the fold that it predicts. That takes no raw data: the
+wide table of a side tells the kernels of any of its rows.
+
+The best of many scores is optimistic, since luck takes part in the choice: with held-out scores :math:`s(\lambda)`,
+
+.. math:: \mathbb{E}\,\max_\lambda s(\lambda) \;\ge\; \max_\lambda \mathbb{E}\,s(\lambda) .
+
+`nested_score` chooses without the cells that are scored.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, Self, cast
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
-from dyadlearn._array import namespace
-from dyadlearn._checks import check_alpha, check_alphas, check_flag
-from dyadlearn._state import all_or_nothing
-from dyadlearn._tables import Table
-from dyadlearn.exceptions import GridEdgeWarning, LeverageError, SearchStoppedWarning
-from dyadlearn.holdout import Plan, Problem, plan
-from dyadlearn.holdout.folds import as_splitter
+from dyadlearn._array import Array, cast, namespace, placed, take_rows
+from dyadlearn._checks import check_alphas, check_flag
+from dyadlearn._codes import group_codes
+from dyadlearn._progress import Progress
+from dyadlearn._state import all_or_nothing, is_shaped
+from dyadlearn._tables import Table, shown
+from dyadlearn.exceptions import (
+    GridEdgeWarning,
+    LeverageError,
+    NoLabelWarning,
+    SearchStoppedWarning,
+    UndefinedScoreWarning,
+)
+from dyadlearn.holdout import Plan, Problem, Units, plan
+from dyadlearn.holdout.baselines import baselines
+from dyadlearn.holdout.folds import Fold, as_splitter, folds_of
+from dyadlearn.holdout.splitters import SettingKFold
 from dyadlearn.holdout.units import scored_labels
 from dyadlearn.labels import Labels
-from dyadlearn.metrics import scorer
-from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined
+from dyadlearn.metrics import Scorer, scorer
+from dyadlearn.metrics.cells import as_good, best_point, warn_of_undefined, where_defined
+from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
-from dyadlearn.models._base import Sides
-from dyadlearn.models._documenting import documented
-from dyadlearn.models._inputs import Training, groups_in_order
-from dyadlearn.models._side import KernelSpec, Side, fit_side
+from dyadlearn.models.base import Groups, PairwiseRidge, Sides
+from dyadlearn.models.documenting import documented
+from dyadlearn.models.fitted import HeldOut
 from dyadlearn.models.grid import PairKernelRidge, check_shares
+from dyadlearn.models.pairs import PairRegressor
+from dyadlearn.models.reading import Training, fold_predictions, groups_in_order, without_fold
+from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import PairKernel
-from dyadlearn.selection.evaluate import prepared_score
+from dyadlearn.selection.evaluate import baseline_scores, best_in_words, scored_means
 from dyadlearn.selection.landscape import Evaluated, LeftOut, planned, score_plan
-from dyadlearn.selection.refitting import KeptHoldout
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.spectrum import Spectrum
+
+
+class KeptHoldout(PairwiseRidge, stored=False):
+    """A model that keeps held-out predictions of one setting, in the file too."""
+
+    setting: str
+    scoring: Any
+
+    holdout_method_: str
+    holdout_setting_: str
+    # The predictions, of the shape of the labels' values, and what left together for them.
+    _predictions: Array
+    _units: Units
+    # What was to leave together, as numbers.
+    _groups: np.ndarray | None
+    _task_groups: np.ndarray | None
+
+    def fit(
+        self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, groups: Any = None, task_groups: Any = None
+    ) -> Self:
+        """Fit the model, and choose or learn what is no parameter of it.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
+            The instances: features, or the kernel between them. `LearnedKernelRidge` also takes a mapping or list of
+            these, or `Descriptions`.
+        y : array, frame or series of shape (m, q) or (m,)
+            The grid of labels, NaN where not observed; matched by ids where there are any. In a sparse matrix what is
+            not stored is not observed.
+        tasks : the same as `X` for the q tasks, default=None
+            Without it tasks have nothing in common but the kernel of the instances.
+        sample_weight : array or frame of shape (m,) or (m, q), default=None
+            Weights of the squared loss, in the fit and in the error that is learned by.
+        groups, task_groups : array-like of shape (m,) and (q,), default=None
+            Instances and tasks that are left out together.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            data = self._read(X, y, tasks, sample_weight)
+            return self._fit_on(data, *groups_in_order(data.form, groups, task_groups))
+
+    def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> NoReturn:
+        """Raise TypeError: the regularisation was chosen, or learned with the kernels."""
+        how = "learned its regularisation with its kernels" if self.learns_kernels else "chosen its regularisation"
+        raise TypeError(f"{type(self).__name__} has {how}: fit it again, or the model without search.")
+
+    @property
+    def holdout_(self) -> Any:
+        """Held-out predictions at the chosen values, in the form that the labels came in."""
+        return self._as_labels(self._predictions)
+
+    def _keep_groups(self, groups: Any, task_groups: Any) -> None:
+        """Keep what leaves together."""
+        m, q = self._labels.shape
+        self._groups = None if groups is None else group_codes(groups, (m,), "groups")
+        self._task_groups = None if task_groups is None else group_codes(task_groups, (q,), "task_groups")
+
+    def _fits(self) -> bool:
+        labels = self._labels
+        return (
+            super()._fits()
+            and is_shaped(self._predictions, *labels.values.shape)
+            and self._units.fit(labels)
+            and Units(self._groups, self._task_groups).fit(labels)
+        )
+
+    @property
+    def _searched_setting(self) -> Setting:
+        """The setting that the regularisation was chosen for, whatever `setting` was set to since."""
+        return as_setting(getattr(self, "holdout_setting_", self.setting))
+
+    @property
+    def baselines_(self) -> dict[str, float]:
+        """What simple means reach in the setting of the search, held out as the predictions that it was chosen by."""
+        check_is_fitted(self)
+        setting = self._searched_setting
+        kept = self._kept_holdout(setting)
+        units = plan(self.fitted_.problem, setting).units if kept is None else kept.units
+        fitted = self.fitted_
+        return baseline_scores(fitted.labels, setting, units, self._score(setting), symmetry=fitted.symmetry)
+
+    def _score(self, setting: Setting) -> Callable[[Any], Any]:
+        """Return what the model was chosen by: a score of predictions (m, q), squared error where it names none."""
+        scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
+        return prepared_score(self._labels, scoring, setting)
+
+    def _kept_holdout(self, setting: Setting) -> HeldOut | None:
+        if setting is not self._searched_setting:
+            return None
+        return HeldOut(self._predictions, self.holdout_method_, self._units)
+
+
+class LearnedAgain(NamedTuple):
+    """What models predict that were learned without a fold each.
+
+    Attributes
+    ----------
+    predictions : array of shape (m, q)
+        NaN where no fold predicts.
+    folds : list of Fold
+    alphas : list of float
+        The regularisation that was learned in each.
+    task_alphas : list of float or None
+        That of the tasks, where there is one.
+    """
+
+    predictions: Array
+    folds: list[Fold]
+    alphas: list[Any]
+    task_alphas: list[float] | None = None
+
+
+def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, units: Units) -> LearnedAgain:
+    """Leave out units in turn, fit a model without each, and predict it.
+
+    Parameters
+    ----------
+    model : PairwiseRidge
+        Need not be fitted.
+    data : Training
+        With a grid of labels.
+    groups : (array or None, array or None)
+        What the model leaves out together within the folds.
+    setting : Setting
+        What is asked, which need not be what the model chooses for.
+    units : Units
+    """
+    labels = data.labels
+    folds = folds_of(labels, setting, units)
+    predictions, chosen, n_at_edge = [], [], 0
+    with warnings.catch_warnings(record=True) as caught, Progress(len(folds), "Nested folds", model.progress) as bar:
+        warnings.simplefilter("always")
+        for fold in folds:
+            n_before = len(caught)
+            inner, predicted = _fit_without(model, data, groups, setting, fold)
+            predictions.append(predicted)
+            chosen.append((inner.alpha_, getattr(inner, "task_alpha_", None)))
+            n_at_edge += any(issubclass(warning.category, GridEdgeWarning) for warning in caught[n_before:])
+            bar.advance()
+    if n_at_edge:
+        warnings.warn(
+            f"In {n_at_edge} of {len(folds)} folds a best regularisation is on the edge of the grid: widen it.",
+            GridEdgeWarning,
+            stacklevel=3,
+        )
+    _pass_on(caught)
+    alphas, task_alphas = map(list, zip(*chosen, strict=True))
+    flat = placed(predictions, [fold.test for fold in folds], labels.observed.size)
+    found = namespace(flat).reshape(flat, labels.values.shape)
+    return LearnedAgain(found, folds, alphas, None if task_alphas[0] is None else task_alphas)
+
+
+def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, fold: Fold) -> tuple[Any, Array]:
+    """Return a model that is fitted without a fold, and its predictions for the labels of the fold."""
+    left, asked = without_fold(data, setting, fold)
+    if setting is not Setting.A:
+        staying = [None if codes is None else codes[kept] for codes, kept in zip(groups, fold.staying, strict=True)]
+        groups = (staying[0], staying[1])
+    again = model._refitted(left, groups, setting)
+    sides = (again._side, again._task_side)
+    rows = [None if new is None else side.new_rows(new) for side, new in zip(sides, asked, strict=True)]
+    if data.labels.grid is None:
+        places = [at[fold.test] for at in data.labels.places]
+        if setting is not Setting.A:
+            places = [np.searchsorted(own, at) for own, at in zip(fold.leaving, places, strict=True)]
+        return again, again._expansion().at(*rows, (places[0], places[1]))
+    # In A what is predicted for training includes the labels that were completed.
+    predicted = again._closed_problem.Y if setting is Setting.A else again._expansion().grid(*rows)
+    return again, fold_predictions(predicted, fold)
+
+
+def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
+    """Warn once of each thing that was warned of in folds, but for what is said of all of them together."""
+    others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
+    for (category, filename, line), each in others.items():
+        if not issubclass(category, (NoLabelWarning, GridEdgeWarning)):
+            warnings.warn_explicit(each.message, category, filename, line)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NestedScore:
+    """What a search is worth on cells that it did not see.
+
+    Attributes
+    ----------
+    score : float
+        Of all held-out predictions together.
+    setting : str
+    fold_scores : array of shape (n_folds,)
+        Of each fold's predictions alone; NaN where the metric is undefined there.
+    alphas : array of shape (n_folds,)
+        What was chosen in each fold.
+    task_alphas : array of shape (n_folds,) or None
+        The same for the tasks, where the model has such a regularisation.
+    predictions : array or frame of shape (m, q)
+        Every cell as predicted by the fold that left it out, in the form the labels came in.
+    baselines : dict of str to float
+        What simple means reach in the same folds; see `dyadlearn.holdout.baselines`.
+    """
+
+    score: float
+    setting: str
+    fold_scores: np.ndarray
+    alphas: np.ndarray
+    task_alphas: np.ndarray | None
+    predictions: Any
+    baselines: dict[str, float]
+
+    def __repr__(self) -> str:
+        means = best_in_words(self.baselines)
+        return f"NestedScore({self.score:.4g} in setting {self.setting}, {len(self.fold_scores)} folds; means: {means})"
+
+
+def nested_score(
+    search: Any,
+    X: Any,
+    y: Any,
+    tasks: Any = None,
+    sample_weight: Any = None,
+    *,
+    groups: Any = None,
+    task_groups: Any = None,
+    n_splits: int = 5,
+    random_state: Any = None,
+) -> NestedScore:
+    """Score a search on cells that had no part in its choices.
+
+    Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. In each the
+    whole search runs on what remains, without the cells of a left-out instance or task, and the model that it
+    chooses predicts the left-out cells. All predictions are scored together. In setting A the folds are hidden in
+    the grid, which is incomplete then: an instance or task that loses all its labels to a fold stays in it, and is
+    predicted as the model predicts one without labels (from its features, or 0 for an independent task). An
+    independent task with an intercept has no prediction then, NaN, and these labels are not scored.
+
+    Each fold decomposes its own part of the kernels. A leave-group-out formula from the spectra of all rows
+    would have to be evaluated for every regularisation and every row within the fold, which costs more than
+    one decomposition per fold.
+
+    Parameters
+    ----------
+    search : TwoStepRidgeCV, or any other model that chooses its regularisation
+        What to judge; it is cloned, not fitted. Its `setting` and `scoring` are those of the score; where it has no
+        scoring, as `LearnedKernelRidge`, that is what suits the labels. The latter learns its kernels in each fold.
+    X, y, tasks, sample_weight
+        As in its `fit`; for a `PairRegressor` of such a model, X are the pairs.
+    groups, task_groups : array-like of shape (m,) and (q,), default=None
+        Instances and tasks that are left out together, by the folds and by the search within them.
+    n_splits : int, default=5
+        Number of folds of each side that is cut; setting D has their square of blocks.
+    random_state : int, RandomState or None, default=None
+        Deals the instances and tasks to the folds.
+
+    Returns
+    -------
+    NestedScore
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dyadlearn import TwoStepRidgeCV
+    >>> from dyadlearn import nested_score
+    >>> rng = np.random.default_rng(0)
+    >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
+    >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
+    >>> search = TwoStepRidgeCV(setting="D")
+    >>> found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)
+    >>> found.alphas.shape, found.score < search.fit(X, Y, tasks=T).best_score_
+    ((4,), True)
+    """
+    if isinstance(search, PairRegressor):
+        X, y, tasks, sample_weight = search.given_to_model(X, y, sample_weight)
+        search = search.model
+    if not getattr(search, "searches", False):
+        raise TypeError(
+            f"{type(search).__name__} chooses nothing, so that evaluate(model, cv=5) is its nested score: give "
+            "nested_score an estimator that chooses its regularisation, such as TwoStepRidgeCV."
+        )
+    if search.symmetry is not None:
+        raise ValueError("A network has no folds of one side: nested_score is for grids of instances and tasks.")
+    setting = as_setting(search.setting)
+    if setting.new_task and tasks is None:
+        raise ValueError(f"Setting {setting.value} leaves out tasks: give tasks=, their features or kernel.")
+    reader = clone(search)
+    data = reader._read(X, y, tasks, sample_weight)
+    whole, Y = data.labels, data.labels.values
+    groups, task_groups = groups_in_order(data.form, groups, task_groups)
+    groups = None if groups is None else group_codes(groups, whole.shape[:1], "groups")
+    task_groups = None if task_groups is None else group_codes(task_groups, whole.shape[1:], "task_groups")
+    folds = SettingKFold(setting, n_splits, random_state=random_state)
+    # A model that learns its kernels may have groups in other settings: it learns with them.
+    used = [
+        each if leaves or not search.learns_kernels else None
+        for each, leaves in ((groups, setting.new_instance), (task_groups, setting.new_task))
+    ]
+    units = folds.units(whole, groups=used[0], task_groups=used[1])
+    found = predict_folds(reader, data, (groups, task_groups), setting, units)
+    F = found.predictions
+    judge = scorer(usual_scoring(Y) if search.scoring is None else search.scoring)
+    labels = scored_labels(whole, F, setting)
+    prepared = prepared_score(whole, judge, setting, labels)
+    score, means = float(prepared(F)), baselines(whole, setting, units)
+    return NestedScore(
+        score=score,
+        setting=setting.value,
+        fold_scores=np.array([_score_of(judge, whole, labels, F, fold, setting) for fold in found.folds]),
+        alphas=np.array(found.alphas),
+        task_alphas=None if found.task_alphas is None else np.array(found.task_alphas),
+        predictions=whole.restored(cast(F, getattr(namespace(F), data.precision)), data.form),
+        baselines=scored_means(means, prepared),
+    )
+
+
+def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting) -> float:
+    """Return the score of a fold alone, NaN if it is undefined."""
+    others = np.ones(tuple(labels.values.shape), dtype=bool)
+    others.reshape(-1)[fold.test] = False
+    part = replace(labels, values=targets, weights=None).hide(others)
+    try:
+        return float(prepared_score(part, judge, setting)(F if part.grid is not None else take_rows(F, fold.test)))
+    except (ValueError, ArithmeticError):
+        return math.nan
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -107,37 +459,14 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     alphas: Any
     task_alphas: Any = None
     task_kernel_grid: Sequence[dict[str, Any]] | None = None
+    alpha_per_task: bool = False
 
     alpha_: Any
     task_alpha_: Any
+    shares_: Any
     best_score_: float
     landscape_: np.ndarray
     n_evaluated_: int
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        tasks: Any = None,
-        sample_weight: Any = None,
-        groups: Any = None,
-        task_groups: Any = None,
-    ) -> Self:
-        """Fit the model and choose its regularisation.
-
-        Parameters
-        ----------
-        X, y, tasks, sample_weight : as in the model without search
-        groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Instances and tasks that are left out together.
-
-        Returns
-        -------
-        self
-        """
-        with all_or_nothing(self):
-            data = self._read(X, y, tasks, sample_weight)
-            return self._fit_on(data, *groups_in_order(data.form, groups, task_groups))
 
     def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
         """Decompose the sides of all kernels to try, and choose."""
@@ -148,7 +477,8 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _search(self, sides: Sides) -> Self:
         """Choose the regularisation on sides that are decomposed."""
-        return self._choose(sides, (self._groups, self._task_groups, self.cv))
+        choose = self._choose_each_task if self.alpha_per_task else self._choose
+        return choose(sides, (self._groups, self._task_groups, self.cv))
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
         """Return a function that repeats the search, as it was, on other labels of the same instances and tasks."""
@@ -158,7 +488,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
         def search(labels: Labels) -> Any:
             again = kept._snapshot()
-            again._labels, again._completion, again._observed = labels, None, None
+            again._labels, again._solution = labels, None
             return again._search(sides)
 
         return search
@@ -173,12 +503,6 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         if self._task_side is not None:
             columns = _tried(self._task_side, given.get("task_kernel_grid"), "task")
         return [[(side, task_side) for task_side in columns] for side in rows]
-
-    def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> NoReturn:
-        """Refuse another regularisation than the one that was chosen."""
-        raise TypeError(
-            f"{type(self).__name__} has chosen its regularisation: for another one fit the model without search."
-        )
 
     @property
     def kernel_params_(self) -> Any:
@@ -211,7 +535,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         """Return what is posed on each of the sides, in every form that is to be tried."""
         alphas, task_alphas = self._grids()
         start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
-        return [each for row in sides for both in row for each in self._variants(self._pose(*both, start))]
+        return [self._pose(*both, start) for row in sides for both in row]
 
     def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
         """Score regularisations on all sides to try, and solve at the best."""
@@ -221,11 +545,14 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         if self.n_evaluated_ == stack.size:
             warn_of_undefined(stack, alphas, task_alphas, setting.value, 5)
         place = best_point(stack, alphas, task_alphas)
-        shape = (len(sides), len(sides[0]), len(stack) // (len(sides) * len(sides[0])))
-        first, second, variant = (int(position) for position in np.unravel_index(place[0], shape))
+        n_kernels, n_forms = (len(sides), len(sides[0])), len(stack) // (len(sides) * len(sides[0]))
+        first, second, _ = np.unravel_index(place[0], (*n_kernels, n_forms))
         self._side, self._task_side = sides[first][second]
         # No axis where there is nothing to choose.
-        leading = (shape[:2] if shape[0] * shape[1] > 1 else ()) + self._choose_variant(variant, shape[2])
+        leading = [*n_kernels] if max(n_kernels) > 1 else []
+        if hasattr(self, "shares"):
+            self.shares_ = getattr(problems[place[0]].pairing, "shares", None)
+            leading += [] if self.shares_ is None else [n_forms]
         self.landscape_ = stack.reshape(*leading, *stack.shape[1:])
         self.best_score_ = float(stack[place])
         self.alpha_ = alphas[place[1]]
@@ -240,21 +567,58 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self._solve()
         # Folds that were solved in the search start from there, at the tolerance of the fit.
         how = best_plan[1] if best_plan[0] == place[0] else plan(self.fitted_.problem, setting, *left_out)
-        held_out = how.held_out(self.fitted_.problem)
-        labels = scored_labels(self._labels, held_out, setting, stacklevel=5)  # warns of labels without a prediction
+        labels = self._keep_holdout(how)
         if is_rough:
-            self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(held_out))
-        self._predictions, self.holdout_method_ = held_out, how.words
-        self.holdout_setting_, self._units = setting.value, how.units
+            self.best_score_ = float(prepared_score(self._labels, self.scoring, setting, labels)(self._predictions))
         return self
 
-    def _variants(self, problem: Problem) -> list[Problem]:
-        """Return a problem in every form that is to be tried without another decomposition."""
-        return [problem]
+    def _keep_holdout(self, how: Plan) -> Array:
+        """Keep the held-out predictions at the chosen values, and return the labels that have one."""
+        self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.words
+        self.holdout_setting_, self._units = how.setting.value, how.units
+        return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns of the others
 
-    def _choose_variant(self, variant: int, n_variants: int) -> tuple[int, ...]:
-        """Keep the form that is best, and return the axis that it has in the landscape, if any."""
-        return ()
+    def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
+        """Score regularisations on each task by itself, and solve at the best of each."""
+        setting, (alphas, _), [problem] = as_setting(self.setting), self._grids(), self._problems(sides)
+        [[(self._side, self._task_side)]] = sides
+        how = planned(problem, setting, left_out)
+        judge, score = scorer(self.scoring), None
+
+        def scored(values: Sequence[float], _: Sequence[float]) -> np.ndarray:
+            nonlocal score
+            found = []
+            for alpha in values:
+                held_out = how.held_out(problem.at(alpha))
+                if score is None:  # the labels that have a prediction are the same for all regularisations
+                    labels = scored_labels(problem.labels, held_out, setting, quiet=True)
+                    score = judge.prepare_each_task(labels)
+                found.append(score(held_out))
+            return np.stack(found)
+
+        scores = where_defined(scored, alphas, [1.0])
+        undefined = np.isnan(scores).all(axis=0)
+        if undefined.all():
+            raise ValueError(f"{judge.name} is undefined for every task: no alpha is the best.")
+        warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
+        shared = best_point(scores[:, ~undefined].mean(axis=1), alphas)[0]
+        best = [shared if none else best_point(own, alphas)[0] for own, none in zip(scores.T, undefined, strict=True)]
+        if undefined.any():
+            ids, places = self._form.column_ids, np.flatnonzero(undefined)
+            warnings.warn(
+                f"{judge.name} is undefined for {len(places)} of {undefined.size} tasks "
+                f"({shown(places.tolist() if ids is None else ids.take(places).labels)}), which have too few labels or "
+                f"only one value: they get alpha {alphas[shared]:g}, the best for all others together, and are "
+                "excluded from the score.",
+                UndefinedScoreWarning,
+                stacklevel=5,
+            )
+        self.alpha_, self.task_alpha_, self.landscape_ = np.asarray(alphas)[best], None, scores
+        self.best_score_ = float(np.nanmean(scores[best, np.arange(len(best))]))
+        self.n_evaluated_ = scores.size
+        self._solve()
+        self._keep_holdout(how)
+        return self
 
     def _scored(
         self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut
@@ -305,7 +669,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     def _fits(self) -> bool:
         for value in self._alphas.values():
-            check_alpha(value, "What was chosen")
+            self._checked_alpha(value, "What was chosen")
         return super()._fits() and self.landscape_.dtype.kind == "f"
 
 
@@ -449,8 +813,13 @@ def grid_of(alphas: Any, name: str) -> list[float]:
 
 
 def best_kernel(search: Search) -> np.ndarray:
-    """Return the landscape (n_alphas, …) of the kernel parameters, and of whatever else a search has chosen."""
+    """Return the landscape (n_alphas, …) of the kernel parameters, and of whatever else a search has chosen.
+
+    Where each task has a regularisation of its own, it is the mean over tasks.
+    """
     alphas, task_alphas = search._grids()
+    if np.ndim(search.alpha_):
+        return np.asarray(np.nanmean(search.landscape_, axis=1))
     if search.task_alpha_ is None:
         task_alphas = None
     last = (len(alphas),) if task_alphas is None else (len(alphas), len(task_alphas))
@@ -466,12 +835,14 @@ def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
     Parameters
     ----------
     search : Search
-        With one regularisation for all tasks.
 
     Returns
     -------
     list of (name, best value, least value, greatest value)
+        Empty where each task has a regularisation of its own.
     """
+    if np.ndim(search.alpha_):
+        return []
     grids = search._grids()
     scores = search.landscape_.reshape(-1, len(grids[0]), 1 if search.task_alpha_ is None else len(grids[1] or [0.0]))
     equal = as_good(scores, float(np.nanmax(scores)))
@@ -559,19 +930,14 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
 
     def _problems(self, sides: Sides) -> list[Problem]:
         self.shares_ = None  # those of another fit may want other sides
-        return super()._problems(sides)
-
-    def _variants(self, problem: Problem) -> list[Problem]:
-        if not problem.pairing.knows_tasks:
-            return [problem]
-        pairing = cast(PairKernel, problem.pairing)
-        return [replace(problem, pairing=pairing.with_shares(shares)) for shares in self._scaled(*pairing.spectra)]
-
-    def _choose_variant(self, variant: int, n_variants: int) -> tuple[int, ...]:
-        if self._task_side is None:
-            return ()
-        self.shares_ = self._scaled(self._side.spectrum, self._task_side.spectrum)[variant]
-        return (n_variants,)
+        found = []
+        for problem in super()._problems(sides):
+            pairing = problem.pairing
+            forms = [pairing]
+            if isinstance(pairing, PairKernel):
+                forms = [pairing.with_shares(shares) for shares in self._scaled(*pairing.spectra)]
+            found += [replace(problem, pairing=each) for each in forms]
+        return found
 
     def _scaled(self, spectrum: Spectrum, task_spectrum: Spectrum) -> list[tuple[float, float, float]]:
         """Return the shares to try on two sides."""
@@ -595,9 +961,21 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     ----------
     setting : {"A", "B"} or an alias, default="B"
         The predictions are the same in both; rank metrics are averaged differently.
+    alpha_per_task : bool, default=False
+        Whether every task has a regularisation of its own, chosen by the score of its own column. A task without a
+        score, having no label or only one value, gets the one that is best for all others together, with a warning.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
         Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
         A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
+
+    Attributes
+    ----------
+    alpha_ : float, or array of shape (q,) with ``alpha_per_task=True``
+        The best value, or that of each task; of equals the largest.
+    best_score_ : float
+        The score of `holdout_`; with ``alpha_per_task=True`` the mean over tasks of their best scores.
+    landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
+        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1.
 
     Examples
     --------
@@ -608,8 +986,22 @@ class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
     >>> Y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(20, 4))
     >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000]).fit(X, Y).landscape_.shape
     (5,)
+    >>> IndependentTaskRidgeCV(alphas=[0.01, 1, 10, 100, 1000], alpha_per_task=True).fit(X, Y).alpha_.shape
+    (4,)
     """
 
     _tasks_remedy = "use TwoStepRidgeCV or KroneckerRidgeCV."
 
     alphas: Any = None
+    alpha_per_task: bool = field(default=False, kw_only=True)
+
+    def _check_params(self) -> None:
+        super()._check_params()
+        if check_flag(self.alpha_per_task, "alpha_per_task") and self.kernel_grid is not None:
+            raise ValueError("alpha_per_task=True searches alphas only: leave kernel_grid out.")
+
+    def _score(self, setting: Setting) -> Callable[[Any], Any]:
+        if not self.alpha_per_task:
+            return super()._score(setting)
+        score = scorer(self.scoring).prepare_each_task(self._labels.values)
+        return lambda predictions: np.nanmean(score(predictions))

@@ -5,7 +5,7 @@ The head is JSON: for each array its dtype, shape and place, and before them the
 
 .. code-block:: text
 
-    {"__metadata__":{"format":"dyadlearn","version":"6","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
+    {"__metadata__":{"format":"dyadlearn","version":"7","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
 
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
 file with zeros in its own place. Any reader of safetensors can open the arrays. Reading and writing is done here, in
@@ -41,9 +41,9 @@ from dyadlearn._tables import Table, library_of, read_table
 from dyadlearn.exceptions import ModelFileError
 
 #: The format that is written.
-VERSION = 6
+VERSION = 7
 #: The oldest format that is read. For each from here on, ``tests/store/data`` holds a file.
-OLDEST = 6
+OLDEST = 7
 
 _START = b'{"__metadata__":{"format":"dyadlearn","version":"'
 _HEAD = re.compile(re.escape(_START) + rb'(\d{1,9})"(?:,"checksum":"([0-9a-f]{64})","header":")?')

@@ -141,7 +141,10 @@ class LandscapeView:
 
 
 def landscape_of_search(model: Any) -> LandscapeView:
-    """Return the landscape that a fitted model has searched, of several kernel parameters that of the best ones."""
+    """Return the landscape that a fitted model has searched, of several kernel parameters that of the best ones.
+
+    With a regularisation for each task it has the mean scores of all tasks, and the value that is best for these.
+    """
     search = model.estimator if isinstance(model, Fitted) else model
     if isinstance(model, PairRegressor):
         search = model.fitted_.estimator
@@ -153,6 +156,9 @@ def landscape_of_search(model: Any) -> LandscapeView:
         kind = type(search).__name__
         raise TypeError(f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these kernels.")
     alphas, task_alphas = (grid_of(getattr(search, name, None), name) for name in ("alphas", "task_alphas"))
+    if np.ndim(search.alpha_):
+        how = {"setting": search.holdout_setting_, "scoring": search.scoring}
+        return landscape_of_scores(best_kernel(search), alphas, **how)
     return LandscapeView(
         best_kernel(search),
         np.asarray(alphas),
@@ -242,7 +248,9 @@ def landscapes_of_model(
         grid_of(getattr(estimator, name, None), name) if given is None else check_alphas(given, name)
         for name, given in (("alphas", alphas), ("task_alphas", task_alphas))
     )
-    alpha = getattr(estimator, "alpha_", pairing.alphas["alpha"])
+    chosen: dict[str, Any] = {name: pairing.alphas.get(name) for name in ("alpha", "task_alpha")}
+    if np.ndim(chosen["alpha"]):  # each task has its own, and the picture the best for all
+        chosen = {}
 
     def scored(some: Sequence[Setting]) -> dict[str, np.ndarray]:
         try:
@@ -256,7 +264,7 @@ def landscapes_of_model(
     for letter, scores in scored(wanted).items():
         if not np.isnan(scores).all():
             view = landscape_of_scores(scores, rows, columns, setting=letter, scoring=judge)
-            found[Setting(letter)] = replace(view, alpha=alpha, task_alpha=pairing.alphas.get("task_alpha"))
+            found[Setting(letter)] = replace(view, **chosen)
     return [found[setting] for setting in settings if setting in found], said
 
 

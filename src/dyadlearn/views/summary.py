@@ -24,17 +24,15 @@ from dyadlearn._tables import Table
 from dyadlearn._text import joined, number, power
 from dyadlearn.diagnostics.explaining import Explanation, explain
 from dyadlearn.diagnostics.fitted import closed_form_of, known_settings, labels_of
-from dyadlearn.diagnostics.known import Screening, screened
-from dyadlearn.diagnostics.recommending import TopPairs, top_pairs
+from dyadlearn.diagnostics.recommending import Screening, TopPairs, screened, top_pairs
 from dyadlearn.exceptions import LeverageError, NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.holdout import plan
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
-from dyadlearn.models._inputs import groups_in_order
-from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.fitted import FittedRidge
-from dyadlearn.selection.bootstrap import Interval
-from dyadlearn.selection.evaluate import SettingScore, evaluate, scoring_of
+from dyadlearn.models.reading import groups_in_order
+from dyadlearn.models.side import KernelSpec
+from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.selection.search import edges_of
 from dyadlearn.settings import Setting
@@ -126,7 +124,7 @@ def _side_spectrum(side: Smoother | Spectrum, kernel: str = "") -> SideSpectrum:
     spectrum = side.spectrum if isinstance(side, Smoother) else side
     values = np.sort(to_numpy(spectrum.penalised).astype(np.float64))[::-1]
     found = SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
-    if isinstance(side, Spectrum):
+    if isinstance(side, Spectrum) or np.isnan(side.alpha):  # with a regularisation for each task there is no filter
         return found
     return replace(found, shrinkage=side.filter.shrinkage(values, side.alpha), alpha=side.alpha)
 
@@ -585,14 +583,23 @@ def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str,
         facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
     else:
         facts.append(("Values", f"{low} to {high}"))
-    alphas, letters = fitted.pairing.alphas, ("λ_d", "λ_t") if "task_alpha" in fitted.pairing.alphas else ("λ",)
-    regularisation = [f"{letter} = {power(alpha)}" for letter, alpha in zip(letters, alphas.values(), strict=True)]
-    facts.append(("Regularisation", ", ".join(regularisation)))
+    facts.append(("Regularisation", _regularisation(fitted, names)))
     own = fitted.searched_setting
     if own is not None:
         facts.append(("Chosen for", f"setting {_apart(names).in_words(own)}"))
     facts.append(("Judged by", scoring))
     return facts
+
+
+def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
+    """Return the regularisation of a fitted model in words."""
+    alphas = fitted.pairing.alphas
+    if "task_alpha" in alphas:
+        return f"λ_d = {power(alphas['alpha'])}, λ_t = {power(alphas['task_alpha'])}"
+    chosen = np.unique(alphas["alpha"])
+    if chosen.size > 1:
+        return f"λ from {power(chosen[0])} to {power(chosen[-1])}, one for each {names.task}"
+    return f"λ = {power(chosen[0])}"
 
 
 def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:

@@ -23,7 +23,7 @@ def documented(cls: T) -> T:
     Examples
     --------
     >>> from dyadlearn import KroneckerRidgeCV
-    >>> from dyadlearn.models._documenting import parameter_docs
+    >>> from dyadlearn.models.documenting import parameter_docs
     >>> print(parameter_docs(KroneckerRidgeCV)["scoring"])
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.

@@ -33,7 +33,7 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
-from dyadlearn.models._side import KernelSpec, check_rows, side_size
+from dyadlearn.models.side import KernelSpec, check_rows, check_square, side_size
 from dyadlearn.pairing import Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
@@ -110,7 +110,7 @@ def in_training_order(table: Table, spec: KernelSpec, ids: Ids | None, name: str
 
 
 def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
-    """Refuse features that are called otherwise than in training, or stand in another order, as scikit-learn does."""
+    """Raise if features have other names than in training, or another order, as scikit-learn does."""
     if expected is None or found is None or expected.labels == found.labels:
         return
     remedy = "give it the features that it had"
@@ -162,7 +162,7 @@ def read_rows(
 
 
 def check_orientation(form: Table, instances: Table, tasks: Table | None) -> None:
-    """Tell somebody whose labels lie on their side, where ids show it."""
+    """Raise if ids show that the labels are transposed."""
     if lies_on_its_side(form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
         raise IdError(
             "Y lies on its side: its columns are the ids of X, and instances belong in the rows. Transpose Y"
@@ -171,7 +171,7 @@ def check_orientation(form: Table, instances: Table, tasks: Table | None) -> Non
 
 
 def check_sizes(rows: Array, labels: Any, task_rows: Array | None) -> None:
-    """Refuse labels that are not one for each instance and task; what fits the other way round is told."""
+    """Raise if there is not a label for each instance and task; the message says if they fit transposed."""
     turned = rows.shape[0] == labels.shape[1] and (task_rows is None or task_rows.shape[0] == labels.shape[0])
     hint = " It fits the other way round: transpose Y" + ("." if task_rows is None else ", or exchange X and tasks.")
     if rows.shape[0] != labels.shape[0]:
@@ -216,27 +216,6 @@ def fit_numbers(
     return steps
 
 
-def check_fit_memory(pairing: type[Pairing], labels: Array, sides: Sequence[SideSize], *, weighted: bool) -> None:
-    """Refuse a fit that does not fit in memory.
-
-    Parameters
-    ----------
-    pairing : type of Pairing
-        What will be fitted.
-    labels : array of shape (m, q)
-        As they came; NaN where not observed.
-    sides : one or two of SideSize
-        What will be decomposed.
-    weighted : bool
-        Whether there are weights.
-    """
-    xp, shape = namespace(labels), tuple(labels.shape)
-    complete = not weighted and not bool(xp.any(xp.isnan(labels)))
-    steps = fit_numbers(pairing, shape, sides, complete=complete, weighted=weighted)
-    purpose = max(steps, key=lambda name: steps[name])
-    check_memory(8 * steps[purpose], labels, purpose)
-
-
 def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | None]:
     """Return arrays by their names on the device that a model has, or as they are where it has none."""
     if device is None:
@@ -256,7 +235,7 @@ def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | N
 
 
 def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of labels") -> None:
-    """Refuse to learn without labels, in the words of scikit-learn."""
+    """Raise if there are no labels, in the words of scikit-learn."""
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None{remedy}.")
 
@@ -271,7 +250,7 @@ def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
 
 
 def is_fitted(estimator: Any) -> bool:
-    """Tell whether any estimator of scikit-learn's kind has been fitted."""
+    """Return whether any estimator of scikit-learn's kind has been fitted."""
     try:
         check_is_fitted(estimator)
     except NotFittedError:
@@ -336,7 +315,7 @@ def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str, given: st
 
 
 def is_large(shape: tuple[int, int]) -> bool:
-    """Tell whether a grid is so large that it is formed only where that is cheaper.
+    """Return whether a grid is so large that it is formed only where that is cheaper.
 
     A small one has formulas that pairs alone have not.
     """
@@ -442,7 +421,7 @@ def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
 def prefers_pairs(
     pairing: type[Pairing], labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool
 ) -> bool:
-    """Tell whether observed pairs alone are solved for: where the grid would not fit, or its products cost more.
+    """Return whether observed pairs alone are solved for: where the grid would not fit, or its products cost more.
 
     Parameters
     ----------
@@ -465,30 +444,6 @@ def prefers_pairs(
     k, r = (side.rank for side in sides)
     grid = (min(m, 2 * k) + min(q, 2 * r)) * m * q
     return bool(2 * product_cost((m, q), n, (k, r), gather_cost(like))[0] < grid)
-
-
-def check_pairs_memory(labels: Labels, sides: Sequence[SideSize], like: Array) -> None:
-    """Refuse a fit on pairs that does not fit in memory: vectors of both sides, rotated beside them, and the pairs."""
-    numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
-    numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
-    purpose = f"Fitting {labels.size} pairs of {labels.shape[0]} × {labels.shape[1]}"
-    mend = "describe both sides by fewer features, say by Landmarks"
-    check_memory(8 * numbers, like, purpose, mend)
-
-
-def listed_determination(labels: Labels, predicted: np.ndarray) -> float:
-    """Return the coefficient of determination R² of predictions (n,), averaged over tasks whose labels differ."""
-    at, q = labels.places[1], labels.shape[1]
-    y, predicted = in_range(to_numpy(labels.values).astype(np.float64), predicted)
-    count = np.maximum(np.bincount(at, minlength=q), 1)
-    first = np.zeros(q)
-    first[at] = y
-    differs = np.bincount(at, y != first[at], minlength=q) > 0
-    if not differs.any():
-        raise ValueError("R² is undefined here: it needs two observed labels that differ, and no column of Y has that.")
-    spread = np.bincount(at, (y - (np.bincount(at, y, minlength=q) / count)[at]) ** 2, minlength=q)
-    errors = np.bincount(at, (y - predicted) ** 2, minlength=q)
-    return float(np.mean(1.0 - errors[differs] / spread[differs]))
 
 
 def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
@@ -568,6 +523,9 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
     rows, values, task_rows = moved(given, model.device)
     labels = replace(labels, values=as_array_of(labels.values, rows) if values is None else values)
     check_sizes(rows, labels, task_rows)
+    check_square(rows, spec, "instance")
+    if task_rows is not None and model._coupled.knows_tasks:
+        check_square(task_rows, task_spec, "task")
     dtype = result_dtype((rows, X), (task_rows, tasks), (labels.values, y))
     sides = [side_size(rows, spec)]
     if task_rows is not None and model._coupled.knows_tasks:
@@ -618,14 +576,22 @@ def read_sides(
 
 
 def _in_cheaper_form(model: Any, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool) -> Labels:
-    """Return labels as a grid, or as the list that they are where that costs less; raise if neither fits."""
+    """Return labels as a grid, or as the list that they are where that costs less; raise if neither fits in memory."""
     pairing, weighted = model._pairing_type(len(sides) > 1), weighted or labels.weights is not None
+    m, q = labels.shape
     if labels.grid is None:
         if model._takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
-            check_pairs_memory(labels, sides, like)
+            # Vectors of both sides, rotated beside them, and the pairs.
+            numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
+            numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
+            remedy = "describe both sides by fewer features, say by Landmarks"
+            check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
             return labels
         labels = labels.dense()
-    check_fit_memory(pairing, labels.values, sides, weighted=weighted)
+    complete = not weighted and labels.size == m * q
+    steps = fit_numbers(pairing, (m, q), sides, complete=complete, weighted=weighted)
+    purpose = max(steps, key=lambda name: steps[name])
+    check_memory(8 * steps[purpose], labels.values, purpose)
     return labels
 
 

@@ -211,6 +211,16 @@ def check_rows(rows: Any, spec: KernelSpec, name: str, *, allow_nan: bool = Fals
     return check_matrix(rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan and not is_kernel)
 
 
+def check_square(rows: Array, spec: KernelSpec, name: str) -> None:
+    """Raise if a precomputed kernel between the rows of a side, "instance" or "task", is not square."""
+    n, d = rows.shape
+    if spec.is_precomputed and n != d:
+        raise KernelError(
+            f"The precomputed {name} kernel must be a square matrix, found shape ({n}, {d}). For features, choose "
+            'another kernel than "precomputed"; for tasks cut by scikit-learn, hand them in a Tasks holder.'
+        )
+
+
 def side_size(rows: Array, spec: KernelSpec) -> SideSize:
     """Return how large the side of some rows is, and so what it takes to decompose it."""
     n, d = rows.shape
@@ -238,14 +248,9 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
         "instance" or "task", for messages.
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
-    n, d = rows.shape
+    d = rows.shape[1]
     is_free, form, words = spec.constant == "free", _form(rows, spec), f"The {name} features"
     if form == "gram":
-        if n != d:
-            raise KernelError(
-                f"The precomputed {name} kernel must be a square matrix, found shape ({n}, {d}). For features, choose "
-                'another kernel than "precomputed"; for tasks cut by scikit-learn, hand them in a Tasks holder.'
-            )
         return Side(spec, _decomposed(rows, spec, name), ids, names, None, d, None, _means(rows) if is_free else None)
     check_kernel(spec.kernel, spec.params)
     means = means_of(rows) if is_free and form in ("features", "wide") else None

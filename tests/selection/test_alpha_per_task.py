@@ -1,0 +1,372 @@
+"""A regularisation for each task: given as an array, or chosen by the score of each column."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.linear_model import Ridge, RidgeCV
+
+from dyadlearn import (
+    IndependentTaskRidge,
+    IndependentTaskRidgeCV,
+    PairRegressor,
+    SettingKFold,
+    TwoStepRidge,
+    evaluate,
+    explain,
+    landscape,
+    load,
+    nested_score,
+    permutation_test,
+    save,
+)
+from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
+from dyadlearn.filters import IteratedTikhonov
+from dyadlearn.holdout.refit import verify_holdout
+from dyadlearn.metrics import roc_auc, scorer
+from dyadlearn.pairing.leaving import group_members
+from dyadlearn.plots import LandscapeDisplay
+from dyadlearn.settings import Setting
+from dyadlearn.views.summary import summary_of
+from sweeps import covering, every, lines, over
+
+M, Q = 20, 6
+ALPHAS = [1e-3, 0.1, 1.0, 10.0, 1e3]
+EACH = np.array([1e-3, 1.0, 10.0, 1.0, 0.0, 1e3])
+RNG = np.random.default_rng(0)
+X, NEW = RNG.normal(size=(M, 4)), RNG.normal(size=(3, 4))
+Y = X @ RNG.normal(size=(4, Q)) + RNG.normal(size=(M, Q)) * np.array([0.1, 1.0, 3.0, 5.0, 0.3, 50.0])
+HOLES = np.where(RNG.random(Y.shape) < 0.2, np.nan, Y)
+WEIGHTS = RNG.uniform(0.5, 2.0, size=Y.shape)
+GROUPS = np.arange(M) % 7
+FOLDS = RNG.integers(0, 3, size=Y.shape)
+# A task without labels is predicted zero, not NaN.
+PAPER = {"fit_intercept": False}
+
+FORMS = {"full": (Y, None), "missing": (HOLES, None), "weights": (Y, WEIGHTS), "both": (HOLES, WEIGHTS)}
+
+
+def columns(model, labels, weights, alphas, **given):
+    """Yield a model of each task alone, with its position."""
+    for task, alpha in enumerate(alphas):
+        own = None if weights is None else weights[:, task]
+        yield task, clone(model).set_params(alpha=float(alpha)).fit(X, labels[:, task], sample_weight=own, **given)
+
+
+# --- an array of values ------------------------------------------------------------------------------
+
+
+@over(covering(form=list(FORMS), kernel=["linear", "rbf"], intercept=[True, False], filter=[None, IteratedTikhonov(2)]))
+def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
+    labels, weights = FORMS[form]
+    options = {"kernel": kernel, "fit_intercept": intercept, "filter": filter}
+    model = IndependentTaskRidge(EACH, **options).fit(X, labels, sample_weight=weights)
+    for task, alone in columns(IndependentTaskRidge(**options), labels, weights, EACH):
+        close = {"rtol": 1e-7, "atol": 1e-8}
+        assert_allclose(model.predict(NEW)[:, task], alone.predict(NEW), **close)
+        assert_allclose(model.predict()[:, task], alone.predict(), **close)
+        assert_allclose(model.completed_[:, task], alone.completed_, **close)
+        if kernel == "linear":
+            assert_allclose(model.coef_[:, task], alone.coef_, **close)
+            assert_allclose(np.broadcast_to(model.intercept_, Q)[task], alone.intercept_, **close)
+        if EACH[task] > 0:  # a kernel without a ridge has dual parameters of any size
+            assert_allclose(model.dual_coef_[:, task], alone.dual_coef_, **close)
+        if kernel == "rbf" and EACH[task] == 0:
+            continue
+        for letter, left_out in (("A", {}), ("B", {}), ("B", {"groups": GROUPS})):
+            found, wanted = model.holdout(letter, **left_out)[:, task], alone.holdout(letter, **left_out)
+            assert_allclose(found, wanted, **close)
+        found = model.holdout("A", cells=FOLDS)[:, task]
+        assert_allclose(found, alone.holdout("A", cells=FOLDS[:, task : task + 1]).ravel(), **close)
+
+
+@over(every(letter="AB", groups=[None, GROUPS], filter=[None, IteratedTikhonov(2)]))
+def test_hold_out_equals_fitting_again(letter, groups, filter):
+    left_out = {} if groups is None or letter == "A" else {"groups": groups}
+    model = IndependentTaskRidge(EACH, filter=filter).fit(X, Y)
+    assert verify_holdout(model, letter, n_cells=Y.size, **left_out) < 1e-9
+
+
+def test_it_equals_scikit_learn():
+    model, theirs = IndependentTaskRidge(EACH).fit(X, Y), Ridge(EACH).fit(X, Y)
+    assert_allclose(model.predict(NEW), theirs.predict(NEW))
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, Y)
+    theirs = RidgeCV(ALPHAS, alpha_per_target=True).fit(X, Y)
+    assert_array_equal(search.alpha_, theirs.alpha_)
+    assert_allclose(search.predict(NEW), theirs.predict(NEW))
+    assert_allclose(search.landscape_.max(axis=0), theirs.best_score_)
+
+
+def test_values_are_changed_and_checked():
+    model = IndependentTaskRidge(EACH.tolist()).fit(X, Y)
+    assert_allclose(model.set_alpha(2 * EACH).predict(NEW), IndependentTaskRidge(2 * EACH).fit(X, Y).predict(NEW))
+    assert_allclose(model.set_alpha(3.0).predict(NEW), IndependentTaskRidge(3.0).fit(X, Y).predict(NEW))
+    before = model.predict(NEW)
+    for wrong, error, message in (
+        (EACH[:4], ValueError, "alpha has 4 values, but Y has 6 tasks: give one number, or a value for each"),
+        ([], ValueError, "alpha is empty"),
+        (-EACH, ValueError, "at least 0"),
+        (EACH[None, :], TypeError, "alpha must be a number"),
+        ("abcdef", TypeError, "alpha must be a number"),
+    ):
+        with pytest.raises(error, match=message):
+            model.set_alpha(wrong)
+        with pytest.raises(error, match=message):
+            IndependentTaskRidge(wrong).fit(X, Y)
+    assert_array_equal(model.predict(NEW), before)
+    with pytest.raises(TypeError, match="alpha must be a number"):
+        TwoStepRidge(EACH).fit(X, Y)
+    given = EACH.copy()
+    kept = IndependentTaskRidge(given).fit(X, Y)
+    before, given[:] = kept.holdout("B"), 7.0
+    assert_array_equal(kept.holdout("B"), before)
+
+
+def test_other_libraries(library):
+    found = IndependentTaskRidge(EACH + 0.1).fit(library.asarray(X), library.asarray(Y))
+    expected = IndependentTaskRidge(EACH + 0.1).fit(X, Y)
+    close = {"rtol": 10 * library.rtol, "atol": 100 * library.rtol}
+    assert_allclose(library.to_numpy(found.predict(library.asarray(NEW))), expected.predict(NEW), **close)
+    assert_allclose(library.to_numpy(found.holdout("B")), expected.holdout("B"), **close)
+    low, high = found.predict_interval(library.asarray(NEW))
+    assert_allclose(library.to_numpy(high - low), np.subtract(*expected.predict_interval(NEW)[::-1]), **close)
+    chosen = [IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(*data) for data in ((X, Y),)]
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(library.asarray(X), library.asarray(Y))
+    assert_array_equal(search.alpha_, chosen[0].alpha_)
+
+
+@over(every(form=list(FORMS), groups=[None, GROUPS]))
+def test_intervals(form, groups):
+    labels, weights = FORMS[form]
+    left_out = {} if groups is None else {"groups": groups}
+    options = {"sample_weight": weights, **left_out}
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, labels, **options)
+    assert len(set(search.alpha_)) > 2
+    (low, high), known = search.predict_interval(NEW, coverage=0.8), search.predict_interval(coverage=0.8)
+    assert ((low < search.predict(NEW)) & (search.predict(NEW) < high)).all()
+    assert np.isfinite(known[0]).all()
+    assert (known[0] < known[1]).all()
+    same = IndependentTaskRidge(np.full(Q, 2.0)).fit(X, labels, sample_weight=weights)
+    one = IndependentTaskRidge(2.0).fit(X, labels, sample_weight=weights)
+    for found, wanted in zip(same.predict_interval(NEW), one.predict_interval(NEW), strict=True):
+        assert_allclose(found, wanted, rtol=1e-9)
+
+
+@over(every(groups=[None, GROUPS]))
+def test_models_without_a_row_are_those_of_each_task(groups):
+    members = group_members(groups, M, "groups")
+    fitted = IndependentTaskRidge(EACH).fit(X, Y).fitted_
+    rows = fitted.rows(NEW)[1]
+    found = fitted.pairing.jackknife(Y, members)
+    for task, alone in columns(IndependentTaskRidge(), Y, None, EACH):
+        wanted = alone.fitted_.pairing.jackknife(Y[:, task : task + 1], members)
+        assert_allclose(found.held_out[:, task], wanted.held_out[:, 0])
+        assert_allclose(found.predictions(rows)[:, task], wanted.predictions(rows)[:, 0])
+
+
+# --- values that are chosen --------------------------------------------------------------------------
+
+
+@over(covering(form=list(FORMS), scoring=["neg_mean_squared_error", "concordance_index"], groups=[None, GROUPS]))
+def test_each_task_has_the_value_that_is_best_for_it(form, scoring, groups):
+    labels, weights = FORMS[form]
+    given = {"sample_weight": weights, "groups": groups}
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, cv=None).fit(X, labels, **given)
+    # Where labels are missing, five folds of groups are left out.
+    left_out = search._units.instances
+    models = [IndependentTaskRidge(alpha).fit(X, labels, sample_weight=weights) for alpha in ALPHAS]
+    held_out = np.stack([model.holdout("B", groups=left_out) for model in models])
+    judge = scorer(scoring)
+    scores = [[judge(labels[:, j], F[:, j], tie_tolerance=None) for j in range(Q)] for F in held_out]
+    assert_allclose(search.landscape_, scores, rtol=1e-8)
+    best = np.argmax(np.round(scores, 10)[::-1], axis=0)  # of equals the largest
+    assert_array_equal(search.alpha_, np.array(ALPHAS)[::-1][best])
+    assert len(set(search.alpha_)) > 1
+    assert_allclose(search.best_score_, np.max(scores, axis=0).mean())
+    assert_allclose(search.holdout_, held_out[::-1][best, :, np.arange(Q)].T, rtol=1e-8)
+    fixed = IndependentTaskRidge(search.alpha_).fit(X, labels, sample_weight=weights)
+    assert_allclose(search.predict(NEW), fixed.predict(NEW))
+    assert_array_equal(search.n_evaluated_, search.landscape_.size)
+
+
+def test_folds_are_groups():
+    codes = np.empty(M)
+    for number, (_, test) in enumerate(SettingKFold("B", 3, random_state=0).split_grid(M, Q)):
+        codes[test.any(axis=1)] = number
+    folded = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, cv=3).fit(X, Y)
+    grouped = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, Y, groups=codes)
+    assert_allclose(folded.landscape_, grouped.landscape_)
+    assert_allclose(folded.holdout_, grouped.holdout_)
+
+
+def test_of_equals_the_largest():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search = IndependentTaskRidgeCV([1.0, 100.0, 10.0], alpha_per_task=True, kernel="precomputed")
+        assert_array_equal(search.fit(np.eye(M), Y).alpha_, np.full(Q, 100.0))
+
+
+def test_what_does_not_go_with_it():
+    for options, error, message in (
+        ({"kernel_grid": [{}]}, ValueError, "alpha_per_task=True searches alphas only: leave kernel_grid out"),
+        ({"setting": "D"}, ValueError, "any but IndependentTaskRidge"),
+        ({"alpha_per_task": 2}, TypeError, "alpha_per_task must be True or False"),
+        ({"scoring": "ic_index"}, ValueError, "ic_index compares tasks with each other, so that no task has a score"),
+    ):
+        with pytest.raises(error, match=message):
+            IndependentTaskRidgeCV(**{"alpha_per_task": True, **options}).fit(X, Y)
+    for labels, groups, message in (
+        (Y[:1], None, "only 1 sample with labels"),
+        (Y, np.zeros(M), "only 1 group of instances"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            IndependentTaskRidgeCV(alpha_per_task=True).fit(X[: len(labels)], labels, groups=groups)
+
+
+def of_a_function(Y, F):
+    if np.unique(Y[~np.isnan(Y)]).size < 2:
+        raise ValueError("one class")
+    return roc_auc(Y, F)
+
+
+EMPTY = np.where(np.arange(Q) == 1, np.nan, Y)
+ONE_CLASS = np.where(np.arange(Q) == 1, 0.0, Y > 0)
+
+
+@over(
+    lines(
+        "labels scoring",
+        (EMPTY, "neg_mean_squared_error"),
+        (EMPTY, lambda Y, F: -float(np.nanmean(abs(Y - F)))),
+        (ONE_CLASS, "roc_auc"),
+        (ONE_CLASS, of_a_function),
+        (np.where(np.arange(Q) == 1, 3.0, Y), "r2"),
+    )
+)
+def test_a_task_without_a_score_has_what_is_best_for_the_others(labels, scoring):
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, **PAPER)
+    with pytest.warns(UndefinedScoreWarning, match=r"is undefined for 1 of 6 tasks \(1\)") as seen:
+        search.fit(X, labels)
+    assert [warning.filename for warning in seen] == [__file__]
+    others = [0, 2, 3, 4, 5]
+    rest = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring, **PAPER).fit(X, labels[:, others])
+    shared = max((rest.landscape_[place].mean(), alpha) for place, alpha in enumerate(ALPHAS))[1]
+    assert f"they get alpha {shared:g}" in str(seen[0].message)
+    assert_allclose(search.landscape_[:, others], rest.landscape_, rtol=1e-12)
+    assert np.isnan(search.landscape_[:, 1]).all()
+    assert_array_equal(search.alpha_[others], rest.alpha_)
+    assert search.alpha_[1] == shared
+    assert_allclose(search.best_score_, rest.best_score_)
+
+
+def test_tasks_without_a_score_are_called_by_their_ids():
+    pd = pytest.importorskip("pandas")
+    labels = pd.DataFrame(np.hstack([EMPTY, EMPTY[:, [1] * 6]]), columns=list("abcdefghijkl"))
+    with pytest.warns(UndefinedScoreWarning, match=r"7 of 12 tasks \('b', 'g', 'h', 'i', 'j', …\)"):
+        IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, **PAPER).fit(X, labels)
+
+
+@over(every(scoring=["roc_auc", of_a_function, lambda Y, F: float("nan")]))
+def test_no_task_has_a_score(scoring):
+    with pytest.raises(ValueError, match="is undefined for every task|needs labels of exactly two values"):
+        IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, scoring=scoring).fit(X, np.zeros((M, Q)))
+
+
+def test_a_value_without_a_score_is_not_chosen():
+    search = IndependentTaskRidgeCV([0.0, 0.1, 1.0], kernel="precomputed", alpha_per_task=True, **PAPER)
+    with pytest.warns(UndefinedScoreWarning, match="setting B there is no score for alpha 0, where") as seen:
+        search.fit(np.diag([1.0, 1.0, 0.0]), Y[:3])
+    assert [warning.filename for warning in seen] == [__file__]
+    assert np.isnan(search.landscape_[0]).all()
+    assert (search.alpha_ > 0).all()
+
+
+def test_labels_that_nothing_predicts_are_not_scored():
+    lone = HOLES.copy()
+    lone[1:, 2] = np.nan
+    lone[0, 2] = 1.0
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True)
+    with pytest.warns((UndefinedScoreWarning, NoLabelWarning)):
+        search.fit(X, lone)
+    assert np.isnan(search.holdout_[0, 2])
+    assert np.isfinite(search.best_score_)
+
+
+# --- what else is asked of them ----------------------------------------------------------------------
+
+
+def fitted(labels=Y, **options):
+    return IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True, **options).fit(X, labels)
+
+
+@over(every(form=["full", "missing"]))
+def test_evaluate_and_baselines(form):
+    labels = FORMS[form][0]
+    search = fitted(labels, scoring="r2")
+    found = evaluate(search, "AB", "neg_mean_squared_error")
+    expected = -np.nanmean((search.holdout("B") - labels) ** 2)
+    assert_allclose(found["neg_mean_squared_error"][0], expected, rtol=1e-12)
+    model = IndependentTaskRidge(search.alpha_).fit(X, labels)
+    assert_allclose(evaluate(model, "A", "neg_mean_squared_error")["neg_mean_squared_error"], [expected])
+    folds = evaluate(model, "B", "neg_mean_squared_error", cv=4)["neg_mean_squared_error"]
+    assert np.isfinite(folds).all()
+    if form == "full":
+        means = (labels.sum(axis=0) - labels) / (M - 1)
+        scores = [scorer("r2")(labels[:, j], means[:, j]) for j in range(Q)]
+        assert_allclose(search.baselines_["task_means"], np.mean(scores))
+        stack = np.stack([np.roll(labels, shift, axis=0) for shift in range(3)])
+        pairing = model.fitted_.pairing
+        together = pairing.holdout_stack(stack, Setting.B)
+        assert_allclose(together, [pairing.holdout(each, Setting.B) for each in stack])
+
+
+def test_nested_score_chooses_for_each_task():
+    found = nested_score(IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True), X, Y, n_splits=4, random_state=0)
+    assert found.alphas.shape == (4, Q)
+    assert np.isfinite(found.score)
+
+
+def test_a_permutation_test_repeats_the_search():
+    assert 0 < permutation_test(fitted(), "B", n_permutations=9, random_state=0).p_value <= 1
+
+
+def test_explanations_are_those_of_the_task():
+    for labels in (Y, HOLES):
+        search = fitted(labels)
+        for task in range(Q):
+            assert_allclose(explain(search, 5, task).prediction, search.predict()[5, task])
+            assert_allclose(explain(search, NEW[:1], task).prediction, search.predict(NEW[:1])[0, task])
+
+
+def test_landscapes_and_pictures():
+    search = fitted()
+    assert_array_equal(landscape(search, ALPHAS, settings="B")["B"].shape, (len(ALPHAS),))
+    report = summary_of(search)
+    assert np.isnan(report.sides["instances"].effective_dimension)
+    assert dict(report.facts)["Regularisation"] == "λ from 0.001 to 1000, one for each task"
+    assert_allclose(report.landscapes[1].scores, search.landscape_.mean(axis=1))
+    pytest.importorskip("matplotlib")
+    assert_allclose(LandscapeDisplay.from_estimator(search).lines_[0].get_ydata(), search.landscape_.mean(axis=1))
+
+
+@over(every(form=list(FORMS)))
+def test_files(form, tmp_path):
+    labels, weights = FORMS[form]
+    search = IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True).fit(X, labels, sample_weight=weights)
+    for model in (search, IndependentTaskRidge(EACH).fit(X, labels, sample_weight=weights)):
+        save(model, tmp_path / "model.dyad")
+        again = load(tmp_path / "model.dyad")
+        assert_array_equal(again.predict(NEW), model.predict(NEW))
+        assert_array_equal(again.holdout("B"), model.holdout("B"))
+        assert_array_equal(again.fitted_.pairing.alphas["alpha"], model.fitted_.pairing.alphas["alpha"])
+    assert_array_equal(load(tmp_path / "model.dyad").set_alpha(1.0).predict(NEW), model.set_alpha(1.0).predict(NEW))
+
+
+def test_pairs_of_ids():
+    pairs = [(i, j) for i in range(M) for j in range(Q)]
+    model = PairRegressor(IndependentTaskRidge(EACH), instances=X).fit(pairs, Y.ravel())
+    assert_allclose(model.predict(pairs), IndependentTaskRidge(EACH).fit(X, Y).predict(X).ravel())
