@@ -21,7 +21,8 @@ from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import MANY_CELLS
+from dyadlearn.pairing import full, incomplete
+from dyadlearn.pairing.base import check_request
 from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.observed import MOST_UNKNOWNS, leave_groups_out
@@ -65,7 +66,7 @@ def holdout(
         If a fold leaves no label to learn from, or the setting does not take the groups that are given.
     """
     setting = as_setting(setting)
-    problem.pairing.check_request(setting, groups, task_groups, cells)
+    check_request(problem.pairing, setting, groups, task_groups, cells)
     units = Units.of_groups(problem.labels, setting, groups, task_groups, cells)
     return leave_out(problem, setting, units)
 
@@ -94,11 +95,12 @@ def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
         task_members = group_members(units.tasks, Y.shape[1], "task_groups")
         if any(np.all(codes == codes[0]) for _, codes in units.of_sides(labels.shape, setting)):
             raise nothing_left()
-        return pairing.holdout(Y, setting, members, task_members)
+        return full.hold_out(pairing, Y, setting, members, task_members)
     if units.are_single:
         if (part := _labelled_part(problem)) is not None:
             return part.extend(leave_out(part.problem, setting, units), problem.complete().labels, setting)
-        found = pairing.leave_one_out(labels.grid, labels.weights, setting, lambda: problem.complete().labels)
+        given = (labels.grid, labels.weights, setting, lambda: problem.complete().labels)
+        found = incomplete.leave_one_out(pairing, *given)
         if found is not None:
             return found
     return Folds(problem, setting, units).held_out()
@@ -242,7 +244,7 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
     splitter = as_splitter(cv, setting)
     if labels.full is not None and setting is not Setting.A:
         units = splitter.units(labels, **given)
-        problem.pairing.check_request(setting, units.instances, units.tasks, None)
+        check_request(problem.pairing, setting, units.instances, units.tasks, None)
         return Formula(problem, setting, "exact leave-fold-out", units)
     count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
     return SolveAgain(problem, setting, f"{count} folds, solved again", splitter, given)
@@ -253,13 +255,16 @@ def _has_formula(problem: Problem, setting: Setting) -> bool:
     labels = problem.labels
     if labels.grid is None:
         return False
-    return problem.pairing.has_shortcut(labels.grid, labels.weights, setting) or _labelled_part(problem) is not None
+    return (
+        incomplete.is_quick_one_by_one(problem.pairing, labels.grid, labels.weights, setting)
+        or _labelled_part(problem) is not None
+    )
 
 
 def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:
     """Return predictions (n,) of a list of labels, each left out alone, or with its instance or its task."""
     labels, n_unknowns = problem.labels, math.prod(side.values.shape[0] for side in problem.pairing.spectra)
-    if setting is Setting.D or problem.pairing.takes_apart(setting) or n_unknowns > MOST_UNKNOWNS:
+    if setting is Setting.D or incomplete.takes_apart(problem.pairing, setting) or n_unknowns > MOST_UNKNOWNS:
         names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
         raise ValueError(
             f"Setting {setting.value} of {labels.size} observed pairs has no formula that leaves out one at a time "
@@ -279,7 +284,7 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     held_out, missing = xp.zeros_like(Y), xp.full_like(Y, float("nan"))
     for fold in np.unique(codes):
         inside = as_array_of(codes == fold, Y)
-        held_out = xp.where(inside, problem.pairing.leave_cells_out(xp.where(inside, missing, Y)), held_out)
+        held_out = xp.where(inside, full.leave_cells_out(problem.pairing, xp.where(inside, missing, Y)), held_out)
     return held_out
 
 
@@ -315,7 +320,8 @@ class _LabelledPart:
         """
         places = (self.rows, self.columns)
         grid = _embedded(fitted, held_out, *places)
-        beside = self.problem.pairing.beside_labelled(self.problem.Y, setting, self.whole.pairing, *places)
+        part = self.problem
+        beside = incomplete.beside_labelled(part.pairing, self.whole.pairing, part.Y, setting, *places)
         for values, rows, columns in beside:
             grid = _embedded(grid, values, rows, columns)
         return grid
@@ -329,7 +335,7 @@ def _labelled_part(problem: Problem) -> _LabelledPart | None:
     rows, columns = np.flatnonzero(observed.any(axis=1)), np.flatnonzero(observed.any(axis=0))
     if not observed[np.ix_(rows, columns)].all():
         return None
-    pairing = problem.pairing.without_unlabelled(rows, columns)
+    pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
     if pairing is None:
         return None
     part = replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
@@ -349,7 +355,7 @@ def _check_memory(problem: Problem, setting: Setting, units: Units) -> None:
     """Raise if the hold-out predictions of a full grid, or those of an incomplete one without folds, do not fit."""
     pairing, labels = problem.pairing, problem.labels
     if labels.full is not None and units.cells is None:
-        need = holdout_numbers(labels.shape, pairing.ranks, pairing.holdout_grids, largest_group=units.largest)
+        need = holdout_numbers(labels.shape, pairing.ranks, full.holdout_grids(pairing), largest_group=units.largest)
     else:
         is_pairwise = units.are_single and pairing.knows_tasks
         if labels.full is None and (not units.are_single or (is_pairwise and setting is not Setting.A)):
@@ -357,7 +363,7 @@ def _check_memory(problem: Problem, setting: Setting, units: Units) -> None:
         options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
         need = solve_numbers(labels.shape, pairing.ranks, **options)
         if is_pairwise:  # one dense system of all observed cells
-            need = max(need, 5.0 * min(labels.size, MANY_CELLS) ** 2)
+            need = max(need, 5.0 * min(labels.size, incomplete.MANY_CELLS) ** 2)
     refuse(need, problem.Y, setting)
 
 

@@ -24,8 +24,8 @@ from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import MANY_CELLS, Coupled
+from dyadlearn.pairing import Coupled, Pairing
+from dyadlearn.pairing.incomplete import MANY_CELLS, part_of, predict_outside, takes_apart
 from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
@@ -80,7 +80,7 @@ class Folds:
     """
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
-        apart = self.apart = problem.pairing.takes_apart(setting)
+        apart = self.apart = takes_apart(problem.pairing, setting)
         units = units.of_edges() if problem.pairing.symmetry else units
         self.problem, self.setting, self.units = problem, setting, units
         _check_work(problem, setting, units, apart)
@@ -230,11 +230,11 @@ class _Completed:
             for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
                 del self._sides[key]
             sides = self._sides if self.setting is Setting.D else None
-            labels, inner = labels.part(*fold.staying), pairing.part(fold.staying, self._spectra, sides)
+            labels, inner = labels.part(*fold.staying), part_of(pairing, fold.staying, self._spectra, sides)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # one warning for all folds follows
             found = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(start)
-        predicted = pairing.outside(fold.staying, found.labels) if self.apart else found.labels
+        predicted = predict_outside(pairing, fold.staying, found.labels) if self.apart else found.labels
         return found, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
 
 
@@ -281,7 +281,7 @@ class _Apart(_Completed):
             if spectrum.has_free_constant:
                 own = with_ones(own - namespace(own).mean(take_rows(own, kept), axis=0))
             features.append(own)
-        part = cast(Coupled, pairing.part(fold.staying, self._spectra))
+        part = cast(Coupled, part_of(pairing, fold.staying, self._spectra))
         system = ObservedSystem.of(part, labels.hide(fold.left).part(*fold.staying))
         solution = system.solve(start, **stopping)
         coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded

@@ -19,6 +19,8 @@ from dyadlearn._state import Stored
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
+from dyadlearn.pairing.base import has_task_constants
+from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.missing import Completion
@@ -181,7 +183,7 @@ class Problem:
 
     def complete(self, start: Completion | None = None) -> Completion:
         """Complete a grid of labels, from the solution of a problem nearby."""
-        return self.pairing.complete(self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter)
+        return complete_labels(self.pairing, self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter)
 
     def system(self) -> ObservedSystem:
         """Return the equations of a list of labels; features are rotated for it, which takes as much memory again."""
@@ -243,7 +245,7 @@ def warn_of_lone_labels(labels: Labels, held_out: Array, setting: Setting, stack
 
 def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
     """Warn of tasks without a label, if the model predicts nothing for them."""
-    if not problem.pairing.has_task_constants:
+    if not has_task_constants(problem.pairing):
         return
     warn_of_unlabelled(np.all(~problem.labels.observed, axis=0), stacklevel + 1)
 

@@ -28,6 +28,7 @@ from dyadlearn.models._model import PairModel
 from dyadlearn.models._side import KernelSpec, Side, fit_side
 from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
+from dyadlearn.pairing.base import check_regularisation, check_request, settings_of
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
@@ -160,7 +161,7 @@ class PairwiseRidge(PairModel, stored=False):
         Labels are completed where some are missing; the problem is kept with its coefficients.
         """
         problem = self._posed()
-        problem.pairing.check_regularisation()
+        check_regularisation(problem.pairing)
         # The solution for another regularisation is a good place to start.
         if problem.labels.grid is None:
             self._observed = found = problem.solve_pairs(self._observed)
@@ -535,11 +536,11 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def _settings(self) -> tuple[Setting, ...]:
         """The settings that the model can be asked about."""
-        return self._problem().pairing.settings
+        return settings_of(self._problem().pairing)
 
     def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
         """Refuse what a setting or this model has no meaning for."""
-        self._problem().pairing.check_request(setting, groups, task_groups, cells)
+        check_request(self._problem().pairing, setting, groups, task_groups, cells)
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""

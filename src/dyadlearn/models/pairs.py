@@ -38,6 +38,7 @@ from dyadlearn.models._inputs import (
 )
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.fitted import FittedRidge, interval_grids
+from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting
 
 
@@ -372,7 +373,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
-        if self.model_._problem().pairing.knows_rows:
+        if knows_rows(self.model_._problem().pairing):
             places = (among(instance_ids, self.instance_ids_)[rows], among(task_ids, self.task_ids_)[columns])
             return self._predict_known(X, T, (rows, columns), places)
         return self.model_.predict_pairs(X, T, np.stack([rows, columns], axis=1))

@@ -1,4 +1,4 @@
-r"""The slow, obvious twin of a model: dense kernels in numpy, fitted again without what is hidden.
+r"""The slow, obvious reference of a model: dense kernels in numpy, fitted again without what is hidden.
 
 A side that loses some rows and keeps the rows :math:`o` predicts by
 :math:`\mathbf{P} = \mathbf{K}_{\cdot o}(\mathbf{K}_{oo} + \lambda\mathbf{I})^{-1}`, a matrix that takes the labels of
@@ -8,14 +8,15 @@ the kept rows to predictions for any rows. Where single cells are hidden, those 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn.filters import SpectralFilter
+from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.pairing.base import Pairing, side_ridges, working
 from dyadlearn.spectrum import Spectrum
 
 # Up to this many cells the pairwise kernel is written out; above, it is known by its products.
@@ -104,6 +105,44 @@ class DenseSide:
         else:
             weights = K_rows @ _spectral(K, lambda values: self.filter.phi(values, self.alpha))
         return np.asarray(self._constant(len(K)) + weights)
+
+
+def dense_sides(model: Pairing, fixed_penalty: bool) -> list[DenseSide]:
+    """Return the sides of the reference of a model; a network has one for rows and columns."""
+    filters = [side.filter for side in model.smoothers] or [Tikhonov()] * len(model.spectra)
+    sides = zip(model.spectra, filters, side_ridges(model), strict=True)
+    return [DenseSide.of(*side, fixed_penalty) for side in sides] * (2 if model.symmetry else 1)
+
+
+@singledispatch
+def refit_block(
+    model: Pairing, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Return the predictions of the reference, fitted on some rows and columns, for others.
+
+    By default all other cells are hidden.
+
+    Parameters
+    ----------
+    model : Pairing
+    sides : DenseSide of each side
+    Y : array of shape (m, q)
+    kept, asked : (boolean array of shape (m,), boolean array of shape (q,))
+    """
+    hidden, predictions = ~np.logical_and.outer(*kept), np.zeros(Y.shape)
+    predictions[hidden] = refit_cells(model, sides, Y)(hidden)
+    return np.asarray(predictions[np.ix_(*asked)])
+
+
+@singledispatch
+def refit_cells(model: Pairing, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function of hidden cells (a mask): the predictions of the reference that is fitted on the others.
+
+    By default the pairwise kernel is written out.
+    """
+    operators = working(model)
+    left, right = (to_numpy(side.vectors) for side in operators.grid_spectra)
+    return fitted_without((left, right), to_numpy(operators.kernel_values), operators.ridge, Y, operators.free_mean)
 
 
 def pair_values(values: np.ndarray, task_values: np.ndarray, shares: tuple[float, float, float]) -> np.ndarray:

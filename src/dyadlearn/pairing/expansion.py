@@ -83,92 +83,57 @@ Finish = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Folded:
-    """A side whose spectral weights are in the coefficients: rows multiply them as they are.
+class Part:
+    """One side of the coefficients.
 
     Attributes
     ----------
     spectrum : Spectrum
+    side : Smoother or None
+        None if the side is folded: its spectral weights are in the coefficients, which rows multiply as they are. Else
+        the weights of the smoother multiply rows.
     """
 
     spectrum: Spectrum
+    side: Smoother | None = None
 
     @property
     def size(self) -> int:
-        """How many rows (or columns) of the coefficients are this side's."""
-        return self.spectrum.n_coefficients
+        """Number of rows (or columns) of the coefficients that belong to this side."""
+        return self.spectrum.n_coefficients if self.side is None else int(self.spectrum.values.shape[0])
 
     @property
     def width(self) -> int:
-        """How many numbers are made of each row."""
-        return 0
+        """Number of values that are computed from each row."""
+        return 0 if self.side is None else self.size
 
     @property
     def is_dual(self) -> bool:
         """Whether coefficients are dual parameters, as far as this side goes."""
         spectrum = self.spectrum
-        return spectrum.components is None and spectrum.constant is None and not spectrum.is_singular
+        is_kernel = spectrum.components is None and spectrum.constant is None
+        return self.side is None and is_kernel and not spectrum.is_singular
 
     def rows(self, block: Array) -> Array:
-        """Return what kernel or feature rows come to before they multiply the coefficients."""
-        return block
+        r"""Return kernel or feature rows as they multiply the coefficients.
+
+        They are :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k) unless the side is folded.
+        """
+        if self.side is None:
+            return block
+        rows = self.spectrum.project(block)
+        rows *= self.side.phi
+        return rows
 
     def folded(self, coefficients: Array) -> Array:
         """Return coefficients (size, p) with the spectral weights in them."""
-        return coefficients
+        return coefficients if self.side is None else self.spectrum.lift(self.side.phi[:, None] * coefficients)
 
     def training(self, product: Array) -> Array:
         """Return `product` (a, size) times the transposed block of the rows of training, shape (a, n)."""
-        return self.spectrum.training_rows(product)
-
-
-@dataclass(frozen=True, eq=False)
-class Unfolded:
-    """A side that stays in its spectral form: its weights multiply rows, not coefficients.
-
-    Attributes
-    ----------
-    side : Smoother
-    """
-
-    side: Smoother
-
-    @property
-    def spectrum(self) -> Spectrum:
-        """Spectrum of the side."""
-        return self.side.spectrum
-
-    @property
-    def size(self) -> int:
-        """How many rows (or columns) of the coefficients are this side's."""
-        return int(self.spectrum.values.shape[0])
-
-    @property
-    def width(self) -> int:
-        """How many numbers are made of each row."""
-        return self.size
-
-    @property
-    def is_dual(self) -> bool:
-        """Whether coefficients are dual parameters, as far as this side goes."""
-        return False
-
-    def rows(self, block: Array) -> Array:
-        r"""Return :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k), or as much of features."""
-        found = self.spectrum.project(block)
-        found *= self.side.phi
-        return found
-
-    def folded(self, coefficients: Array) -> Array:
-        """Return coefficients (size, p) with the spectral weights in them."""
-        return self.spectrum.lift(self.side.phi[:, None] * coefficients)
-
-    def training(self, product: Array) -> Array:
-        r"""Return `product` (a, k) times :math:`f(\boldsymbol\Sigma)\mathbf{U}^\top`, shape (a, n)."""
+        if self.side is None:
+            return self.spectrum.training_rows(product)
         return self.spectrum.expand(product * self.side.shrinkage)
-
-
-Part = Folded | Unfolded
 
 
 @dataclass(frozen=True, eq=False)

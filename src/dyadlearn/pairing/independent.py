@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dyadlearn._array import Array, namespace
+from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.certainty import Jackknife, SideJackknife
-from dyadlearn.pairing.dense import DenseSide
+from dyadlearn.pairing.dense import DenseSide, refit_block, refit_cells
 from dyadlearn.pairing.expansion import Asked, hat_row
 from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.settings import Setting
@@ -36,11 +37,6 @@ class Independent(Pairing):
     rows: Smoother
 
     @property
-    def holdout_grids(self) -> tuple[float, float]:
-        """Grids that leaving out holds at once."""
-        return 2.5, 0.0
-
-    @property
     def spectra(self) -> tuple[Spectrum, ...]:
         """Spectrum of the instances."""
         return (self.rows.spectrum,)
@@ -55,11 +51,6 @@ class Independent(Pairing):
         """The one regularisation."""
         return {"alpha": self.rows.alpha}
 
-    @property
-    def has_task_constants(self) -> bool:
-        """Whether there is a constant: each task has its own."""
-        return self.rows.spectrum.has_free_constant
-
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""
         return replace(self, rows=self.rows.at(alpha))
@@ -73,78 +64,96 @@ class Independent(Pairing):
         r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}`, shape (m, q)."""
         return self.rows.dual(Y)
 
-    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
-        """Return held-out predictions, the same for a new pair and a new instance."""
-        return leave_out(self.rows, Y, members)
 
-    def jackknife(self, Y: Array, members: Members = None) -> Jackknife:
-        """Return the models of complete labels that each did without some instances."""
-        return SideJackknife(leave_out(self.rows, Y, members), members, self.rows, Y)
+@full.holdout_grids.register(Independent)
+def _holdout_grids(model: Independent) -> tuple[float, float]:
+    return 2.5, 0.0
 
-    def cell_slack(self) -> Array:
-        """Return the slack of each instance, shape (m, 1)."""
-        return self.rows.scaled().slack[:, None]
 
-    def holdout_stack(
-        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-    ) -> Array:
-        """Return the same for a stack of grids (n, m, q), which stand side by side as more tasks."""
-        (n, m, q), xp = stack.shape, namespace(stack)
-        beside = xp.reshape(xp.permute_dims(stack, (1, 0, 2)), (m, n * q))
-        held_out = leave_out(self.rows, beside, members)
-        return xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
+@full.hold_out_stack.register(Independent)
+def _hold_out_stack(
+    model: Independent, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+) -> Array:
+    """Return held-out predictions, the same for a new pair and a new instance; grids stand side by side as tasks."""
+    (n, m, q), xp = stack.shape, namespace(stack)
+    beside = xp.reshape(xp.permute_dims(stack, (1, 0, 2)), (m, n * q))
+    held_out = leave_out(model.rows, beside, members)
+    return xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
 
-    def leave_cells_out(self, Y: Array) -> Array:
-        """Return a complete grid, column by column."""
-        return complete_columns(self.rows, Y)
 
-    def _completed(
-        self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
-    ) -> Completion:
-        labels = complete_columns(self.rows, Y, weights)
-        return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
+@full.jackknife.register(Independent)
+def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackknife:
+    return SideJackknife(leave_out(model.rows, Y, members), members, model.rows, Y)
 
-    def label_weights(
-        self, row: Asked, column: Asked, Y: Array, weights: Array | None, *, tol: float = 1e-8, max_iter: int = 1000
-    ) -> Array:
-        """Return how much each label weighs, those of other tasks nothing, shape (m, q)."""
-        if not isinstance(column, int):
-            raise ValueError("Independent tasks say nothing of new ones: ask about a task of training.")
-        found, own = namespace(Y).zeros_like(Y), hat_row(self.rows, row)
-        scale = None if weights is None else weights[:, column]
-        found[:, column] = weigh_column(self.rows, own, Y[:, column], scale)
-        return found
 
-    def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
-        """Tell that leaving a row out is a division within every column."""
-        return True
+@full.cell_slack.register(Independent)
+def _cell_slack(model: Independent) -> Array:
+    return model.rows.scaled().slack[:, None]
 
-    def leave_one_out(
-        self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
-    ) -> Array | None:
-        """Return leave-one-out of every column on its own observed rows."""
-        return leave_one_out_columns(self.rows, Y, weights)
 
-    def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
-        """Return the model of labelled rows, unless the penalty is built from all rows."""
-        if not self.refits:
-            return None
-        return replace(self, rows=replace(self.rows, spectrum=self.rows.spectrum.part(rows)))
+@full.leave_cells_out.register(Independent)
+def _leave_cells_out(model: Independent, Y: Array) -> Array:
+    return complete_columns(model.rows, Y)
 
-    def refit_block(
-        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        """Return the slow twin's predictions for a block."""
-        return np.asarray(sides[0].predictor(kept[0], asked[0]) @ Y[np.ix_(kept[0], asked[1])])
 
-    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the slow twin's predictions for hidden cells."""
+@incomplete.completion.register(Independent)
+def _completion(model: Independent, Y: Array, weights: Array | None, **options: Any) -> Completion:
+    labels = complete_columns(model.rows, Y, weights)
+    return Completion(labels, "columns", Solution(labels, 0, 0.0, True))
 
-        def each_task(hidden: np.ndarray) -> np.ndarray:
-            result = np.zeros(Y.shape)
-            for j in np.flatnonzero(hidden.any(axis=0)):
-                i = hidden[:, j]
-                result[i, j] = sides[0].predictor(~i, i) @ Y[~i, j]
-            return np.asarray(result[hidden])
 
-        return each_task
+@incomplete.label_weights.register(Independent)
+def _label_weights(
+    model: Independent, row: Asked, column: Asked, Y: Array, weights: Array | None, **options: Any
+) -> Array:
+    """Return the weight of each label; those of other tasks have none."""
+    if not isinstance(column, int):
+        raise ValueError("Independent tasks say nothing of new ones: ask about a task of training.")
+    found, own = namespace(Y).zeros_like(Y), hat_row(model.rows, row)
+    scale = None if weights is None else weights[:, column]
+    found[:, column] = weigh_column(model.rows, own, Y[:, column], scale)
+    return found
+
+
+@incomplete.is_quick_one_by_one.register(Independent)
+def _is_quick_one_by_one(model: Independent, Y: Array, weights: Array | None, setting: Setting) -> bool:
+    return True
+
+
+@incomplete.leave_one_out.register(Independent)
+def _leave_one_out(
+    model: Independent, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
+) -> Array:
+    """Return leave-one-out of every column on its own observed rows, a division."""
+    return leave_one_out_columns(model.rows, Y, weights)
+
+
+@incomplete.without_unlabelled.register(Independent)
+def _without_unlabelled(model: Independent, rows: np.ndarray, columns: np.ndarray) -> Independent | None:
+    """Return the model of labelled rows, unless the penalty is built from all rows."""
+    if not model.refits:
+        return None
+    return replace(model, rows=replace(model.rows, spectrum=model.rows.spectrum.part(rows)))
+
+
+@refit_block.register(Independent)
+def _refit_block(
+    model: Independent,
+    sides: Sequence[DenseSide],
+    Y: np.ndarray,
+    kept: Sequence[np.ndarray],
+    asked: Sequence[np.ndarray],
+) -> np.ndarray:
+    return np.asarray(sides[0].predictor(kept[0], asked[0]) @ Y[np.ix_(kept[0], asked[1])])
+
+
+@refit_cells.register(Independent)
+def _refit_cells(model: Independent, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    def each_task(hidden: np.ndarray) -> np.ndarray:
+        result = np.zeros(Y.shape)
+        for j in np.flatnonzero(hidden.any(axis=0)):
+            i = hidden[:, j]
+            result[i, j] = sides[0].predictor(~i, i) @ Y[~i, j]
+        return np.asarray(result[hidden])
+
+    return each_task

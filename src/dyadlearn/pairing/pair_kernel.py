@@ -42,7 +42,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,11 +50,13 @@ from dyadlearn._array import Array, is_foreign, itemsize, largest, namespace, ro
 from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.pairing.base import Stack, Sweep
+from dyadlearn.pairing import full, incomplete
+from dyadlearn.pairing.base import Pairing, side_ridges
 from dyadlearn.pairing.certainty import Jackknife, PairJackknife
 from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others
-from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
-from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, rotated_row
+from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values, refit_block, refit_cells
+from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, Part, rotated_row
+from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.pairing.pair_operators import PairOperators
@@ -73,17 +75,17 @@ class _PairKernelSweep(Sweep):
     mean. The squared error of B and C is that of the rotated tasks, which need not be turned back.
     """
 
-    pairing: PairKernel
+    model: PairKernel
 
     @cached_property
     def _labels(self) -> _Labels:
-        return replace(self.pairing._labels(self.Y), is_kept=True)
+        return replace(self.model._labels(self.Y), is_kept=True)
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         found: dict[Setting, np.ndarray] = {}
         for setting in settings:
             if setting in (Setting.B, Setting.C):
-                errors = [self._squared_error(self.pairing.at(alpha), setting) for alpha in self.alphas]
+                errors = [self._squared_error(self.model.at(alpha), setting) for alpha in self.alphas]
                 found[setting] = np.array(errors)[:, None] / (self.Y.shape[0] * self.Y.shape[1])
         return found
 
@@ -98,17 +100,16 @@ class _PairKernelSweep(Sweep):
             if setting is Setting.D:
                 continue
             for row, alpha in enumerate(self.alphas):
-                held_out = self.pairing.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
+                held_out = self.model.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
                 yield slice(row, row + 1), 0, setting, held_out[None, ...]
         if Setting.D not in settings:
             return
         for start in range(0, len(self.alphas), per_stack):
             rows = slice(start, min(start + per_stack, len(self.alphas)))
-            pairing, n = self.pairing, rows.stop - start
-            need = holdout_numbers(self.Y.shape, pairing.ranks, pairing.holdout_grids, n_stacked=n)
-            refuse(need, self.Y, Setting.D)
+            grids, n = full.holdout_grids(self.model), rows.stop - start
+            refuse(holdout_numbers(self.Y.shape, self.model.ranks, grids, n_stacked=n), self.Y, Setting.D)
             given = (self.Y[None, ...], self.alphas[rows], self.members, self.task_members)
-            yield rows, 0, Setting.D, pairing.new_both(*given)[0, ...]
+            yield rows, 0, Setting.D, self.model.new_both(*given)[0, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,14 +161,13 @@ class PairKernel(PairOperators):
     """Ridge regression with a pair kernel; its sides, shares and regularisation are those of `PairOperators`."""
 
     words: ClassVar[str] = "pair kernel ridge regression"
-    sweep_type: ClassVar[type[Sweep]] = _PairKernelSweep
 
     # --- complete labels ----------------------------------------------------------------------------
 
     @property
     def process(self) -> Process:
         """The Gaussian process of labels with this kernel."""
-        return Process(self._working())
+        return Process(replace(self))
 
     def _labels(self, Y: Array) -> _Labels:
         """Return labels to be held out; a free mean works on what is left of their average."""
@@ -208,7 +208,7 @@ class PairKernel(PairOperators):
 
     def grand_mean(self, Y: Array) -> float:
         """Return the mean that no penalty holds, for labels (m, q); zero where there is none."""
-        return self._working()._centred(Y)[1] if self.free_mean else 0.0
+        return replace(self)._centred(Y)[1] if self.free_mean else 0.0
 
     def coefficients(self, Y: Array) -> Array:
         r"""Return the coefficients of the shared function; ``alpha=0`` is ordinary least squares.
@@ -219,11 +219,11 @@ class PairKernel(PairOperators):
         Where both sides have a constant feature, whose coefficients come last, a free mean is added to that of both.
         Without a shared function, a = 0, they are those of the others: the factor is then left out.
         """
-        return self._of_dual(*self._working()._weighed(Y))
+        return self._of_dual(*replace(self)._weighed(Y))
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
-        xp, roots = namespace(spectral), self._working().kernel_values ** 0.5
+        xp, roots = namespace(spectral), replace(self).kernel_values ** 0.5
         return self._of_dual(xp.where(roots > 0, spectral / xp.where(roots > 0, roots, 1.0), 0.0), mean)
 
     def _of_dual(self, rotated: Array, mean: float) -> Array:
@@ -255,20 +255,15 @@ class PairKernel(PairOperators):
             return super().expansion(coefficients)
         product, per_task, per_instance = self.shares
         shares = (per_task / (product or 1.0), per_instance / (product or 1.0))
-        rows, columns = self.parts
+        rows, columns = map(Part, self.spectra)
         return PairExpansion(coefficients, rows, columns, product > 0, *shares, self._has_corner)
-
-    @property
-    def knows_rows(self) -> bool:
-        """Whether rows of training are known by themselves, beyond their kernel with each other."""
-        return any(self.shares[1:])
 
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`\mathbf{A}`, shape (m, q), with the mean :math:`\mu` that is free, or zero.
 
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
-        working, (U, V) = self._working(), (spectrum.vectors for spectrum in self.grid_spectra)
+        working, (U, V) = replace(self), (spectrum.vectors for spectrum in self.grid_spectra)
         rotated, mean = working._centred(Y)
         dual = sandwich(U, working.phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
@@ -276,20 +271,13 @@ class PairKernel(PairOperators):
             dual += outside / self.alpha
         return dual
 
-    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
-        """Return held-out predictions, shape (m, q)."""
-        if setting is Setting.D:
-            self._check_mean()
-            return self.new_both(Y[None, ...], [self.alpha], members, task_members)[0, 0, ...]
-        return self._held_out(self._labels(Y), setting, members, task_members)
-
     def _held_out(self, labels: _Labels, setting: Setting, members: Members, task_members: Members) -> Array:
         """Return settings A, B and C."""
         if self.is_zero:
             return zeros(tuple(labels.Y.shape), labels.Y)
         self._check_mean()
         if setting is Setting.A:
-            held_out = self._working()._divided_pairs(labels)
+            held_out = replace(self)._divided_pairs(labels)
         elif setting is Setting.B:
             held_out = self._new_rows(labels, members)
         else:
@@ -298,33 +286,6 @@ class PairKernel(PairOperators):
             held_out += labels.offset
             settle(held_out, _mean_level(labels.Y))
         return held_out
-
-    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
-        """Return the models of complete labels that each did without some instances."""
-        held_out, working = self.holdout(Y, Setting.B, members), self._working()
-        product, per_task, _ = self.shares
-        tasks = self.task_spectrum
-        weights = working.phi * (product * tasks.values + per_task)[None, :]
-        residuals, means, ones = Y - held_out, None, None
-        if self.free_mean:
-            grid, total, _, _ = working._constant
-            means = namespace(Y).sum(grid * residuals, axis=1) / total
-            rows, columns = self.ones
-            ones = weights * rows[:, None] * columns[None, :]
-        model = self.expansion(self.coefficients(Y))
-        given = (model, self.grid_spectra, weights, tasks.rotate(residuals.T).T, means, ones)
-        return PairJackknife(held_out, members, *given)
-
-    @property
-    def side_ridges(self) -> tuple[float, ...]:
-        """The ridge beside the kernel of each side, for a row or column of the other side that is as most are."""
-        product, per_task, per_instance = self.shares
-        spectra, ridges = self.grid_spectra, []
-        for other, own, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
-            value = float(namespace(other.values).sum(other.values)) / other.n_rows
-            scale = product * value + own
-            ridges.append((across * value + self.alpha) / scale if scale > 0 else float("inf"))
-        return tuple(ridges)
 
     def _divided_pairs(self, labels: _Labels) -> Array:
         """Return setting A, a division by the diagonal of the residual operator."""
@@ -370,17 +331,8 @@ class PairKernel(PairOperators):
             held_out[here, :] = predicted + left
         return held_out
 
-    def cell_slack(self) -> Array:
-        """Return the diagonal of the residual operator, shape (m, q), of which a free mean takes its part."""
-        working = self._working()
-        slack = working._diagonals()[2]
-        if self.free_mean:
-            grid, total, _, factor = working._constant
-            slack = slack - grid * grid * (factor / total)
-        return slack
-
     def _check_mean(self) -> None:
-        if self.free_mean and self._working()._mean_is_null:
+        if self.free_mean and replace(self)._mean_is_null:
             raise LeverageError(
                 "With alpha = 0 a free mean is all that these kernels do not reach, and labels that are left in may "
                 "not determine it: use a larger alpha, or add a constant to both kernels."
@@ -401,19 +353,6 @@ class PairKernel(PairOperators):
             for each in range(len(alphas)):
                 settle(held_out[place, each, ...], level)
         return held_out
-
-    def holdout_stack(
-        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-    ) -> Array:
-        """Return the same for a stack of grids (n, m, q); in setting D a side is decomposed for all of them at once."""
-        if setting is not Setting.D:
-            return super().holdout_stack(stack, setting, members, task_members)
-        self._check_mean()
-        return self.new_both(stack, [self.alpha], members, task_members)[:, 0, ...]
-
-    def decomposes(self, setting: Setting) -> bool:
-        """Tell that what is new on both sides does."""
-        return setting is Setting.D
 
     def _new_rows(self, labels: _Labels, members: Members) -> Array:
         """Return setting B."""
@@ -445,36 +384,6 @@ class PairKernel(PairOperators):
         flat = namespace(error).reshape(error, (-1,))
         return float(flat @ flat) + labels.outside
 
-    def closed_weights(self, row: Asked, column: Asked) -> Array:
-        """Return the weights of labels, shape (m, q); functions of their own speak of rows of training only."""
-        (product, per_task, per_instance), working = self.shares, self._working()
-        (along, own), (task_along, task_own) = map(rotated_row, self.grid_spectra, (row, column))
-        rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
-        rotated += (per_instance * own)[:, None] * task_along[None, :]
-        rotated *= working.phi
-        found = sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
-        if self.free_mean:
-            constant = working._constant
-            found += constant.grid * ((1.0 - float(namespace(found).sum(found))) / constant.total)
-        return found
-
-    # --- missing or weighted labels -----------------------------------------------------------------
-
-    def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
-        """Return the model of labelled rows and columns: the others say nothing."""
-        return replace(self, spectrum=self.spectrum.part(rows), task_spectrum=self.task_spectrum.part(columns))
-
-    def beside_labelled(
-        self, Y: Array, setting: Setting, whole: Self, rows: np.ndarray, columns: np.ndarray
-    ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
-        """Return what held-out rows get in columns without labels, and held-out columns in rows without."""
-        found = []
-        if setting.new_instance and (others := without(columns, whole.task_spectrum.n_rows)).size:
-            found.append((self._elsewhere(whole.task_spectrum, columns, Y), rows, others))
-        if setting.new_task and (others := without(rows, whole.spectrum.n_rows)).size:
-            found.append((self.transposed._elsewhere(whole.spectrum, rows, Y.T).T, others, columns))
-        return found
-
     def _elsewhere(self, all_tasks: Spectrum, columns: np.ndarray, Y: Array) -> Array:
         """Return what a model without a row predicts for it in columns that have no label, for each row in turn."""
         product, per_task, _ = self.shares
@@ -491,27 +400,6 @@ class PairKernel(PairOperators):
             held_out += mean * (1.0 - self.ones[1] @ ending) + labels.offset
         return held_out
 
-    # --- refit --------------------------------------------------------------------------------------
-
-    def refit_block(
-        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        """Return the slow twin's predictions for a block."""
-        product, per_task, per_instance = self.shares
-        K, G = (side.kernel for side in sides)
-        grams = (K[np.ix_(kept[0], kept[0])], G[np.ix_(kept[1], kept[1])])
-        dual, mean = fit_pairs(*grams, Y[np.ix_(*kept)], self.alpha, self.shares, free_mean=self.free_mean)
-        left, right = K[np.ix_(asked[0], kept[0])], G[np.ix_(kept[1], asked[1])]
-        same, task_same = np.eye(len(K))[np.ix_(asked[0], kept[0])], np.eye(len(G))[np.ix_(kept[1], asked[1])]
-        shared = product * left @ dual @ right
-        return np.asarray(shared + per_task * left @ dual @ task_same + per_instance * same @ dual @ right + mean)
-
-    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the slow twin's predictions for hidden cells."""
-        (values, U), (task_values, V) = (side.eigh for side in sides)
-        kernel = pair_values(values, task_values, self.shares)
-        return fitted_without((U, V), kernel, self.alpha, Y, free_mean=self.free_mean)
-
 
 @dataclass(frozen=True, eq=False)
 class Kronecker(PairKernel):
@@ -519,6 +407,129 @@ class Kronecker(PairKernel):
 
     words: ClassVar[str] = "Kronecker ridge regression"
     takes_pairs: ClassVar[bool] = True
+
+
+def knows_rows(model: Pairing) -> bool:
+    """Return whether rows of training are known by themselves, beyond their kernel with each other."""
+    return isinstance(model, PairKernel) and any(model.shares[1:])
+
+
+@full.holdout_grids.register(PairKernel)
+def _holdout_grids(model: PairKernel) -> tuple[float, float]:
+    return 6.0 if model.free_mean else 3.0, 6.5
+
+
+full.sweep.register(PairKernel, _PairKernelSweep)
+
+
+@full.hold_out_stack.register(PairKernel)
+def _hold_out_stack(
+    model: PairKernel, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
+) -> Array:
+    """Return held-out predictions; in setting D a side is decomposed for all grids at once."""
+    if setting is not Setting.D:
+        return full.each_grid(lambda Y: model._held_out(model._labels(Y), setting, members, task_members), stack)
+    model._check_mean()
+    return model.new_both(stack, [model.alpha], members, task_members)[:, 0, ...]
+
+
+@full.jackknife.register(PairKernel)
+def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknife:
+    held_out, operators = full.hold_out(model, Y, Setting.B, members), replace(model)
+    product, per_task, _ = model.shares
+    tasks = model.task_spectrum
+    weights = operators.phi * (product * tasks.values + per_task)[None, :]
+    residuals, means, ones = Y - held_out, None, None
+    if model.free_mean:
+        grid, total, _, _ = operators._constant
+        means = namespace(Y).sum(grid * residuals, axis=1) / total
+        rows, columns = model.ones
+        ones = weights * rows[:, None] * columns[None, :]
+    expansion = model.expansion(model.coefficients(Y))
+    given = (expansion, model.grid_spectra, weights, tasks.rotate(residuals.T).T, means, ones)
+    return PairJackknife(held_out, members, *given)
+
+
+@side_ridges.register(PairKernel)
+def _side_ridges(model: PairKernel) -> tuple[float, ...]:
+    """Return the ridge beside the kernel of each side, for a row or column of the other side that is as most are."""
+    product, per_task, per_instance = model.shares
+    spectra, ridges = model.grid_spectra, []
+    for other, own, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
+        value = float(namespace(other.values).sum(other.values)) / other.n_rows
+        scale = product * value + own
+        ridges.append((across * value + model.alpha) / scale if scale > 0 else float("inf"))
+    return tuple(ridges)
+
+
+@full.cell_slack.register(PairKernel)
+def _cell_slack(model: PairKernel) -> Array:
+    """Return the diagonal of the residual operator, less the part of a free mean, shape (m, q)."""
+    operators = replace(model)
+    slack = operators._diagonals()[2]
+    if model.free_mean:
+        grid, total, _, factor = operators._constant
+        slack = slack - grid * grid * (factor / total)
+    return slack
+
+
+@full.closed_weights.register(PairKernel)
+def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
+    """Return the weights of labels, shape (m, q); functions of their own speak of rows of training only."""
+    (product, per_task, per_instance), operators = model.shares, replace(model)
+    (along, own), (task_along, task_own) = map(rotated_row, model.grid_spectra, (row, column))
+    rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
+    rotated += (per_instance * own)[:, None] * task_along[None, :]
+    rotated *= operators.phi
+    weights = sandwich(model.spectrum.vectors, rotated, model.task_spectrum.vectors)
+    if model.free_mean:
+        constant = operators._constant
+        weights += constant.grid * ((1.0 - float(namespace(weights).sum(weights))) / constant.total)
+    return weights
+
+
+@incomplete.without_unlabelled.register(PairKernel)
+def _without_unlabelled(model: PairKernel, rows: np.ndarray, columns: np.ndarray) -> PairKernel:
+    """Return the model of labelled rows and columns: the others do not matter."""
+    return replace(model, spectrum=model.spectrum.part(rows), task_spectrum=model.task_spectrum.part(columns))
+
+
+@incomplete.beside_labelled.register(PairKernel)
+def _beside_labelled(
+    model: PairKernel, whole: PairKernel, Y: Array, setting: Setting, rows: np.ndarray, columns: np.ndarray
+) -> list[tuple[Array, np.ndarray, np.ndarray]]:
+    """Return predictions for held-out rows in columns without labels, and for held-out columns in rows without."""
+    found = []
+    if setting.new_instance and (others := without(columns, whole.task_spectrum.n_rows)).size:
+        found.append((model._elsewhere(whole.task_spectrum, columns, Y), rows, others))
+    if setting.new_task and (others := without(rows, whole.spectrum.n_rows)).size:
+        found.append((model.transposed._elsewhere(whole.spectrum, rows, Y.T).T, others, columns))
+    return found
+
+
+@refit_block.register(PairKernel)
+def _refit_block(
+    model: PairKernel,
+    sides: Sequence[DenseSide],
+    Y: np.ndarray,
+    kept: Sequence[np.ndarray],
+    asked: Sequence[np.ndarray],
+) -> np.ndarray:
+    product, per_task, per_instance = model.shares
+    K, G = (side.kernel for side in sides)
+    grams = (K[np.ix_(kept[0], kept[0])], G[np.ix_(kept[1], kept[1])])
+    dual, mean = fit_pairs(*grams, Y[np.ix_(*kept)], model.alpha, model.shares, free_mean=model.free_mean)
+    left, right = K[np.ix_(asked[0], kept[0])], G[np.ix_(kept[1], asked[1])]
+    same, task_same = np.eye(len(K))[np.ix_(asked[0], kept[0])], np.eye(len(G))[np.ix_(kept[1], asked[1])]
+    shared = product * left @ dual @ right
+    return np.asarray(shared + per_task * left @ dual @ task_same + per_instance * same @ dual @ right + mean)
+
+
+@refit_cells.register(PairKernel)
+def _refit_cells(model: PairKernel, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    (values, U), (task_values, V) = (side.eigh for side in sides)
+    kernel = pair_values(values, task_values, model.shares)
+    return fitted_without((U, V), kernel, model.alpha, Y, free_mean=model.free_mean)
 
 
 def _mean_level(Y: Array) -> Array:

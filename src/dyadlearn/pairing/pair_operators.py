@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar, NamedTuple, Self
@@ -11,7 +10,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, to_numpy
-from dyadlearn.pairing.base import Coupled
+from dyadlearn.pairing.base import Coupled, side_scales
 from dyadlearn.pairing.constant import ones_of
 from dyadlearn.solve.operators import SideProduct, between, interpolation_floor
 from dyadlearn.spectrum import Spectrum
@@ -60,11 +59,6 @@ class PairOperators(Coupled):
     shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
     free_mean: bool = False
 
-    @property
-    def holdout_grids(self) -> tuple[float, float]:
-        """Grids that leaving out holds at once."""
-        return 6.0 if self.free_mean else 3.0, 6.5
-
     def __post_init__(self) -> None:
         _, per_task, per_instance = self.shares
         if not all(math.isfinite(share) and share >= 0 for share in self.shares) or not any(self.shares):
@@ -106,12 +100,8 @@ class PairOperators(Coupled):
         shares = (product, per_instance, per_task)
         return replace(self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares)
 
-    def _regularised(self) -> Iterator[tuple[str, str, float, float, Spectrum]]:
-        for word, scale, spectrum in zip(("instance", "task"), self._scales, self.spectra, strict=True):
-            yield word, "alpha", self.alpha, scale, spectrum
-
     @property
-    def _scales(self) -> tuple[float, float]:
+    def scales(self) -> tuple[float, float]:
         """What eigenvalues of each side are multiplied by at most in those of the pair kernel."""
         (product, per_task, per_instance), (row, column) = self.shares, map(_top, (self.spectrum, self.task_spectrum))
         return product * column + per_task, product * row + per_instance
@@ -119,7 +109,7 @@ class PairOperators(Coupled):
     @property
     def _ridges(self) -> tuple[float, float]:
         """The regularisation as it stands beside eigenvalues of each side."""
-        row, column = (self.alpha / scale if scale > 0 else math.inf for scale in self._scales)
+        row, column = (self.alpha / scale if scale > 0 else math.inf for scale in self.scales)
         return row, column
 
     @property
@@ -132,12 +122,6 @@ class PairOperators(Coupled):
     def is_zero(self) -> bool:
         """Whether a side is all zeros and has no direction to learn in, so that everything is predicted to be zero."""
         return not self.free_mean and any(spectrum.values.shape[0] == 0 for spectrum in self.grid_spectra)
-
-    @property
-    def pair_spectrum(self) -> tuple[Array, ...]:
-        """Eigenvalues (k, l) of the kernel between pairs, and how much is kept of each."""
-        working = self._working()
-        return working.kernel_values, working.shrinkage
 
     # --- operators ----------------------------------------------------------------------------------
 
@@ -332,6 +316,11 @@ class PairOperators(Coupled):
             return float(namespace(grid).sum(grid * self._constant.grid)) / self._constant.total
         rows, columns = self.ones
         return float(rows @ ((self._mean_weights * rotated) @ columns)) / self._mean_total
+
+
+@side_scales.register(PairOperators)
+def _side_scales(model: PairOperators) -> tuple[float, float]:
+    return model.scales
 
 
 def _top(spectrum: Spectrum) -> float:

@@ -39,6 +39,7 @@ from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models.fitted import Fitted, as_fitted
+from dyadlearn.pairing.full import hold_out_stack, holdout_grids
 from dyadlearn.pairing.leaving import group_members, refuse
 from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
 from dyadlearn.settings import Setting, as_setting
@@ -540,11 +541,11 @@ def permuted_scores(
     members = group_members(units.instances, Y.shape[0], "groups")
     groups = (members, group_members(units.tasks, Y.shape[1], "task_groups"))
     largest = max((rows.size for each in groups for rows in each or ()), default=1)
-    n_grids, ranks = problem.pairing.holdout_grids, problem.pairing.ranks
+    n_grids, ranks = holdout_grids(problem.pairing), problem.pairing.ranks
     need = holdout_numbers(Y.shape, ranks, n_grids, largest_group=largest, n_stacked=len(permutations))
     refuse(need, Y, setting, ", permuted")
     stack = xp.stack([permutation.of(Y) for permutation in permutations])
-    held_out = problem.pairing.holdout_stack(stack, setting, *groups)
+    held_out = hold_out_stack(problem.pairing, stack, setting, *groups)
     for place, permutation in enumerate(permutations):
         stack[place, ...] = permutation.back(held_out[place, ...])
     return np.asarray(to_numpy(score(stack)), dtype=np.float64)
@@ -576,7 +577,7 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
         return math.nan
     problem = fitted.problem
     is_closed = problem.labels.full is not None and units.cells is None
-    if not is_closed or problem.pairing.decomposes(setting):
+    if not is_closed or (setting is Setting.D and not problem.pairing.smoothers):
         return math.nan
     permuted = what_is_new(fitted, setting)
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))

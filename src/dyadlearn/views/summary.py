@@ -33,6 +33,7 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models._side import KernelSpec
 from dyadlearn.models.fitted import FittedRidge
+from dyadlearn.pairing.base import working
 from dyadlearn.selection.bootstrap import Interval
 from dyadlearn.selection.evaluate import SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT
@@ -115,10 +116,12 @@ def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
     if pairing.smoothers:
         return found
     # No side is filtered by itself: the filter works on the eigenvalues of the kernel between pairs.
-    values, kept = (to_numpy(part).astype(np.float64).ravel() for part in pairing.pair_spectrum)
+    operators = working(pairing)
+    both = (operators.kernel_values, operators.shrinkage)
+    values, kept = (to_numpy(part).astype(np.float64).ravel() for part in both)
     order = np.argsort(values)[::-1]
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
-    kernel = "product" if pairing.is_product else "between pairs"
+    kernel = "product" if operators.is_product else "between pairs"
     return found | {"pairs": SideSpectrum(values[order], kept[order], n_pairs, pairing.alphas["alpha"], kernel)}
 
 
