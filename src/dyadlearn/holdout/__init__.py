@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows
+from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._codes import group_codes
 from dyadlearn._memory import holdout_numbers, solve_numbers
 from dyadlearn.holdout.folds import Folds, as_splitter
@@ -26,6 +26,7 @@ from dyadlearn.pairing.base import check_request
 from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.observed import MOST_UNKNOWNS, leave_groups_out
+from dyadlearn.solve.operators import embedded
 
 __all__ = ["Formula", "Plan", "Problem", "SolveAgain", "Units", "check_enough_left", "holdout", "leave_out", "plan"]
 
@@ -97,18 +98,18 @@ def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
             raise nothing_left()
         return full.hold_out(pairing, Y, setting, members, task_members)
     if units.are_single:
-        if (part := _labelled_part(problem)) is not None:
-            return part.extend(leave_out(part.problem, setting, units), problem.complete().labels, setting)
-        given = (labels.grid, labels.weights, setting, lambda: problem.complete().labels)
-        found = incomplete.leave_one_out(pairing, *given)
+        found = _leave_out_beside_unlabelled(problem, setting)
+        if found is None:
+            given = (labels.grid, labels.weights, setting, lambda: problem.complete().labels)
+            found = incomplete.leave_one_out(pairing, *given)
         if found is not None:
             return found
     return Folds(problem, setting, units).held_out()
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """How the hold-out predictions of a problem are made.
+class Formula:
+    """Hold-out predictions from one fit.
 
     Attributes
     ----------
@@ -116,23 +117,26 @@ class Plan:
     setting : Setting
     words : str
         The method, short enough for a column of a table.
+    units : Units
+        What is left out together.
     """
 
     problem: Problem
     setting: Setting
     words: str
+    units: Units
 
-    #: What is left out together.
-    units: ClassVar[Units]
-    #: Number of times that the model is solved again; 0 for a formula.
+    #: The model is not solved again, and has no folds.
     n_solves: ClassVar[int] = 0
-    #: Folds that are left out and solved again; None for a formula.
-    folds: ClassVar[Folds | None] = None
+    folds: ClassVar[None] = None
 
     @property
     def swept(self) -> Problem | None:
         """A full problem with the same scores, for which all regularisations cost a few products; None if none is."""
-        return None
+        if self.problem.labels.full is not None:
+            return self.problem
+        part = _labelled_part(self.problem) if self.problem.pairing.knows_tasks else None
+        return None if part is None else part[0]
 
     def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
         """Return the predictions, of the shape of the labels' values.
@@ -144,70 +148,54 @@ class Plan:
         tol : float, default=None
             When conjugate gradients stop; None is the tolerance of the problem.
         """
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class Formula(Plan):
-    """Hold-out predictions from one fit.
-
-    Attributes
-    ----------
-    problem, setting, words : as in `Plan`
-    units : Units
-        What is left out together.
-    """
-
-    units: Units  # type: ignore[misc]
-
-    @property
-    def swept(self) -> Problem | None:
-        """A full problem with the same scores, for which all regularisations cost a few products; None if none is."""
-        if self.problem.labels.full is not None:
-            return self.problem
-        part = _labelled_part(self.problem) if self.problem.pairing.knows_tasks else None
-        return None if part is None else part.problem
-
-    def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
-        """Return the predictions, as `Plan.held_out` describes."""
         return leave_out(self.problem if problem is None else problem, self.setting, self.units)
 
 
 @dataclass(frozen=True, eq=False)
-class SolveAgain(Plan):
+class SolveAgain:
     """Folds whose labels are hidden, and for which the model is solved again; NaN where no fold predicts.
 
     Attributes
     ----------
-    problem, setting, words : as in `Plan`
+    problem, setting, words : as in `Formula`
     splitter : SettingKFold or GivenFolds
         Makes the folds when they are needed.
     groups : dict
         What stays together in a fold, as `SettingKFold.units` takes it.
     """
 
+    problem: Problem
+    setting: Setting
+    words: str
     splitter: SettingKFold | GivenFolds
     groups: Mapping[str, Any]
 
+    #: No full problem has the same scores.
+    swept: ClassVar[None] = None
+
     @cached_property
-    def units(self) -> Units:  # type: ignore[override]
+    def units(self) -> Units:
         """The folds as units."""
         units = self.splitter.units(self.problem.labels, **self.groups)
         return units.of_edges() if self.problem.pairing.symmetry else units
 
     @cached_property
-    def folds(self) -> Folds:  # type: ignore[override]
+    def folds(self) -> Folds:
         """The folds; each keeps its solution as the start of the next."""
         return Folds(self.problem, self.setting, self.units)
 
     @property
-    def n_solves(self) -> int:  # type: ignore[override]
+    def n_solves(self) -> int:
         """Number of folds."""
         return self.splitter.n_splits ** (2 if self.setting is Setting.D else 1)
 
     def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
-        """Return the predictions, as `Plan.held_out` describes."""
+        """Return the predictions, as `Formula.held_out` describes."""
         return self.folds.held_out(None if problem is None else problem.pairing, tol)
+
+
+#: How the hold-out predictions of a problem are made.
+Plan = Formula | SolveAgain
 
 
 def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: Any = None, cv: Any = None) -> Plan:
@@ -288,67 +276,31 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     return held_out
 
 
-@dataclass(frozen=True, eq=False)
-class _LabelledPart:
-    """A complete grid within one that has rows or columns without labels.
+def _labelled_part(problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] | None:
+    """Return the problem of the rows and columns that have labels, and where these are.
 
-    Attributes
-    ----------
-    problem : Problem
-        Of the complete grid.
-    whole : Problem
-        Of the grid around it.
-    rows, columns : integer arrays
-        Where it lies.
+    None is returned if the others matter to the model, or if labels are missing beside them.
     """
-
-    problem: Problem
-    whole: Problem
-    rows: np.ndarray
-    columns: np.ndarray
-
-    def extend(self, held_out: Array, fitted: Array, setting: Setting) -> Array:
-        """Return held-out predictions for the whole grid.
-
-        Parameters
-        ----------
-        held_out : array
-            Those of the part.
-        fitted : array of shape (m, q)
-            What the model predicts for cells that nothing has to leave for.
-        setting : Setting
-        """
-        places = (self.rows, self.columns)
-        grid = _embedded(fitted, held_out, *places)
-        part = self.problem
-        beside = incomplete.beside_labelled(part.pairing, self.whole.pairing, part.Y, setting, *places)
-        for values, rows, columns in beside:
-            grid = _embedded(grid, values, rows, columns)
-        return grid
-
-
-def _labelled_part(problem: Problem) -> _LabelledPart | None:
-    """Return the problem of the rows and columns that have labels, if the others say nothing and it is complete."""
-    if problem.weights is not None:
-        return None
     observed = problem.labels.observed
     rows, columns = np.flatnonzero(observed.any(axis=1)), np.flatnonzero(observed.any(axis=0))
-    if not observed[np.ix_(rows, columns)].all():
+    if problem.weights is not None or not observed[np.ix_(rows, columns)].all():
         return None
     pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
     if pairing is None:
         return None
-    part = replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
-    return _LabelledPart(part, problem, rows, columns)
+    return replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns)), rows, columns
 
 
-def _embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    """Return a grid (m, q) with a block of values put where it belongs."""
-    xp = namespace(grid)
-    places = np.arange(math.prod(grid.shape)).reshape(grid.shape) + math.prod(values.shape)
-    places[np.ix_(rows, columns)] = np.arange(math.prod(values.shape)).reshape(values.shape)
-    together = xp.concat([xp.reshape(values, (-1,)), xp.reshape(grid, (-1,))])
-    return xp.reshape(take_rows(together, places.reshape(-1)), grid.shape)
+def _leave_out_beside_unlabelled(problem: Problem, setting: Setting) -> Array | None:
+    """Return leave-one-out predictions of a grid that is complete but for whole rows and columns that do not matter."""
+    if (found := _labelled_part(problem)) is None:
+        return None
+    part, *places = found
+    grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
+    beside = incomplete.beside_labelled(part.pairing, problem.pairing, part.Y, setting, *places)
+    for values, rows, columns in beside:
+        grid = embedded(grid, values, rows, columns)
+    return grid
 
 
 def _check_memory(problem: Problem, setting: Setting, units: Units) -> None:

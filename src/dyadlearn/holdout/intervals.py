@@ -42,7 +42,7 @@ from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
 from dyadlearn.pairing.base import side_ridges
-from dyadlearn.pairing.certainty import FoldJackknife, Jackknife, Novelty
+from dyadlearn.pairing.certainty import Jackknife, Novelty, fold_jackknife
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.full import cell_slack, jackknife
 from dyadlearn.pairing.incomplete import expansion_of_fold
@@ -126,7 +126,7 @@ class Intervals:
         (m, q), size = self.problem.Y.shape, tuple(predicted.shape)
         lower, upper = zeros(size, predicted), zeros(size, predicted)
         scores, unit = self._of_rows(models.held_out), models.unit_of_rows()
-        numbers = models.numbers + 4 * m * q + rows.width
+        numbers = models.room + 4 * m * q + rows.width
         check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
         for here in rows.cut(numbers, predicted):
             block = rows.take(here)
@@ -152,7 +152,7 @@ class Intervals:
         for fold, found in zip(folds.folds, folds.starts, strict=True):
             assert isinstance(found, Completion)
             models.append(expansion_of_fold(problem.pairing, fold.staying if folds.apart else None, found.labels))
-        return FoldJackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)
+        return fold_jackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)
 
     def _of_rows(self, held_out: Array) -> Array:
         """Return residuals of rows that were held out, each beside its width, (m, q); NaN where there is none."""

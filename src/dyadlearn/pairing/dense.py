@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cached_property, partial, singledispatch
 
 import numpy as np
 
@@ -114,10 +114,14 @@ def dense_sides(model: Pairing, fixed_penalty: bool) -> list[DenseSide]:
     return [DenseSide.of(*side, fixed_penalty) for side in sides] * (2 if model.symmetry else 1)
 
 
+#: Sides of the reference; masks (m,) and (q,) of rows and columns; predictions for hidden cells, given as a mask.
+Sides = Sequence[DenseSide]
+Masks = Sequence[np.ndarray]
+OfHidden = Callable[[np.ndarray], np.ndarray]
+
+
 @singledispatch
-def refit_block(
-    model: Pairing, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
-) -> np.ndarray:
+def refit_block(model: Pairing, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
     """Return the predictions of the reference, fitted on some rows and columns, for others.
 
     By default all other cells are hidden.
@@ -135,7 +139,7 @@ def refit_block(
 
 
 @singledispatch
-def refit_cells(model: Pairing, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def refit_cells(model: Pairing, sides: Sides, Y: np.ndarray) -> OfHidden:
     """Return a function of hidden cells (a mask): the predictions of the reference that is fitted on the others.
 
     By default the pairwise kernel is written out.
@@ -222,7 +226,7 @@ def fitted_without(
     """
     U, V = vectors
     if Y.size > _DENSE_CELLS:
-        return _ProductSolver(U, V, values, ridge, Y, free_mean)
+        return partial(_fitted_by_products, U, V, values, ridge, Y, free_mean)
     basis = np.kron(U, V)
     kernel = (basis * values.ravel()) @ basis.T
 
@@ -234,61 +238,48 @@ def fitted_without(
     return predict
 
 
-@dataclass(frozen=True, eq=False)
-class _ProductSolver:
-    """The same by conjugate gradients, for kernels that are too large to be written out.
+def _fitted_by_products(
+    U: np.ndarray, V: np.ndarray, values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool, hidden: np.ndarray
+) -> np.ndarray:
+    """Return the same by conjugate gradients, for kernels that are too large to be written out.
 
     The inverse for the complete grid is the preconditioner: n hidden cells take about n steps, or fewer.
     """
+    from scipy.sparse.linalg import LinearOperator, cg
 
-    U: np.ndarray
-    V: np.ndarray
-    values: np.ndarray
-    ridge: float
-    Y: np.ndarray
-    free_mean: bool = False
+    observed = ~hidden
 
-    def __call__(self, hidden: np.ndarray) -> np.ndarray:
-        from scipy.sparse.linalg import LinearOperator, cg
+    def spread(weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return the kernel with some eigenvalues between all cells and the observed ones, times a vector of these."""
+        grid = np.zeros(Y.shape)
+        grid[observed] = dual
+        return np.asarray(U @ (weights * (U.T @ grid @ V)) @ V.T)
 
-        observed, Y = ~hidden, self.Y
-        inverse = pseudo_inverse(self.values + self.ridge)
+    def product(dual: np.ndarray) -> np.ndarray:
+        return np.asarray(spread(values, dual)[observed] + ridge * dual)
 
-        def spread(dual: np.ndarray) -> np.ndarray:
-            grid = np.zeros(Y.shape)
-            grid[observed] = dual
-            return grid
+    inverse, shape = pseudo_inverse(values + ridge), (int(observed.sum()),) * 2
+    system = LinearOperator(shape, product, dtype=float)
+    preconditioner = LinearOperator(shape, lambda labels: spread(inverse, labels)[observed], dtype=float)
 
-        def multiply(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
-            return np.asarray(self.U @ (values * (self.U.T @ grid @ self.V)) @ self.V.T)
+    def solved(labels: np.ndarray) -> np.ndarray:
+        dual, steps = cg(system, labels, rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
+        if steps:
+            rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
+            warnings.warn(
+                f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
+                f"residual of {rest:.1e}: the comparison is no better than that.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        return np.asarray(dual)
 
-        def product(dual: np.ndarray) -> np.ndarray:
-            return np.asarray(multiply(self.values, spread(dual))[observed] + self.ridge * dual)
-
-        def approximate(labels: np.ndarray) -> np.ndarray:
-            return np.asarray(multiply(inverse, spread(labels))[observed])
-
-        shape = (int(observed.sum()),) * 2
-        system, preconditioner = (LinearOperator(shape, f, dtype=float) for f in (product, approximate))
-
-        def solved(labels: np.ndarray) -> np.ndarray:
-            dual, steps = cg(system, labels, rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
-            if steps:
-                rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
-                warnings.warn(
-                    f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
-                    f"residual of {rest:.1e}: the comparison is no better than that.",
-                    RuntimeWarning,
-                    stacklevel=4,
-                )
-            return np.asarray(dual)
-
-        dual, mean = solved(Y[observed]), 0.0
-        if self.free_mean:
-            ones = solved(np.ones(shape[0]))
-            mean = dual.sum() / ones.sum()
-            dual = dual - mean * ones
-        return np.asarray(multiply(self.values, spread(dual))[hidden] + mean)
+    dual, mean = solved(Y[observed]), 0.0
+    if free_mean:
+        ones = solved(np.ones(shape[0]))
+        mean = dual.sum() / ones.sum()
+        dual = dual - mean * ones
+    return np.asarray(spread(values, dual)[hidden] + mean)
 
 
 def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:

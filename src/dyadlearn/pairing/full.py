@@ -37,9 +37,7 @@ def holdout_grids(model: Pairing) -> tuple[float, float]:
 
 
 @singledispatch
-def hold_out_stack(
-    model: Pairing, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-) -> Array:
+def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Members) -> Array:
     """Return the prediction for each cell by the model that never saw what the setting leaves out.
 
     What depends on the sides alone is shared by all grids.
@@ -50,7 +48,7 @@ def hold_out_stack(
     stack : array of shape (n, m, q)
         Labels of n grids.
     setting : Setting
-    members, task_members : lists of integer arrays, or None
+    groups : nothing, or lists of integer arrays or None
         Row positions of each group of instances and of tasks, in the settings that leave them out.
 
     Returns
@@ -62,7 +60,7 @@ def hold_out_stack(
     LeverageError
         If something is fitted exactly whatever its labels, so that nothing else predicts it.
     """
-    operators, (n, m, q) = working(model), stack.shape
+    operators, (n, m, q), (members, task_members) = working(model), stack.shape, groups or (None, None)
     rows, columns = np.divmod(np.arange(m * q), q)
     own, other = unit_codes(members, m)[rows], unit_codes(task_members, q)[columns]
     xp, inverse = namespace(stack), operators.residual_block(rows, columns)
@@ -82,11 +80,9 @@ def hold_out_stack(
     return xp.reshape(held_out.T, stack.shape) + shift
 
 
-def hold_out(
-    model: Pairing, Y: Array, setting: Setting, members: Members = None, task_members: Members = None
-) -> Array:
+def hold_out(model: Pairing, Y: Array, setting: Setting, *groups: Members) -> Array:
     """Return the hold-out predictions (m, q) of one grid, as `hold_out_stack` does for many."""
-    return hold_out_stack(model, Y[None, ...], setting, members, task_members)[0, ...]
+    return hold_out_stack(model, Y[None, ...], setting, *groups)[0, ...]
 
 
 def each_grid(held_out: Callable[[Array], Array], stack: Array) -> Array:

@@ -6,7 +6,7 @@ that leaving out a pair and leaving out its instance are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -15,8 +15,8 @@ import numpy as np
 from dyadlearn._array import Array, namespace
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Pairing
-from dyadlearn.pairing.certainty import Jackknife, SideJackknife
-from dyadlearn.pairing.dense import DenseSide, refit_block, refit_cells
+from dyadlearn.pairing.certainty import Jackknife, side_jackknife
+from dyadlearn.pairing.dense import Masks, OfHidden, Sides, refit_block, refit_cells
 from dyadlearn.pairing.expansion import Asked, hat_row
 from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.settings import Setting
@@ -71,19 +71,17 @@ def _holdout_grids(model: Independent) -> tuple[float, float]:
 
 
 @full.hold_out_stack.register(Independent)
-def _hold_out_stack(
-    model: Independent, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-) -> Array:
+def _hold_out_stack(model: Independent, stack: Array, setting: Setting, *groups: Members) -> Array:
     """Return held-out predictions, the same for a new pair and a new instance; grids stand side by side as tasks."""
     (n, m, q), xp = stack.shape, namespace(stack)
     beside = xp.reshape(xp.permute_dims(stack, (1, 0, 2)), (m, n * q))
-    held_out = leave_out(model.rows, beside, members)
+    held_out = leave_out(model.rows, beside, groups[0] if groups else None)
     return xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
 
 
 @full.jackknife.register(Independent)
 def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackknife:
-    return SideJackknife(leave_out(model.rows, Y, members), members, model.rows, Y)
+    return side_jackknife(leave_out(model.rows, Y, members), members, model.rows, Y)
 
 
 @full.cell_slack.register(Independent)
@@ -137,18 +135,12 @@ def _without_unlabelled(model: Independent, rows: np.ndarray, columns: np.ndarra
 
 
 @refit_block.register(Independent)
-def _refit_block(
-    model: Independent,
-    sides: Sequence[DenseSide],
-    Y: np.ndarray,
-    kept: Sequence[np.ndarray],
-    asked: Sequence[np.ndarray],
-) -> np.ndarray:
+def _refit_block(model: Independent, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
     return np.asarray(sides[0].predictor(kept[0], asked[0]) @ Y[np.ix_(kept[0], asked[1])])
 
 
 @refit_cells.register(Independent)
-def _refit_cells(model: Independent, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _refit_cells(model: Independent, sides: Sides, Y: np.ndarray) -> OfHidden:
     def each_task(hidden: np.ndarray) -> np.ndarray:
         result = np.zeros(Y.shape)
         for j in np.flatnonzero(hidden.any(axis=0)):

@@ -89,9 +89,7 @@ def _jackknife(model: Network, Y: Array, members: Members = None) -> None:
 
 
 @full.hold_out_stack.register(Network)
-def _hold_out_stack(
-    model: Network, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-) -> Array:
+def _hold_out_stack(model: Network, stack: Array, setting: Setting, *groups: Members) -> Array:
     return full.each_grid(partial(_hold_out, model, setting), stack)
 
 

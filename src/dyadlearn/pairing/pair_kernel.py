@@ -38,31 +38,51 @@ goes on to t instead of back to the labelled tasks,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, is_foreign, itemsize, largest, namespace, row_blocks, row_major, zeros
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    epsilon,
+    is_foreign,
+    itemsize,
+    largest,
+    namespace,
+    row_blocks,
+    row_major,
+    to_numpy,
+    zeros,
+)
 from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing import full, incomplete
-from dyadlearn.pairing.base import Pairing, side_ridges
-from dyadlearn.pairing.certainty import Jackknife, PairJackknife
-from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others
-from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values, refit_block, refit_cells
+from dyadlearn.pairing.base import Coupled, Pairing, side_ridges, side_scales
+from dyadlearn.pairing.certainty import Jackknife, pair_jackknife
+from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others, ones_of
+from dyadlearn.pairing.dense import (
+    Masks,
+    OfHidden,
+    Sides,
+    fit_pairs,
+    fitted_without,
+    pair_values,
+    refit_block,
+    refit_cells,
+)
 from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, Part, rotated_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse
 from dyadlearn.pairing.new_both import column_floor, new_both
-from dyadlearn.pairing.pair_operators import PairOperators
-from dyadlearn.pairing.process import Process
 from dyadlearn.settings import Setting
-from dyadlearn.solve.operators import without
+from dyadlearn.solve.operators import SideProduct, between, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
 
@@ -156,18 +176,308 @@ class _Labels:
         return _Labels(self.spectra[::-1], row_major(self.Y.T), self.offset, self.is_kept)
 
 
+class _Constant(NamedTuple):
+    """A grid of ones under the inverse of the pairwise kernel with its ridge, C⁻¹.
+
+    Attributes
+    ----------
+    grid : array of shape (m, q)
+        E, what it comes to.
+    total : float
+        Its sum.
+    hat, residual : float
+        What EEᵀ is multiplied by, over the total, where it is added to the hat and taken from the residual operator.
+    """
+
+    grid: Array
+    total: float
+    hat: float
+    residual: float
+
+
 @dataclass(frozen=True, eq=False)
-class PairKernel(PairOperators):
-    """Ridge regression with a pair kernel; its sides, shares and regularisation are those of `PairOperators`."""
+class PairKernel(Coupled):
+    r"""Ridge regression with a pair kernel: two spectra, the shares of three kernels, and one regularisation.
+
+    Attributes
+    ----------
+    spectrum, task_spectrum : Spectrum
+        Complete where c or b is above zero: what one leaves out is then no null space of the pairs.
+    alpha : float
+    shares : (float, float, float)
+        a, b and c: of the product of both kernels, of a function of the instances for each task, and of one of the
+        tasks for each instance.
+    free_mean : bool
+    """
 
     words: ClassVar[str] = "pair kernel ridge regression"
+    constant: ClassVar[str] = "feature"
 
-    # --- complete labels ----------------------------------------------------------------------------
+    spectrum: Spectrum
+    task_spectrum: Spectrum
+    alpha: float
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    free_mean: bool = False
+
+    def __post_init__(self) -> None:
+        _, per_task, per_instance = self.shares
+        if not all(math.isfinite(share) and share >= 0 for share in self.shares) or not any(self.shares):
+            raise ValueError(
+                f"The shares of a pair kernel are numbers of at least 0, one of them above, found {self.shares}."
+            )
+        for share, spectrum, side in (
+            (per_task, self.task_spectrum, "tasks"),
+            (per_instance, self.spectrum, "instances"),
+        ):
+            if share and spectrum.is_truncated:
+                raise ValueError(
+                    f"A function of its own for each of the {side} needs all directions of the {side}, found "
+                    f"{spectrum.values.shape[0]} of {spectrum.n_rows}: decompose their kernel in the dual."
+                )
+        for name, ridge in zip(("spectrum", "task_spectrum"), self._ridges, strict=True):
+            object.__setattr__(self, name, getattr(self, name).resolved(ridge))
+
+    # --- what it is ---------------------------------------------------------------------------------
 
     @property
-    def process(self) -> Process:
-        """The Gaussian process of labels with this kernel."""
-        return Process(replace(self))
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Spectra of instances and tasks."""
+        return self.spectrum, self.task_spectrum
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """The one regularisation."""
+        return {"alpha": self.alpha}
+
+    def with_shares(self, shares: tuple[float, float, float]) -> Self:
+        """Return the same sides under another kernel."""
+        return replace(self, shares=shares)
+
+    @property
+    def transposed(self) -> Self:
+        """The same with tasks for instances."""
+        product, per_task, per_instance = self.shares
+        shares = (product, per_instance, per_task)
+        return replace(self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares)
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """What eigenvalues of each side are multiplied by at most in those of the pair kernel."""
+        (product, per_task, per_instance), (row, column) = self.shares, map(_top, (self.spectrum, self.task_spectrum))
+        return product * column + per_task, product * row + per_instance
+
+    @property
+    def _ridges(self) -> tuple[float, float]:
+        """The regularisation as it stands beside eigenvalues of each side."""
+        row, column = (self.alpha / scale if scale > 0 else math.inf for scale in self.scales)
+        return row, column
+
+    @property
+    def floors(self) -> tuple[float, float]:
+        """Eigenvalues of each side up to this size count as zero."""
+        row, column = (side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=True))
+        return row, column
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether a side is all zeros and has no direction to learn in, so that everything is predicted to be zero."""
+        return not self.free_mean and any(spectrum.values.shape[0] == 0 for spectrum in self.grid_spectra)
+
+    # --- operators ----------------------------------------------------------------------------------
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the pairwise kernel is the product of both sides' kernels."""
+        return self.shares == (1.0, 0.0, 0.0)
+
+    @property
+    def ridge(self) -> float:
+        """The regularisation."""
+        return self.alpha
+
+    @cached_property
+    def vanishing(self) -> bool:
+        """Whether λ = 0 at full rank."""
+        if self.alpha > 0 or self.is_truncated:
+            return False
+        rows, columns = (float(namespace(side.values).min(side.values)) for side in self.grid_spectra)
+        return self._value(rows, columns) > 0
+
+    def _value(self, row: float, column: float) -> float:
+        """Return the eigenvalue of the pair kernel that belongs to one of each side."""
+        product, per_task, per_instance = self.shares
+        return product * row * column + per_task * row + per_instance * column
+
+    @cached_property
+    def floor(self) -> float:
+        """What slacks must exceed."""
+        return 0.0 if self.vanishing else interpolation_floor(self.alpha, *self.grid_spectra)
+
+    @property
+    def kernel_cost(self) -> int:
+        """One product on each side."""
+        return SideProduct.cost(*self.grid_spectra)
+
+    @cached_property
+    def kernel_values(self) -> Array:
+        r"""Eigenvalues :math:`S_{ij}`, shape (k, l)."""
+        product, per_task, per_instance = self.shares
+        rows, columns = self.spectrum.values[:, None], self.task_spectrum.values[None, :]
+        if product == 0:
+            return per_task * rows + per_instance * columns
+        values = rows * columns
+        if product != 1:
+            values *= product
+        for share, side in ((per_task, rows), (per_instance, columns)):
+            if share:
+                values += share * side
+        return values
+
+    @cached_property
+    def shrinkage(self) -> Array:
+        """The hat in the rotated labels, shape (k, l), but for a free mean."""
+        values = self.kernel_values
+        if self.alpha > 0:
+            return values / (values + self.alpha)
+        return namespace(values).astype(values > 0, values.dtype)
+
+    @cached_property
+    def remainder(self) -> Array:
+        """The residual in the rotated labels, shape (k, l), but for a free mean; up to its scale where it vanishes."""
+        values = self.kernel_values
+        if self.alpha > 0:
+            return self.alpha / (values + self.alpha)
+        # What a truncated spectrum leaves out is null space too: then nothing remains of what is kept.
+        return 1.0 / values if self.vanishing else 1.0 - self.shrinkage
+
+    @cached_property
+    def prefers_residual(self) -> bool:
+        """Whether most of the spectrum is kept."""
+        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
+        return not self.is_truncated and 2 * self._count_above() > m * q
+
+    def _count_above(self) -> int:
+        """Return how many eigenvalues exceed λ, without forming them."""
+        product, per_task, per_instance = self.shares
+        values, s = to_numpy(self.spectrum.values), np.sort(to_numpy(self.task_spectrum.values))
+        slope, level = product * values + per_instance, self.alpha - per_task * values
+        rising = slope > 0
+        flat = s.size * np.count_nonzero(level[~rising] < 0)
+        return int(flat + np.sum(s.size - np.searchsorted(s, level[rising] / slope[rising], side="right")))
+
+    @cached_property
+    def _grams(self) -> tuple[SideProduct, SideProduct]:
+        rows, columns = (SideProduct(side, side.values) for side in self.grid_spectra)
+        return rows, columns
+
+    def kernel(self, grid: Array) -> Array:
+        """Return a K grid G + b K grid + c grid G."""
+        (product, per_task, per_instance), (rows, columns) = self.shares, self._grams
+        left = rows.left(grid)
+        middle = left if product == 1 else product * left
+        image = columns.right(middle + per_instance * grid if per_instance else middle)
+        if per_task:
+            image += per_task * left
+        return image
+
+    def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the pairwise kernel between some cells, shape (n, n)."""
+        product, per_task, per_instance = self.shares
+        left, right = (
+            between(partial(side.block, side.values), index)
+            for side, index in zip(self.grid_spectra, (rows, columns), strict=True)
+        )
+        block = left * right
+        if product != 1:
+            block *= product
+        for share, own, index in ((per_task, left, columns), (per_instance, right, rows)):
+            if share:
+                block += share * own * as_array_of(index[:, None] == index[None, :], block, block.dtype)
+        return block
+
+    def hat(self, grid: Array) -> Array:
+        """Return the fitted grid."""
+        fitted = super().hat(grid)
+        if self.free_mean and self._constant.hat:
+            fitted += self._constant.grid * (self._constant.hat * self._mean_of(grid))
+        return fitted
+
+    def residual(self, grid: Array) -> Array:
+        """Return the grid less the fitted grid."""
+        residual = super().residual(grid)
+        if self.free_mean and self._constant.residual and not self.is_truncated:
+            residual -= self._constant.grid * (self._constant.residual * self._mean_of(grid))
+        return residual
+
+    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the residual operator between some cells, shape (n, n)."""
+        block = super().residual_block(rows, columns)
+        if self.free_mean and self._constant.residual:
+            grid = self._constant.grid
+            at = as_array_of(rows * grid.shape[1] + columns, grid)
+            own = namespace(grid).take(namespace(grid).reshape(grid, (-1,)), at, axis=0)
+            block -= own[:, None] * (own[None, :] * (self._constant.residual / self._constant.total))
+        return block
+
+    @property
+    def phi(self) -> Array:
+        """1/(S+λ) of shape (k, l); at λ = 0 the pseudo-inverse."""
+        values = self.kernel_values
+        if self.alpha > 0:
+            return 1.0 / (values + self.alpha)
+        xp = namespace(values)
+        inverse = 1.0 / xp.where(values > 0, values, xp.ones_like(values))
+        return xp.where(values > 0, inverse, xp.zeros_like(values))
+
+    # --- the mean -------------------------------------------------------------------------------------
+
+    @cached_property
+    def ones(self) -> tuple[Array, Array]:
+        """Ones in the directions of both sides."""
+        rows, columns = (ones_of(spectrum) for spectrum in self.grid_spectra)
+        return rows, columns
+
+    @cached_property
+    def _mean_is_null(self) -> bool:
+        """Whether λ = 0 and the kernel has nothing constant, so that the mean is all that it cannot reach."""
+        if self.alpha > 0 or self.vanishing:
+            return False
+        squares = self._squared_ones()
+        outside = float(namespace(squares).sum(squares * (1.0 - self.shrinkage)))
+        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
+        return outside > max(self.floor, epsilon(squares)) * m * q
+
+    def _squared_ones(self) -> Array:
+        rows, columns = self.ones
+        return (rows**2)[:, None] * (columns**2)[None, :]
+
+    @cached_property
+    def _constant(self) -> _Constant:
+        rows, columns = self.ones
+        grid = rows[:, None] * columns[None, :]
+        grid *= self._mean_weights
+        grid = sandwich(self.spectrum.vectors, grid, self.task_spectrum.vectors)
+        residual = self.alpha or float(self.vanishing or self._mean_is_null)
+        return _Constant(grid, self._mean_total, 0.0 if self.vanishing else residual, residual)
+
+    @property
+    def _mean_weights(self) -> Array:
+        """The inverse of C in the rotated labels, (k, l); up to its scale where λ = 0."""
+        return 1.0 - self.shrinkage if self._mean_is_null else self.phi
+
+    @cached_property
+    def _mean_total(self) -> float:
+        weights = self._mean_weights
+        return float(namespace(weights).sum(weights * self._squared_ones()))
+
+    def _mean_of(self, grid: Array, rotated: Array | None = None) -> float:
+        """Return the free mean of labels (m, q); `rotated` may be known already."""
+        if rotated is None:
+            return float(namespace(grid).sum(grid * self._constant.grid)) / self._constant.total
+        rows, columns = self.ones
+        return float(rows @ ((self._mean_weights * rotated) @ columns)) / self._mean_total
+
+    # --- complete labels ----------------------------------------------------------------------------
 
     def _labels(self, Y: Array) -> _Labels:
         """Return labels to be held out; a free mean works on what is left of their average."""
@@ -271,7 +581,9 @@ class PairKernel(PairOperators):
             dual += outside / self.alpha
         return dual
 
-    def _held_out(self, labels: _Labels, setting: Setting, members: Members, task_members: Members) -> Array:
+    def _held_out(
+        self, labels: _Labels, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
         """Return settings A, B and C."""
         if self.is_zero:
             return zeros(tuple(labels.Y.shape), labels.Y)
@@ -423,31 +735,29 @@ full.sweep.register(PairKernel, _PairKernelSweep)
 
 
 @full.hold_out_stack.register(PairKernel)
-def _hold_out_stack(
-    model: PairKernel, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-) -> Array:
+def _hold_out_stack(model: PairKernel, stack: Array, setting: Setting, *groups: Members) -> Array:
     """Return held-out predictions; in setting D a side is decomposed for all grids at once."""
     if setting is not Setting.D:
-        return full.each_grid(lambda Y: model._held_out(model._labels(Y), setting, members, task_members), stack)
+        return full.each_grid(lambda Y: model._held_out(model._labels(Y), setting, *groups), stack)
     model._check_mean()
-    return model.new_both(stack, [model.alpha], members, task_members)[:, 0, ...]
+    return model.new_both(stack, [model.alpha], *groups)[:, 0, ...]
 
 
 @full.jackknife.register(PairKernel)
 def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknife:
-    held_out, operators = full.hold_out(model, Y, Setting.B, members), replace(model)
+    held_out, operators = full.hold_out(model, Y, Setting.B, members, None), replace(model)
     product, per_task, _ = model.shares
     tasks = model.task_spectrum
     weights = operators.phi * (product * tasks.values + per_task)[None, :]
-    residuals, means, ones = Y - held_out, None, None
+    residuals, mean_parts = Y - held_out, None
     if model.free_mean:
         grid, total, _, _ = operators._constant
-        means = namespace(Y).sum(grid * residuals, axis=1) / total
         rows, columns = model.ones
         ones = weights * rows[:, None] * columns[None, :]
+        mean_parts = (namespace(Y).sum(grid * residuals, axis=1) / total, ones)
     expansion = model.expansion(model.coefficients(Y))
-    given = (expansion, model.grid_spectra, weights, tasks.rotate(residuals.T).T, means, ones)
-    return PairJackknife(held_out, members, *given)
+    given = (expansion, model.grid_spectra, weights, tasks.rotate(residuals.T).T, mean_parts)
+    return pair_jackknife(held_out, members, *given)
 
 
 @side_ridges.register(PairKernel)
@@ -508,13 +818,7 @@ def _beside_labelled(
 
 
 @refit_block.register(PairKernel)
-def _refit_block(
-    model: PairKernel,
-    sides: Sequence[DenseSide],
-    Y: np.ndarray,
-    kept: Sequence[np.ndarray],
-    asked: Sequence[np.ndarray],
-) -> np.ndarray:
+def _refit_block(model: PairKernel, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
     product, per_task, per_instance = model.shares
     K, G = (side.kernel for side in sides)
     grams = (K[np.ix_(kept[0], kept[0])], G[np.ix_(kept[1], kept[1])])
@@ -526,10 +830,19 @@ def _refit_block(
 
 
 @refit_cells.register(PairKernel)
-def _refit_cells(model: PairKernel, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _refit_cells(model: PairKernel, sides: Sides, Y: np.ndarray) -> OfHidden:
     (values, U), (task_values, V) = (side.eigh for side in sides)
     kernel = pair_values(values, task_values, model.shares)
     return fitted_without((U, V), kernel, model.alpha, Y, free_mean=model.free_mean)
+
+
+@side_scales.register(PairKernel)
+def _side_scales(model: PairKernel) -> tuple[float, float]:
+    return model.scales
+
+
+def _top(spectrum: Spectrum) -> float:
+    return largest(spectrum.values)
 
 
 def _mean_level(Y: Array) -> Array:

@@ -58,8 +58,8 @@ from dyadlearn._memory import check_memory
 from dyadlearn._rounding import settle
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing
-from dyadlearn.pairing.certainty import Jackknife, SideJackknife
-from dyadlearn.pairing.dense import DenseSide, fitted_without, pseudo_inverse, refit_block, refit_cells
+from dyadlearn.pairing.certainty import Jackknife, side_jackknife
+from dyadlearn.pairing.dense import Masks, OfHidden, Sides, fitted_without, pseudo_inverse, refit_block, refit_cells
 from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.incomplete import Axes
@@ -111,12 +111,15 @@ class TwoStepSweep(Sweep):
     model: TwoStep
 
     @cached_property
-    def _mirror(self) -> TwoStepSweep | None:
-        """The same with tasks for instances: products are m × q by q × q, and q should be the smaller side."""
-        if self.Y.shape[0] >= self.Y.shape[1]:
-            return None
+    def transposed(self) -> TwoStepSweep:
+        """The same with tasks for instances."""
         groups = (self.task_members, self.members)
         return TwoStepSweep(self.model.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether the transposed problem costs less: products are m × q by q × q, and q should be the smaller side."""
+        return bool(self.Y.shape[0] < self.Y.shape[1])
 
     @cached_property
     def _rows(self) -> list[Smoother]:
@@ -135,7 +138,7 @@ class TwoStepSweep(Sweep):
         return self.members is not None or self.task_members is not None
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
-        """Refuse stacks of predictions, or the operators of the closed form of squared error, that do not fit."""
+        """Raise if stacks of predictions, or the operators of the closed form of squared error, do not fit."""
         Y, n_alphas = self.Y, (len(self.alphas), len(self.task_alphas))
         closed = [setting for setting in settings if squared and setting is not Setting.A]
         grid, small = Y.shape[0] * Y.shape[1], min(Y.shape)
@@ -153,13 +156,14 @@ class TwoStepSweep(Sweep):
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         """Yield predictions for all regularisations, as many together as there is room for."""
-        if self._mirror is not None:
-            for rows, columns, setting, stack in self._mirror.walk([each.transposed for each in settings], per_stack):
+        if self._is_wide:
+            mirrored = self.transposed.walk([each.transposed for each in settings], per_stack)
+            for rows, columns, setting, stack in mirrored:
                 yield columns, rows, setting.transposed, namespace(stack).permute_dims(stack, (0, 2, 1))
             return
         for start in range(0, len(self._rows), per_stack):
             rows = slice(start, min(start + per_stack, len(self._rows)))
-            for column, setting, stack in self._walk(self._rows[rows], self._columns, list(settings)):
+            for column, setting, stack in self._walk(self._rows[rows], list(settings)):
                 yield rows, column, setting, stack
         if Setting.A in settings:
             # Where both regularisations are zero, A is a limit of its own.
@@ -169,26 +173,19 @@ class TwoStepSweep(Sweep):
                 both = full.hold_out(self.model.at(0.0, 0.0), self.Y, Setting.A)
                 yield slice(int(row), int(row) + 1), int(column), Setting.A, both[None, ...]
 
-    def _walk(
-        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
-    ) -> Iterator[tuple[int, Setting, Array]]:
+    def _walk(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
         """Yield (index of λ_t, setting, predictions of shape (n, m, q))."""
-        if Setting.A in settings and (self._grouped or len(settings) == 1):  # A knows no groups, the others do
-            yield from self._pairs(sides, tasks)
-            settings = [setting for setting in settings if setting is not Setting.A]
-        if self._grouped or len(settings) == 1:
-            yield from self._separate(sides, tasks, settings)
-        elif settings:
-            yield from self._derived(sides, tasks, settings)
+        if not self._grouped and len(settings) > 1:
+            yield from self._derived(sides, settings)
+            return
+        if Setting.A in settings:  # which knows no groups, as the others do
+            yield from self._pairs(sides)
+        yield from self._separate(sides, [setting for setting in settings if setting is not Setting.A])
 
     def _left_out(self, side: Smoother, labels: Array | None = None, rotated: Array | None = None) -> Array:
         """Return LY, shape (m, q), or that of other labels, which `rotated` are by this side."""
         labels, rotated = (self.Y, self._rotated) if labels is None else (labels, rotated)
         return side.leave_one_out(labels, rotated) if self.members is None else leave_out(side, labels, self.members)
-
-    def _smoothed(self, side: Smoother) -> Array:
-        """Return HY, shape (m, q)."""
-        return side.smooth(self.Y, self._rotated)
 
     def _stack(self, product: Callable[[Smoother], Array], sides: Sequence[Smoother]) -> Array:
         """Return one product for each side, shape (n, m, q)."""
@@ -197,34 +194,30 @@ class TwoStepSweep(Sweep):
             stack[index, ...] = product(side)
         return stack
 
-    def _separate(
-        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
-    ) -> Iterator[tuple[int, Setting, Array]]:
-        """One product for each setting: nothing else is computed."""
+    def _separate(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
+        """Yield one product for each setting: nothing else is computed."""
         new = self._stack(self._left_out, sides) if any(setting.new_instance for setting in settings) else None
-        known = self._stack(self._smoothed, sides) if Setting.C in settings else None
-        for index, side in enumerate(tasks):
+        known = self._stack(lambda side: side.smooth(self.Y, self._rotated), sides) if Setting.C in settings else None
+        for index, side in enumerate(self._columns):
             for setting in settings:
                 operator = _task_operator(side, setting.new_task, self.task_members)
                 yield index, setting, _product(new if setting.new_instance else known, operator)
 
-    def _pairs(self, sides: Sequence[Smoother], tasks: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
+    def _pairs(self, sides: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
         """Yield setting A alone, from the off-diagonal hats."""
         left = self._stack(lambda side: side.smooth_others(self.Y, self._rotated)[1], sides)
-        for index, side in enumerate(tasks):
+        for index, side in enumerate(self._columns):
             others = side.smooth_others(self.Y.T)[1].T
             stack = _product(left, side.hat())
             for a, rows in enumerate(sides):
                 _divide_pairs(stack[a, ...], rows, side, others)
             yield index, Setting.A, stack
 
-    def _derived(
-        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
-    ) -> Iterator[tuple[int, Setting, Array]]:
-        """Every setting from one product; grid by grid, so that what is derived stays in the cache."""
+    def _derived(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
+        """Yield every setting from one product; grid by grid, so that what is derived stays in the cache."""
         left = self._stack(self._left_out, sides)
         known = zeros(left.shape, left) if Setting.C in settings else None
-        for index, side in enumerate(tasks):
+        for index, side in enumerate(self._columns):
             both = _product(left, _task_operator(side, True, None))
             if Setting.D in settings:
                 yield index, Setting.D, both
@@ -248,30 +241,17 @@ class TwoStepSweep(Sweep):
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         """Return mean squared errors of B, C and D without a single grid point."""
-        if self._mirror is not None:
-            mirrored = self._mirror.squared_errors([each.transposed for each in settings], per_stack)
+        if self._is_wide:
+            mirrored = self.transposed.squared_errors([each.transposed for each in settings], per_stack)
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
-        settings = [setting for setting in settings if setting is not Setting.A]
-        if not settings:
-            return {}
-        if self.model.free_mean:
-            # Errors do not feel what is added to all labels, but the digits of their squares do.
-            return replace(self, Y=self.Y - namespace(self.Y).mean(self.Y))._squared_errors(settings, per_stack)
-        return self._squared_errors(settings, per_stack)
-
-    def _squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
-        found: dict[Setting, np.ndarray] = {}
-        for setting in settings:
-            if setting is Setting.B:
-                errors = self._errors_of_known_tasks()
-            elif setting is Setting.C:
-                groups = (self.task_members, self.members)
-                turned = TwoStepSweep(self.model.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
-                errors = turned._errors_of_known_tasks().T
-            else:
-                errors = self._errors_of_new_tasks(per_stack)
-            found[setting] = errors / (self.Y.shape[0] * self.Y.shape[1])
-        return found
+        # Errors do not feel what is added to all labels, but the digits of their squares do.
+        own = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y)) if self.model.free_mean else self
+        sums = {
+            Setting.B: lambda: own._errors_of_known_tasks(),
+            Setting.C: lambda: own.transposed._errors_of_known_tasks().T,
+            Setting.D: lambda: own._errors_of_new_tasks(per_stack),
+        }
+        return {setting: sums[setting]() / math.prod(self.Y.shape) for setting in settings if setting in sums}
 
     def _errors_of_known_tasks(self) -> np.ndarray:
         """Return sums of squared errors (n, n_tasks) of setting B, with the tasks rotated: their hats are diagonal."""
@@ -280,9 +260,7 @@ class TwoStepSweep(Sweep):
         rotated, total = self.model.rows.spectrum.rotate(labels), xp.sum(labels * labels)
         kept, found = xp.stack([side.shrinkage for side in self._columns]), []
         for side in self._rows:
-            left = (
-                side.leave_one_out(labels, rotated) if self.members is None else leave_out(side, labels, self.members)
-            )
+            left = self._left_out(side, labels, rotated)
             fitted, with_labels = kept**2 @ xp.sum(left * left, axis=0), kept @ xp.sum(left * labels, axis=0)
             found.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
         # A known task predicts nothing of labels outside of a truncated spectrum.
@@ -511,7 +489,7 @@ class TwoStep(Coupled):
         if self.vanishing:
             kept = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
         else:
-            kept = between(side.hat_block, rows)
+            kept = between(partial(side.spectrum.block, side.shrinkage), rows)
         return residual * same_task + kept * between(task_side.residual_block, columns)
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
@@ -604,13 +582,12 @@ full.sweep.register(TwoStep, TwoStepSweep)
 
 
 @full.hold_out_stack.register(TwoStep)
-def _hold_out_stack(
-    model: TwoStep, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-) -> Array:
+def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Members) -> Array:
     """Return held-out predictions: grids stand side by side for the instances, one below the other for the tasks."""
     if setting is Setting.A and model.vanishing:
         return full.each_grid(partial(vanishing_pairs, model.rows, model.columns), stack)
     (n, m, q), rows, columns, xp = stack.shape, model.rows, model.columns, namespace(stack)
+    members, task_members = groups or (None, None)
 
     def side_by_side(turned: Array) -> Array:
         """Return what was made of the tasks, (q, n m), for the instances, (m, n q)."""
@@ -637,7 +614,7 @@ def _hold_out_stack(
 def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife | None:
     """Return the models without some instances: regressions on smoothed tasks."""
     targets = model.columns.smooth(Y.T).T
-    return SideJackknife(leave_out(model.rows, targets, members), members, model.rows, targets)
+    return side_jackknife(leave_out(model.rows, targets, members), members, model.rows, targets)
 
 
 @full.cell_slack.register(TwoStep)
@@ -765,9 +742,7 @@ def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> E
 
 
 @refit_block.register(TwoStep)
-def _refit_block(
-    model: TwoStep, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
-) -> np.ndarray:
+def _refit_block(model: TwoStep, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
     if model.symmetry:  # vertices leave on either side
         kept = (kept[0] & kept[1],) * 2
     left, right = (side.predictor(*masks) for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True))
@@ -775,7 +750,7 @@ def _refit_block(
 
 
 @refit_cells.register(TwoStep)
-def _refit_cells(model: TwoStep, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
     r"""Return the predictions for hidden cells by the paper's transductive objective over the others.
 
     The kernel between cells has the eigenvalues :math:`1/(u + v + uv)` with :math:`u = \lambda_d/\sigma` and

@@ -396,6 +396,15 @@ def without(rows: np.ndarray, n_rows: int) -> np.ndarray:
     return np.delete(np.arange(n_rows), rows)
 
 
+def embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    """Return a grid (m, q) with a block of values put where it belongs."""
+    xp = namespace(grid)
+    places = np.arange(math.prod(grid.shape)).reshape(grid.shape) + math.prod(values.shape)
+    places[np.ix_(rows, columns)] = np.arange(math.prod(values.shape)).reshape(values.shape)
+    together = xp.concat([xp.reshape(values, (-1,)), xp.reshape(grid, (-1,))])
+    return xp.reshape(take_rows(together, places.reshape(-1)), grid.shape)
+
+
 def _whole(side: Smoother) -> np.ndarray:
     """Tell which directions are kept whole, or cannot be told from those in the precision at hand."""
     scale = 1.0 if side.spectrum.is_truncated else largest(side.remainder)
