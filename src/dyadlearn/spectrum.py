@@ -60,17 +60,12 @@ from dyadlearn._means import (
     with_ones,
 )
 from dyadlearn._memory import check_memory
-from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
+from dyadlearn._rounding import is_graded, ratio, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored, has_unit_columns
 from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
-from dyadlearn.kernels.repair import (
-    announced_repair,
-    rank_threshold,
-    symmetrized,
-    symmetry_tolerance,
-)
+from dyadlearn.kernels.repair import announced_repair, rank_threshold, symmetrized, symmetry_tolerance
 
 __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "slack_floor"]
 
@@ -419,8 +414,7 @@ class Spectrum(Stored):
             last = self.components[-1:, :]
             mean = (coefficients[-1:, :] - last @ along) / (1.0 - float(last[0, :] @ last[0, :]))
             along = along - last.T @ mean
-        inverse = xp.where(roots > 0, 1.0 / xp.where(roots > 0, roots, xp.ones_like(roots)), xp.zeros_like(roots))
-        dual = self._dual_of(inverse * along)
+        dual = self._dual_of(ratio(1.0, roots) * along)
         return dual if mean is None else xp.concat([dual[:-1, :], dual[-1:, :] + mean])
 
     def _dual_of(self, spectral: Array) -> Array:

@@ -32,12 +32,7 @@ __all__ = ["Formula", "Plan", "Problem", "SolveAgain", "Units", "check_enough_le
 
 
 def holdout(
-    problem: Problem,
-    setting: str | Setting,
-    *,
-    groups: Any = None,
-    task_groups: Any = None,
-    cells: Any = None,
+    problem: Problem, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None
 ) -> Array:
     """Return the predictions that a model would have made for every label had it never seen it.
 

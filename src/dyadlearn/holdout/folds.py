@@ -202,11 +202,9 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
         check_memory(8 * numbers, labels.values, purpose, "give groups that leave together, say five")
         return
     # A mask for each fold, and the solution that it starts from the next time.
-    each = 0.125 + (2.0 if pairing.knows_tasks else 1.0)
-    weighted = labels.weights is not None
-    need = total * each * m * q + solve_numbers(
-        (m, q), ranks, coupled=pairing.knows_tasks, complete=False, weighted=weighted
-    )
+    need = total * (0.125 + (2.0 if pairing.knows_tasks else 1.0)) * m * q
+    options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
+    need += solve_numbers((m, q), ranks, **options)
     if apart:  # each fold has its own eigenvectors and operators
         axes = [axis for axis, leaves in enumerate((setting.new_instance, setting.new_task)) if leaves]
         need += sum(2.0 * n * labels.shape[axis] * ranks[axis] for axis, n in zip(axes, n_units, strict=True))

@@ -126,7 +126,7 @@ class Intervals:
         (m, q), size = self.problem.Y.shape, tuple(predicted.shape)
         lower, upper = zeros(size, predicted), zeros(size, predicted)
         scores, unit = self._of_rows(models.held_out), models.unit_of_rows()
-        numbers = models.room + 4 * m * q + rows.width
+        numbers = models.n_values + 4 * m * q + rows.width
         check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
         for here in rows.cut(numbers, predicted):
             block = rows.take(here)

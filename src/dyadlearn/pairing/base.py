@@ -38,8 +38,8 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import Any, ClassVar, Self, cast
 
-from dyadlearn._array import Array, largest, namespace
-from dyadlearn._rounding import check_ridge
+from dyadlearn._array import Array, largest
+from dyadlearn._rounding import check_ridge, ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import Expansion, Part
 from dyadlearn.settings import Setting, check_groups
@@ -217,10 +217,9 @@ class Coupled(Pairing, GridOperators):
         mean : float
             The free mean; 0 where there is none.
         """
-        (left, right), kept = (side.vectors for side in self.grid_spectra), self.shrinkage
-        xp, values = namespace(spectral), spectral * self.kernel_values**0.5
+        left, right = (side.vectors for side in self.grid_spectra)
         # The labels whose fit it is.
-        rotated = xp.where(kept > 0, values / xp.where(kept > 0, kept, 1.0), 0.0)
+        rotated = ratio(spectral * self.kernel_values**0.5, self.shrinkage)
         return self.coefficients(sandwich(left, rotated, right) + mean)
 
     def dual(self, Y: Array) -> Array:

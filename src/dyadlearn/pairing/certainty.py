@@ -37,6 +37,7 @@ from typing import Self
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, is_sparse, largest, matmul, namespace, row_major, take_rows, to_numpy
+from dyadlearn._rounding import ratio
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.leaving import Members, unit_codes
@@ -69,7 +70,7 @@ class Jackknife:
         return unit_codes(self.members, int(self.held_out.shape[0]))
 
     @property
-    def room(self) -> int:
+    def n_values(self) -> int:
         """Number of values that are computed for each new row."""
         m, q = (int(length) for length in self.held_out.shape)
         return self.numbers + 2 * q * (m if self.members is None else len(self.members))
@@ -228,8 +229,7 @@ class Novelty:
         found = xp.full_like(along[:, 0], 1.0 + (1.0 / spectrum.n_rows if spectrum.has_free_constant else 0.0))
         if spectrum.components is not None:
             # Features tell what is inside of the directions of training, and what is outside of them.
-            safe = xp.where(values > 0, values, xp.ones_like(values))
-            inside = xp.where(values > 0, own**2 / safe, xp.zeros_like(own))
+            inside = ratio(own**2, values)
             found = found + xp.sum(inside / (values + ridge), axis=1)
             squares, size = _squared_lengths(spectrum, block)
             outside = squares - xp.sum(inside, axis=1)

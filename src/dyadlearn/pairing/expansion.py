@@ -471,7 +471,7 @@ def _fill(
 def _check_predictions(
     a: int, b: int, halfway: int, sides: list[tuple[NewRows, list[slice]]], like: Array, finishing: int = 0
 ) -> None:
-    """Refuse predictions (a, b) that do not fit in memory beside what is there halfway and the largest block.
+    """Raise if predictions (a, b) do not fit in memory beside what is there halfway and the largest block.
 
     `finishing` is how many numbers each row of a block comes to at its end.
     """

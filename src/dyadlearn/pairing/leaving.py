@@ -86,7 +86,7 @@ def unit_codes(members: Members, n_rows: int) -> np.ndarray:
 
 
 def scatter_rows(pieces: Sequence[Array], members: Sequence[np.ndarray]) -> Array:
-    """Put the rows of each group back where they belong."""
+    """Return the rows of all groups in their own order."""
     together = namespace(pieces[0]).concat(list(pieces), axis=0)
     return take_rows(together, np.argsort(np.concatenate(list(members))))
 

@@ -142,7 +142,7 @@ def _diagonal(matrix: Array) -> Array:
 
 
 def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
-    """Put on the diagonal what is predicted for a vertex with itself once it is left out of both sides."""
+    """Return predictions with those of a vertex with itself, left out of both sides, on the diagonal."""
     return with_diagonal(held_out, _diagonal(side.leave_one_out(side.leave_one_out(Y.T).T)))
 
 

@@ -36,19 +36,8 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._threads import for_each
-from dyadlearn.pairing.constant import (
-    ConstantColumns,
-    MeanOfOthers,
-    ones_of,
-    settled_ones,
-    without_each,
-)
-from dyadlearn.pairing.leaving import (
-    Members,
-    column_weights,
-    gather_groups,
-    leave_out_columns,
-)
+from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, ones_of, settled_ones, without_each
+from dyadlearn.pairing.leaving import Members, column_weights, gather_groups, leave_out_columns
 from dyadlearn.solve.operators import interpolation_floor
 from dyadlearn.spectrum import Spectrum
 

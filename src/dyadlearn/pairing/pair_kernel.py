@@ -61,7 +61,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._memory import holdout_numbers
-from dyadlearn._rounding import rounding_level, settle, settled_difference
+from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing, side_ridges, side_scales
@@ -102,18 +102,14 @@ class _PairKernelSweep(Sweep):
         return replace(self.model._labels(self.Y), is_kept=True)
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
-        found: dict[Setting, np.ndarray] = {}
-        for setting in settings:
-            if setting in (Setting.B, Setting.C):
-                errors = [self._squared_error(self.model.at(alpha), setting) for alpha in self.alphas]
-                found[setting] = np.array(errors)[:, None] / (self.Y.shape[0] * self.Y.shape[1])
-        return found
-
-    def _squared_error(self, pairing: PairKernel, setting: Setting) -> float:
-        pairing._check_mean()
-        if setting is Setting.C:
-            return pairing.transposed._squared_error(self._labels.transposed, self.task_members)
-        return pairing._squared_error(self._labels, self.members)
+        models = [self.model.at(alpha) for alpha in self.alphas]
+        sums: dict[Setting, list[float]] = {}
+        if Setting.B in settings:
+            sums[Setting.B] = [model._squared_error(self._labels, self.members) for model in models]
+        if Setting.C in settings:
+            labels = self._labels.transposed
+            sums[Setting.C] = [model.transposed._squared_error(labels, self.task_members) for model in models]
+        return {setting: np.array(errors)[:, None] / math.prod(self.Y.shape) for setting, errors in sums.items()}
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         for setting in settings:
@@ -425,9 +421,7 @@ class PairKernel(Coupled):
         values = self.kernel_values
         if self.alpha > 0:
             return 1.0 / (values + self.alpha)
-        xp = namespace(values)
-        inverse = 1.0 / xp.where(values > 0, values, xp.ones_like(values))
-        return xp.where(values > 0, inverse, xp.zeros_like(values))
+        return ratio(1.0, values)
 
     # --- the mean -------------------------------------------------------------------------------------
 
@@ -533,8 +527,7 @@ class PairKernel(Coupled):
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
-        xp, roots = namespace(spectral), replace(self).kernel_values ** 0.5
-        return self._of_dual(xp.where(roots > 0, spectral / xp.where(roots > 0, roots, 1.0), 0.0), mean)
+        return self._of_dual(ratio(spectral, replace(self).kernel_values ** 0.5), mean)
 
     def _of_dual(self, rotated: Array, mean: float) -> Array:
         """Return coefficients from rotated dual parameters, which may be overwritten, and the free mean."""
@@ -691,6 +684,7 @@ class PairKernel(Coupled):
 
     def _squared_error(self, labels: _Labels, members: Members) -> float:
         """Return the sum of squared errors of setting B, in the rotated tasks."""
+        self._check_mean()
         error = self._left_out(labels, members)[0]
         error -= labels.columns
         flat = namespace(error).reshape(error, (-1,))

@@ -61,6 +61,7 @@ from functools import cached_property
 
 from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, zeros
 from dyadlearn._memory import check_memory
+from dyadlearn._rounding import ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import NewRows
 from dyadlearn.pairing.pair_kernel import PairKernel
@@ -396,9 +397,8 @@ class _Asked:
                 raise ValueError("The prior variance of new rows is missing: give their kernel with themselves.")
             prior = self.diagonal[here]
             return turned, prior, xp.zeros_like(prior)
-        safe = xp.where(values > 0, values, xp.ones_like(values))
-        prior = xp.sum(turned**2 / safe, axis=1)
+        prior = xp.sum(ratio(turned**2, values), axis=1)
         rest = xp.zeros_like(prior)
         if components.shape[1] < components.shape[0]:
-            rest = xp.sum((dense(block) - (turned / safe**0.5) @ components.T) ** 2, axis=1)
+            rest = xp.sum((dense(block) - ratio(turned, values**0.5) @ components.T) ** 2, axis=1)
         return turned, prior + rest, rest

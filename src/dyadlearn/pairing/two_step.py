@@ -55,7 +55,7 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._memory import check_memory
-from dyadlearn._rounding import settle
+from dyadlearn._rounding import ratio, settle
 from dyadlearn.pairing import full, incomplete
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.certainty import Jackknife, side_jackknife
@@ -514,8 +514,7 @@ class TwoStep(Coupled):
             for side, places, index in zip(self.grid_spectra, (first, second), (rows, columns), strict=True)
         )
         own = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
-        penalties = xp.where(own > 0, 1.0 / xp.where(own > 0, own, xp.ones_like(own)), xp.zeros_like(own))
-        return block, left * right, penalties
+        return block, left * right, ratio(1.0, own)
 
     # --- complete labels ----------------------------------------------------------------------------
 
@@ -550,12 +549,11 @@ class TwoStep(Coupled):
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
         working = replace(self)
-        xp, kept = namespace(spectral), working.shrinkage
         values = spectral * working.kernel_values**0.5
         if self.free_mean:
             values[-1, -1] = mean * math.sqrt(math.prod(side.n_rows for side in self.grid_spectra))
         # The labels whose fit it is.
-        return self._of_rotated(xp.where(kept > 0, values / xp.where(kept > 0, kept, 1.0), 0.0))
+        return self._of_rotated(ratio(values, working.shrinkage))
 
     def _of_rotated(self, rotated: Array) -> Array:
         """Return coefficients from rotated labels, which may be overwritten."""

@@ -482,7 +482,7 @@ class _Column:
     missing: np.ndarray
 
     def join(self, observed: Array, missing: Array) -> Array:
-        """Put values of observed and of missing rows in their places, shape (m, p)."""
+        """Return values of observed and of missing rows in the order of all rows, shape (m, p)."""
         together = namespace(observed).concat([observed, missing], axis=0)
         return take_rows(together, np.argsort(np.concatenate([self.rows, self.missing])))
 

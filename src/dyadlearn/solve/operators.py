@@ -46,18 +46,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    epsilon,
-    largest,
-    namespace,
-    svd,
-    take_block,
-    take_rows,
-    to_numpy,
-    zeros,
-)
-from dyadlearn._rounding import is_graded
+from dyadlearn._array import Array, epsilon, largest, namespace, svd, take_block, take_rows, to_numpy, zeros
+from dyadlearn._rounding import is_graded, ratio
 from dyadlearn.filters import Tabulated
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
 from dyadlearn.vectrick import sandwich
@@ -198,8 +188,7 @@ class GridOperators(ABC):
     @property
     def kernel_values(self) -> Array:
         """The pairwise kernel in the rotated labels, shape (k, l); zero where nothing is penalised."""
-        xp, remainder = namespace(self.remainder), self.remainder
-        return xp.where(remainder > 0, self.shrinkage / xp.where(remainder > 0, remainder, 1.0), 0.0)
+        return ratio(self.shrinkage, self.remainder)
 
     @property
     def is_truncated(self) -> bool:
@@ -406,7 +395,7 @@ def embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) 
 
 
 def _whole(side: Smoother) -> np.ndarray:
-    """Tell which directions are kept whole, or cannot be told from those in the precision at hand."""
+    """Return which directions are kept whole, or cannot be told from those in the precision at hand."""
     scale = 1.0 if side.spectrum.is_truncated else largest(side.remainder)
     return np.asarray(to_numpy(side.remainder) <= scale * epsilon(side.remainder) ** 2)
 
