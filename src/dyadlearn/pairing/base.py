@@ -67,19 +67,19 @@ class Pairing(ABC):
     symmetry: int = 0
 
     @property
-    @abstractmethod
-    def spectra(self) -> tuple[Spectrum, ...]:
-        """Spectra of the sides."""
-
-    @property
-    @abstractmethod
-    def alphas(self) -> dict[str, float]:
-        """Regularisations by their names."""
-
-    @property
     def smoothers(self) -> tuple[Smoother, ...]:
         """Operators of the sides; none where the filter does not work on each by itself."""
         return ()
+
+    @property
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Spectra of the sides; by default those of the smoothers."""
+        return tuple(side.spectrum for side in self.smoothers)
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """Regularisations by their names; by default those of the smoothers."""
+        return dict(zip(("alpha", "task_alpha"), (side.alpha for side in self.smoothers), strict=False))
 
     @property
     def refits(self) -> bool:

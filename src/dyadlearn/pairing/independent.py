@@ -23,7 +23,7 @@ from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_columns, leave_one_out_columns, weigh_column
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.missing import Completion
-from dyadlearn.spectrum import Smoother, Spectrum
+from dyadlearn.spectrum import Smoother
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +37,9 @@ class Independent(Pairing):
     rows: Smoother
 
     @property
-    def spectra(self) -> tuple[Spectrum, ...]:
-        """Spectrum of the instances."""
-        return (self.rows.spectrum,)
-
-    @property
     def smoothers(self) -> tuple[Smoother, ...]:
         """Operators of the instances."""
         return (self.rows,)
-
-    @property
-    def alphas(self) -> dict[str, float]:
-        """The one regularisation."""
-        return {"alpha": self.rows.alpha}
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""

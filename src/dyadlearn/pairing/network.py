@@ -50,11 +50,6 @@ class Network(TwoStep):
         return cls(nodes, nodes, symmetry)
 
     @property
-    def spectra(self) -> tuple[Spectrum, ...]:
-        """Spectrum of the nodes."""
-        return (self.rows.spectrum,)
-
-    @property
     def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
         """That spectrum for rows and columns."""
         return self.rows.spectrum, self.rows.spectrum
@@ -63,11 +58,6 @@ class Network(TwoStep):
     def smoothers(self) -> tuple[Smoother, ...]:
         """Operators of the nodes."""
         return (self.rows,)
-
-    @property
-    def alphas(self) -> dict[str, float]:
-        """The one regularisation."""
-        return {"alpha": self.rows.alpha}
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""

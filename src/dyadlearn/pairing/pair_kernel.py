@@ -245,10 +245,6 @@ class PairKernel(Coupled):
         """The one regularisation."""
         return {"alpha": self.alpha}
 
-    def with_shares(self, shares: tuple[float, float, float]) -> Self:
-        """Return the same sides under another kernel."""
-        return replace(self, shares=shares)
-
     @property
     def transposed(self) -> Self:
         """The same with tasks for instances."""
@@ -259,7 +255,8 @@ class PairKernel(Coupled):
     @property
     def scales(self) -> tuple[float, float]:
         """What eigenvalues of each side are multiplied by at most in those of the pair kernel."""
-        (product, per_task, per_instance), (row, column) = self.shares, map(_top, (self.spectrum, self.task_spectrum))
+        product, per_task, per_instance = self.shares
+        row, column = (largest(spectrum.values) for spectrum in self.spectra)
         return product * column + per_task, product * row + per_instance
 
     @property
@@ -273,11 +270,6 @@ class PairKernel(Coupled):
         """Eigenvalues of each side up to this size count as zero."""
         row, column = (side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=True))
         return row, column
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether a side is all zeros and has no direction to learn in, so that everything is predicted to be zero."""
-        return not self.free_mean and any(spectrum.values.shape[0] == 0 for spectrum in self.grid_spectra)
 
     # --- operators ----------------------------------------------------------------------------------
 
@@ -578,7 +570,7 @@ class PairKernel(Coupled):
         self, labels: _Labels, setting: Setting, members: Members = None, task_members: Members = None
     ) -> Array:
         """Return settings A, B and C."""
-        if self.is_zero:
+        if not self.free_mean and 0 in self.ranks:  # a side that is all zeros has no direction to learn in
             return zeros(tuple(labels.Y.shape), labels.Y)
         self._check_mean()
         if setting is Setting.A:
@@ -833,10 +825,6 @@ def _refit_cells(model: PairKernel, sides: Sides, Y: np.ndarray) -> OfHidden:
 @side_scales.register(PairKernel)
 def _side_scales(model: PairKernel) -> tuple[float, float]:
     return model.scales
-
-
-def _top(spectrum: Spectrum) -> float:
-    return largest(spectrum.values)
 
 
 def _mean_level(Y: Array) -> Array:

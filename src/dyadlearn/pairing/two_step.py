@@ -370,19 +370,9 @@ class TwoStep(Coupled):
     # --- what it is ---------------------------------------------------------------------------------
 
     @property
-    def spectra(self) -> tuple[Spectrum, ...]:
-        """Spectra of instances and tasks."""
-        return self.rows.spectrum, self.columns.spectrum
-
-    @property
     def smoothers(self) -> tuple[Smoother, ...]:
         """Operators of instances and tasks."""
         return self.rows, self.columns
-
-    @property
-    def alphas(self) -> dict[str, float]:
-        """Both regularisations."""
-        return {"alpha": self.rows.alpha, "task_alpha": self.columns.alpha}
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation; without `task_alpha`, that of the tasks stays."""

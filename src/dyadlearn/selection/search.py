@@ -565,7 +565,7 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
         if not problem.pairing.knows_tasks:
             return [problem]
         pairing = cast(PairKernel, problem.pairing)
-        return [replace(problem, pairing=pairing.with_shares(shares)) for shares in self._scaled(*pairing.spectra)]
+        return [replace(problem, pairing=replace(pairing, shares=shares)) for shares in self._scaled(*pairing.spectra)]
 
     def _choose_variant(self, variant: int, n_variants: int) -> tuple[int, ...]:
         if self._task_side is None:

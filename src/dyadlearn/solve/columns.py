@@ -395,7 +395,8 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
         elif found is None:
             inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
             if matrices.has_constant:
-                inverse, mean = inverse_with_border(inverse), _constants(inverse, column.labels)
+                ones = xp.sum(inverse, axis=1)
+                inverse, mean = inverse_with_border(inverse), (ones @ column.labels) / xp.sum(ones)
             own = xp.linalg.diagonal(inverse)[:, None]
             slack = own if column.weights is None else own / column.weights
             if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
@@ -587,12 +588,6 @@ def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]
     dual, ones = found[:, :-1], found[:, -1:]
     means = xp.sum(dual, axis=0) / xp.sum(ones)
     return dual - ones * means, means
-
-
-def _constants(inverse: Array, labels: Array) -> Array:
-    """Return the constants (p,) of columns, given the inverse (n, n) of their system without a border."""
-    ones = namespace(inverse).sum(inverse, axis=1)
-    return (ones @ labels) / namespace(inverse).sum(ones)
 
 
 def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:

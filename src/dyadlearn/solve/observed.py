@@ -544,7 +544,8 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     array([2., 3.])
     """
     labels = system.labels
-    free_mean, n_unknowns = system.operators.free_mean, _n_unknowns(system)
+    free_mean = system.operators.free_mean
+    n_unknowns = int(system.basis.left.shape[1] * system.basis.right.shape[1]) + free_mean
     # Predictions move with labels where the mean is free; far from zero these would leave their rounding.
     shift = mean_of(labels.values, labels.weights) if free_mean else 0.0
     y = labels.values - shift
@@ -603,10 +604,6 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
                 places.append(at)
                 left_out.append(own @ rest / roots)
     return placed(left_out, places, labels.size) + shift
-
-
-def _n_unknowns(system: ObservedSystem) -> int:
-    return int(system.basis.left.shape[1] * system.basis.right.shape[1]) + system.operators.free_mean
 
 
 def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
