@@ -15,7 +15,7 @@ from dyadlearn.holdout.refit import refit
 from dyadlearn.pairing import Coupled, Kronecker
 from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.full import cell_slack, sweep
+from dyadlearn.pairing.full import cell_slack, hold_out_stack, sweep
 from dyadlearn.pairing.incomplete import complete_labels, label_weights
 from dyadlearn.settings import Setting
 from dyadlearn.solve.operators import GridOperators
@@ -131,6 +131,25 @@ def test_everything_else(kinds):
     ]
     grids = [np.concatenate([stack for *_, setting, stack in each if setting is Setting.B]) for each in stacks]
     assert_allclose(*grids, rtol=1e-8, atol=1e-10)
+
+
+def test_a_registered_formula_replaces_the_default():
+    @dataclass(frozen=True, eq=False)
+    class Faster(Plain):
+        """The same with the formulas of another model."""
+
+    asked = []
+
+    @hold_out_stack.register(Faster)
+    def _(model, stack, setting, *groups):
+        asked.append(setting)
+        return hold_out_stack(Kronecker(*model.spectra, model.alpha), stack, setting, *groups)
+
+    plain, _ = both()
+    faster = Faster(plain.spectrum, plain.task_spectrum, plain.alpha)
+    found, expected = (holdout(Problem.of(model, labels()), "D") for model in (faster, plain))
+    assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    assert asked == [Setting.D]
 
 
 def test_new_tasks_need_the_model_turned_round():

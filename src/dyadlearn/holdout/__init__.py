@@ -16,7 +16,7 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._codes import group_codes
-from dyadlearn._memory import holdout_numbers, solve_numbers
+from dyadlearn._memory import solve_numbers
 from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
@@ -302,15 +302,15 @@ def _check_memory(problem: Problem, setting: Setting, units: Units) -> None:
     """Raise if the hold-out predictions of a full grid, or those of an incomplete one without folds, do not fit."""
     pairing, labels = problem.pairing, problem.labels
     if labels.full is not None and units.cells is None:
-        need = holdout_numbers(labels.shape, pairing.ranks, full.holdout_grids(pairing), largest_group=units.largest)
-    else:
-        is_pairwise = units.are_single and pairing.knows_tasks
-        if labels.full is None and (not units.are_single or (is_pairwise and setting is not Setting.A)):
-            return  # folds are counted where they are solved again
-        options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
-        need = solve_numbers(labels.shape, pairing.ranks, **options)
-        if is_pairwise:  # one dense system of all observed cells
-            need = max(need, 5.0 * min(labels.size, incomplete.MANY_CELLS) ** 2)
+        full.check_memory(pairing, problem.Y, setting, largest_group=units.largest)
+        return
+    is_pairwise = units.are_single and pairing.knows_tasks
+    if labels.full is None and (not units.are_single or (is_pairwise and setting is not Setting.A)):
+        return  # folds are counted where they are solved again
+    options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
+    need = solve_numbers(labels.shape, pairing.ranks, **options)
+    if is_pairwise:  # one dense system of all observed cells
+        need = max(need, 5.0 * min(labels.size, incomplete.MANY_CELLS) ** 2)
     refuse(need, problem.Y, setting)
 
 

@@ -20,7 +20,7 @@ from dyadlearn._memory import holdout_numbers
 from dyadlearn.pairing.base import Pairing, working
 from dyadlearn.pairing.certainty import Jackknife
 from dyadlearn.pairing.expansion import Asked
-from dyadlearn.pairing.leaving import Members, refuse, unit_codes
+from dyadlearn.pairing.leaving import Members, largest_group, refuse, unit_codes
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.leaving import leave_set_out, leave_units_out
@@ -34,6 +34,15 @@ _DIRECT_CELLS = 4096
 def holdout_grids(model: Pairing) -> tuple[float, float]:
     """Return the cost of `hold_out`: the most grids (m, q), and grids rotated by one side, that it holds at once."""
     return 4.0 * math.prod(side.n_rows for side in working(model).grid_spectra), 0.0
+
+
+def check_memory(model: Pairing, Y: Array, setting: Setting, how: str = "", beside: float = 0.0, **sizes: int) -> None:
+    """Raise if the hold-out predictions of labels (m, q) do not fit in memory.
+
+    `how` ends the message, `beside` counts grids that are held beside them, and `sizes` are as in `holdout_numbers`.
+    """
+    grids, rotated = holdout_grids(model)
+    refuse(holdout_numbers(Y.shape, model.ranks, (grids + beside, rotated), **sizes), Y, setting, how)
 
 
 @singledispatch
@@ -183,14 +192,10 @@ class Sweep:
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
         """Raise if the predictions to score do not fit in memory; `squared` if squared errors are wanted."""
-        grids, rotated = holdout_grids(self.model)
-        grids += 1 + 3 * len(settings)  # each setting has labels prepared for its scores
+        beside = 1.0 + 3 * len(settings)  # each setting has labels prepared for its scores
         for setting in settings:
-            sizes = [rows.size for members in self._groups(setting) for rows in members or ()]
-            need = holdout_numbers(
-                self.Y.shape, self.model.ranks, (grids, rotated), largest_group=max(sizes, default=1)
-            )
-            refuse(need, self.Y, setting)
+            largest = largest_group(*self._groups(setting))
+            check_memory(self.model, self.Y, setting, beside=beside, largest_group=largest)
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         """Return mean squared errors (n, n_tasks) that need no predictions, of the settings that have them."""

@@ -77,6 +77,11 @@ def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndar
     return [np.array([row]) for row in range(n_rows)] if members is None else members
 
 
+def largest_group(*groups: Members) -> int:
+    """Return the number of rows in the largest of some groups of instances and of tasks."""
+    return max((rows.size for members in groups for rows in members or ()), default=1)
+
+
 def unit_codes(members: Members, n_rows: int) -> np.ndarray:
     """Return the number of the group that each row belongs to, shape (n,)."""
     codes = np.empty(n_rows, dtype=np.intp)

@@ -60,7 +60,6 @@ from dyadlearn._array import (
     to_numpy,
     zeros,
 )
-from dyadlearn._memory import holdout_numbers
 from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing import full, incomplete
@@ -79,7 +78,7 @@ from dyadlearn.pairing.dense import (
 )
 from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, Part, rotated_row
 from dyadlearn.pairing.full import Stack, Sweep
-from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse
+from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.pairing.new_both import column_floor, new_both
 from dyadlearn.settings import Setting
 from dyadlearn.solve.operators import SideProduct, between, interpolation_floor, without
@@ -122,8 +121,7 @@ class _PairKernelSweep(Sweep):
             return
         for start in range(0, len(self.alphas), per_stack):
             rows = slice(start, min(start + per_stack, len(self.alphas)))
-            grids, n = full.holdout_grids(self.model), rows.stop - start
-            refuse(holdout_numbers(self.Y.shape, self.model.ranks, grids, n_stacked=n), self.Y, Setting.D)
+            full.check_memory(self.model, self.Y, Setting.D, n_stacked=rows.stop - start)
             given = (self.Y[None, ...], self.alphas[rows], self.members, self.task_members)
             yield rows, 0, Setting.D, self.model.new_both(*given)[0, ...]
 

@@ -26,7 +26,6 @@ import numpy as np
 
 from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_block, take_rows, to_numpy
 from dyadlearn._checks import check_flag, check_whole
-from dyadlearn._memory import holdout_numbers
 from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
 from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError
@@ -39,8 +38,8 @@ from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models._inputs import groups_in_order
 from dyadlearn.models.fitted import Fitted, as_fitted
-from dyadlearn.pairing.full import hold_out_stack, holdout_grids
-from dyadlearn.pairing.leaving import group_members, refuse
+from dyadlearn.pairing.full import check_memory, hold_out_stack
+from dyadlearn.pairing.leaving import group_members, largest_group
 from dyadlearn.selection.bootstrap import Interval, bootstrap_interval
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
@@ -540,10 +539,8 @@ def permuted_scores(
     Y, xp = problem.Y, namespace(problem.Y)
     members = group_members(units.instances, Y.shape[0], "groups")
     groups = (members, group_members(units.tasks, Y.shape[1], "task_groups"))
-    largest = max((rows.size for each in groups for rows in each or ()), default=1)
-    n_grids, ranks = holdout_grids(problem.pairing), problem.pairing.ranks
-    need = holdout_numbers(Y.shape, ranks, n_grids, largest_group=largest, n_stacked=len(permutations))
-    refuse(need, Y, setting, ", permuted")
+    sizes = {"largest_group": largest_group(*groups), "n_stacked": len(permutations)}
+    check_memory(problem.pairing, Y, setting, ", permuted", **sizes)
     stack = xp.stack([permutation.of(Y) for permutation in permutations])
     held_out = hold_out_stack(problem.pairing, stack, setting, *groups)
     for place, permutation in enumerate(permutations):
