@@ -62,8 +62,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        'return Completion(solution.values + _where(observed, Y), "missing", solution)',
-        'return Completion(1.001 * solution.values + _where(observed, Y), "missing", solution)',
+        "found = Completion(solution.values + known, form, solution)",
+        "found = Completion(1.001 * solution.values + known, form, solution)",
     ),
     Fault(
         "observed",
@@ -73,8 +73,8 @@ FAULTS = (
     ),
     Fault(
         "observed",
-        "return self._gathered(self._values(function, scale), scale) + ridge * function",
-        "return self._gathered(self._values(function, scale), scale) + 1.001 * ridge * function",
+        "return self._gathered(self._values(function)) + ridge * function",
+        "return self._gathered(self._values(function)) + 1.001 * ridge * function",
         ("listed",),
     ),
     Fault(

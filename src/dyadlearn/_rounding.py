@@ -115,10 +115,16 @@ def _parts(grid: Array) -> Iterator[Callable[[Array], Array]]:
 
 
 def _is_rounding(part: Array, level: Array) -> Array | None:
-    """Tell what is not above the level; None if nothing is, but where it takes longer to ask than to do."""
+    """Return what is not above the level; None if nothing is, but where it takes longer to ask than to do."""
     xp = namespace(part)
     none = xp.abs(part) <= level
     return none if is_foreign(part) or bool(xp.any(none)) else None
+
+
+def ratio(top: Array | float, bottom: Array) -> Array:
+    """Return a quotient entry by entry, zero where the divisor is not above zero."""
+    xp, positive = namespace(bottom), bottom > 0
+    return xp.where(positive, top / xp.where(positive, bottom, xp.ones_like(bottom)), xp.zeros_like(bottom))
 
 
 def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
@@ -143,7 +149,7 @@ def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
 
 
 def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:
-    r"""Tell whether residual filters (k, p) span more than the precision resolves.
+    r"""Return whether residual filters (k, p) span more than the precision resolves.
 
     The smallest value is then lost beside the largest, 1 in the null space that a truncated spectrum leaves out, in
     the entries of a block :math:`\mathbf{U}_I\,\mathrm{diag}(1-f)\,\mathbf{U}_I^\top`, which may be singular.

@@ -92,7 +92,7 @@ class SpectralFilter(Stored, ABC, stored=False):
         return None
 
     def uses_alpha(self) -> bool:
-        """Tell whether `alpha` changes the filter."""
+        """Return whether `alpha` changes the filter."""
         return True
 
     def _interpolates(self, alpha: float) -> bool:
@@ -251,7 +251,7 @@ class Landweber(SpectralFilter):
     qualification = math.inf
 
     def uses_alpha(self) -> bool:
-        """Tell whether `alpha` sets the number of steps."""
+        """Return whether `alpha` sets the number of steps."""
         return self.n_iter is None
 
     def _phi_at_zero(self, values: Array, alpha: float) -> float:
@@ -306,7 +306,7 @@ class Tabulated(SpectralFilter):
         return self.vanishing
 
     def uses_alpha(self) -> bool:
-        """Tell that `alpha` changes nothing."""
+        """Return False: `alpha` changes nothing."""
         return False
 
     def _shrinkage(self, values: Array, alpha: float) -> Array:

@@ -60,17 +60,12 @@ from dyadlearn._means import (
     with_ones,
 )
 from dyadlearn._memory import check_memory
-from dyadlearn._rounding import is_graded, rounding_level, settle, settled_difference
+from dyadlearn._rounding import is_graded, ratio, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored, has_unit_columns
 from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
-from dyadlearn.kernels.repair import (
-    announced_repair,
-    rank_threshold,
-    symmetrized,
-    symmetry_tolerance,
-)
+from dyadlearn.kernels.repair import announced_repair, rank_threshold, symmetrized, symmetry_tolerance
 
 __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "slack_floor"]
 
@@ -223,10 +218,10 @@ class Spectrum(Stored):
             vectors = take_rows(vectors.T, np.append(places, k) if is_free else places).T
         with np.errstate(under="ignore"):
             values = roots**2
-        if means is None:
-            return cls(values, n, components, vectors, None, constant, noise, largest(values))
-        components, whole = framed(components, xp.zeros_like(values)), xp.concat([values, zeros((1,), values)])
-        return cls(whole, n, components, vectors, None, constant, noise, largest(values))
+        size = largest(values)
+        if is_free:
+            components, values = framed(components, xp.zeros_like(values)), xp.concat([values, zeros((1,), values)])
+        return cls(values, n, components, vectors, None, constant, noise, size)
 
     def with_constant_feature(self, means: Array) -> Spectrum:
         r"""Return the spectrum of features with a column of ones, from that of centred ones beside a free constant.
@@ -377,21 +372,16 @@ class Spectrum(Stored):
     @cached_property
     def is_singular(self) -> bool:
         """Whether the kernel has a null space, kept or left out."""
-        xp = namespace(self.values)
-        return self.is_truncated or not bool(xp.all(self.penalised > 0))
-
-    @property
-    def least_share(self) -> float:
-        """The smallest eigenvalue that is not taken for zero, as a share of the largest; 0 where there is none."""
-        xp, top = namespace(self.values), largest(self.values)
-        return float(xp.min(self.values[self.values > 0])) / top if top else 0.0
+        return self.is_truncated or not bool(namespace(self.values).all(self.penalised > 0))
 
     @property
     def uncertainty(self) -> float:
-        """How much of the smallest eigenvalue that is not taken for zero may be rounding, between 0 and 1."""
+        """The share of the smallest eigenvalue that is not taken for zero which may be rounding, between 0 and 1."""
+        xp, top = namespace(self.values), largest(self.values)
         # Singular values of features are exact enough for their squares.
-        is_exact = self.components is not None and self._features is None
-        return 0.0 if is_exact or not self.least_share else epsilon(self.values) / self.least_share
+        if top == 0 or (self.components is not None and self._features is None):
+            return 0.0
+        return epsilon(self.values) * top / float(xp.min(self.values[self.values > 0]))
 
     @property
     def n_coefficients(self) -> int:
@@ -424,8 +414,7 @@ class Spectrum(Stored):
             last = self.components[-1:, :]
             mean = (coefficients[-1:, :] - last @ along) / (1.0 - float(last[0, :] @ last[0, :]))
             along = along - last.T @ mean
-        inverse = xp.where(roots > 0, 1.0 / xp.where(roots > 0, roots, xp.ones_like(roots)), xp.zeros_like(roots))
-        dual = self._dual_of(inverse * along)
+        dual = self._dual_of(ratio(1.0, roots) * along)
         return dual if mean is None else xp.concat([dual[:-1, :], dual[-1:, :] + mean])
 
     def _dual_of(self, spectral: Array) -> Array:
@@ -683,11 +672,9 @@ class Smoother:
 
         Never so for a truncated spectrum: its null space enters the residual by subtraction.
         """
-        if self.spectrum.is_truncated:
-            return False
         xp = namespace(self.shrinkage)
         kept = int(xp.sum(xp.astype(self.shrinkage > 0.5, xp.int64)))
-        return 2 * kept > self.spectrum.n_rows
+        return not self.spectrum.is_truncated and 2 * kept > self.spectrum.n_rows
 
     def hat(self) -> Array:
         r"""Return :math:`\mathbf{H} = \mathbf{U}f\mathbf{U}^\top` of shape (n, n)."""
@@ -704,10 +691,6 @@ class Smoother:
         if not self.spectrum.is_truncated:
             return self.spectrum.block(self.remainder, rows)
         return with_diagonal(self.spectrum.block(-self.shrinkage, rows), take_rows(self.slack, rows))
-
-    def hat_block(self, rows: np.ndarray) -> Array:
-        """Return the hat matrix between some rows without forming it."""
-        return self.spectrum.block(self.shrinkage, rows)
 
     def off_diagonal(self) -> Array:
         r"""Return :math:`\mathbf{H}^\circ`, the hat matrix with a zero diagonal, shape (n, n)."""

@@ -51,7 +51,7 @@ def sandwich(left: Array, middle: Array, right: Array | None) -> Array:
 
 
 def left_first(a: int, b: int, m: int, q: int) -> bool:
-    """Tell whether to begin with the left product of matrices (a, m), (m, q) and (q, b).
+    """Return whether to begin with the left product of matrices (a, m), (m, q) and (q, b).
 
     Examples
     --------

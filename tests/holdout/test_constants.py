@@ -18,6 +18,8 @@ from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
 from dyadlearn.holdout import Problem, Units, holdout
 from dyadlearn.holdout.folds import Folds
 from dyadlearn.pairing import PairKernel, TwoStep
+from dyadlearn.pairing.full import hold_out
+from dyadlearn.pairing.incomplete import complete_labels, part_of
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from problems import bordered, predictor, two_step_pairs
@@ -198,9 +200,9 @@ def test_other_filters_keep_the_penalty_of_all_rows(letter, filter):
     # With what the others put in the place of the missing label, complete labels have the same hold-out.
     for row in range(M) if letter == "B" else []:
         rows = np.setdiff1d(np.arange(M), [row])
-        part = pairing.part((rows, np.arange(Q)), {})
-        complete[rows], complete[row] = part.complete(labels[rows], tol=1e-13).labels, 0.0
-        assert_allclose(found[row], pairing.holdout(complete, Setting.B)[row], rtol=1e-8)
+        part = part_of(pairing, (rows, np.arange(Q)), {})
+        complete[rows], complete[row] = complete_labels(part, labels[rows], tol=1e-13).labels, 0.0
+        assert_allclose(found[row], hold_out(pairing, complete, Setting.B)[row], rtol=1e-8)
 
 
 @over(every(symmetry=["symmetric", "antisymmetric"]))

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-import dyadlearn.pairing.base as base_module
+import dyadlearn.pairing.full as full_module
 import dyadlearn.pairing.new_both as new_both_module
 from dyadlearn._array import namespace
 from dyadlearn.holdout import Problem, holdout
@@ -240,7 +240,7 @@ def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monk
             labels = labels_of(grouping, "A", (5, 4))
             expected = refit(problem, "A", **labels)
             with monkeypatch.context() as patch:
-                patch.setattr(base_module, "_DIRECT_CELLS", 0)
+                patch.setattr(full_module, "_DIRECT_CELLS", 0)
                 assert cases.error(holdout(problem, "A", **labels), expected) <= 1e-8, (alpha, grouping)
 
 

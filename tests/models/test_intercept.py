@@ -34,6 +34,7 @@ from dyadlearn import (
 )
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
+from dyadlearn.pairing.base import settings_of
 from sweeps import covering, every, lines, over
 
 M, Q, NEW = 9, 7, 3
@@ -129,7 +130,7 @@ def test_labels_that_move_take_predictions_with_them(name, forms, dtype, filter)
     near = {"rtol": 0, "atol": np.abs(Y).max() * (1e-10 if dtype == "float64" else 3e-3)}
     for given in (None, tasks):
         assert_allclose(moved.predict(rows, tasks=given) - 64, model.predict(rows, tasks=given), **near)
-    for setting in model._problem().pairing.settings:
+    for setting in settings_of(model._problem().pairing):
         try:
             expected = model.holdout(setting)
         except LeverageError:  # what keeps directions whole may keep all there is

@@ -27,8 +27,9 @@ from dyadlearn import (
 from dyadlearn.exceptions import IdError, NoLabelWarning
 from dyadlearn.filters import Landweber
 from dyadlearn.holdout.intervals import ranks
-from dyadlearn.pairing import PairKernel, TwoStep
-from dyadlearn.pairing.base import Pairing
+from dyadlearn.pairing import PairKernel
+from dyadlearn.pairing.base import Pairing, side_ridges
+from dyadlearn.pairing.full import cell_slack, jackknife
 from sweeps import covering, every, lines, over
 
 M, Q, NEW = 13, 11, 4
@@ -88,7 +89,7 @@ def test_new_instances_have_the_bounds_of_a_jackknife_that_refits(model, kernel,
     X, T, Y = data()
     given = {"kernel": kernel, "task_kernel": kernel, "fit_intercept": intercept}
     fitted = model(alpha, **given).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    ridge = fitted._problem().pairing.side_ridges[0]
+    ridge = side_ridges(fitted._problem().pairing)[0]
     free = intercept and not isinstance(fitted, KroneckerRidge | PairKernelRidge)
     K = kernel_of(X, kernel, fitted)
     bounds = slow_bounds(lambda: clone(fitted), K, ridge, X, Y[:M, :Q], T[:Q], coverage, free=free)
@@ -112,7 +113,7 @@ def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, al
     sign = {None: 0, "symmetric": 1, "antisymmetric": -1}[getattr(fitted, "symmetry", None)]
     Y = Y if not sign else X @ X.T if sign > 0 else X @ np.arange(12.0).reshape(3, 4)
     Y, given = (Y - Y.T if sign < 0 else Y), ({} if sign else {"tasks": T})
-    slack = fitted.fit(X, Y, **given)._problem().pairing.cell_slack()
+    slack = cell_slack(fitted.fit(X, Y, **given)._problem().pairing)
     for i, j in np.ndindex(Y.shape):
         if (i + 2 * j) % 3:
             continue
@@ -128,9 +129,10 @@ def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, al
 
 @dataclass(frozen=True, eq=False)
 class New(PairKernel):
-    """A model of pairs that says no more than it must."""
+    """A model of pairs without a jackknife."""
 
-    jackknife = Pairing.jackknife
+
+jackknife.register(New, jackknife.dispatch(Pairing))
 
 
 class NewRidge(KroneckerRidge):
@@ -177,7 +179,7 @@ def test_known_rows_count_as_known_whatever_filter_there_is():
     X, _, Y = data(2)
     fitted = IndependentTaskRidge(filter=Landweber(20), kernel="rbf").fit(X[:M], Y[:M])
     held_out = fitted.holdout("B")
-    models = fitted._problem().pairing.jackknife(fitted._problem().Y)
+    models = jackknife(fitted._problem().pairing, fitted._problem().Y)
     found = models.predictions(fitted._instance_rows(X[M:])[1])
     for i in range(M):
         labels = Y[:M].copy()
@@ -250,7 +252,7 @@ def calibrated(fitted, Y, setting, near, task_near, coverage):
 def test_pairs_that_are_new_on_both_sides(model, intercept):
     X, T, Y = data(6)
     fitted = MODELS[model](0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    ridges, free = fitted._problem().pairing.side_ridges, intercept and model == "two-step"
+    ridges, free = side_ridges(fitted._problem().pairing), intercept and model == "two-step"
     near, far = [], []
     for features, ridge, n in ((X, ridges[0], M), (T, ridges[1], Q)):
         K, rows = kernel_of(features, "rbf", fitted), np.arange(n)
@@ -420,7 +422,7 @@ def test_a_precomputed_kernel_of_another_diagonal_says_nothing_of_distances():
     near = np.array([distance(K, i, np.delete(rows, i), 0.3, free=True) for i in rows])
     near = near / np.median(near)
     residuals = np.abs(Y[:M, :Q] - model.holdout("B")) / (1 + near)[:, None] ** 0.5
-    found = model._problem().pairing.jackknife(model._problem().Y).predictions(model._instance_rows(K[M:, :M])[1])
+    found = jackknife(model._problem().pairing, model._problem().Y).predictions(model._instance_rows(K[M:, :M])[1])
     low, high = ranks(M, 0.8)
     lower, upper = model.predict_interval(K[M:, :M], coverage=0.8)
     assert_allclose(lower, np.sort(found - 2**0.5 * residuals.T, axis=2)[..., low - 1], rtol=1e-9)
@@ -675,7 +677,7 @@ def test_in_every_library(model, holes, intercept, asked, library):
 def test_a_model_without_a_jackknife_is_calibrated(monkeypatch):
     X, T, Y = data(31)
     fitted = TwoStepRidge(0.3, 0.5, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
-    monkeypatch.setattr(TwoStep, "jackknife", lambda self, Y, members=None: None)
+    monkeypatch.setattr("dyadlearn.holdout.intervals.jackknife", lambda model, Y, members=None: None)
     lower, upper = fitted.predict_interval(X[M:], coverage=0.8)
     intervals = fitted._intervals()
     scores = np.abs(Y[:M, :Q] - fitted.holdout("B")) / (1 + intervals._distances[0])[:, None] ** 0.5

@@ -127,7 +127,9 @@ def two_step(instance: Spectrum, task: Spectrum, alpha: float, task_alpha: float
 def predicted(model: Pairing, Y: np.ndarray, *rows: np.ndarray) -> np.ndarray:
     """Return predictions for kernel or feature rows of each side from the coefficients of a model."""
     found = model.coefficients(Y)
-    for part, block in zip(model.parts, rows, strict=True):
+    expansion = model.expansion(found)
+    parts = [part for part in (expansion.instances, expansion.tasks) if part is not None]
+    for part, block in zip(parts, rows, strict=True):
         found = (part.rows(block) @ found).T
     return found if len(rows) == 2 else found.T
 

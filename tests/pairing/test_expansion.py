@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import TwoStep, expansion
-from dyadlearn.pairing.expansion import Folded, NewRows, Unfolded
+from dyadlearn.pairing.expansion import NewRows, Part
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, over
 
@@ -36,8 +36,9 @@ def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_for
     (spectrum, rows), (task_spectrum, task_rows) = FORMS[form](X, X_NEW), FORMS[task_form](T, T_NEW)
     monkeypatch.setattr(TwoStep, "_folded", folded)
     model = TwoStep(spectrum.smoother(Tikhonov(), 0.3), task_spectrum.smoother(Tikhonov(), 0.1))
-    values, (part, task_part) = model.coefficients(Y), model.parts
-    assert [isinstance(each, Folded) for each in (part, task_part)] == list(folded)
+    values = model.coefficients(Y)
+    part, task_part = model.expansion(values).instances, model.expansion(values).tasks
+    assert [each.side is None for each in (part, task_part)] == list(folded)
     assert values.shape == (part.size, task_part.size)
     half = part.rows(rows) @ values
     for given, expected in ((task_part.rows(task_rows), T_NEW), (None, T)):
@@ -48,16 +49,17 @@ def test_predictions_do_not_depend_on_what_is_folded(monkeypatch, form, task_for
 @over(covering(filter=[Tikhonov(), IteratedTikhonov(2), SpectralCutoff()], alpha=[0.0, 0.5], form=list(FORMS)))
 def test_rows_of_training_come_from_the_shrinkage(form, alpha, filter):
     spectrum, rows = FORMS[form](X, X)
-    side, product = Unfolded(spectrum.smoother(filter, alpha)), rng.normal(size=(2, spectrum.values.shape[0]))
+    smoother = spectrum.smoother(filter, alpha)
+    side, product = Part(smoother.spectrum, smoother), rng.normal(size=(2, spectrum.values.shape[0]))
     assert_allclose(side.training(product), product @ side.rows(rows).T, rtol=1e-9, atol=1e-12)
     assert side.rows(rows).shape[1] == side.width
     assert not side.is_dual
 
 
 def test_only_folded_regular_kernels_have_dual_parameters_for_coefficients():
-    assert Folded(Spectrum.from_gram(X @ X.T + np.eye(9))).is_dual
-    assert not Folded(Spectrum.from_gram(X @ X.T)).is_dual
-    assert not Folded(Spectrum.from_features(X)).is_dual
+    assert Part(Spectrum.from_gram(X @ X.T + np.eye(9))).is_dual
+    assert not Part(Spectrum.from_gram(X @ X.T)).is_dual
+    assert not Part(Spectrum.from_features(X)).is_dual
 
 
 @over(covering(form=list(FORMS), task_form=list(FORMS), folded=[(True, True), (True, False), (False, True)]))

@@ -13,9 +13,12 @@ from dyadlearn._array import Array
 from dyadlearn.holdout import Problem, holdout
 from dyadlearn.holdout.refit import refit
 from dyadlearn.pairing import Coupled, Kronecker
-from dyadlearn.pairing.base import Model
+from dyadlearn.pairing.base import Pairing
 from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.pairing.full import cell_slack, hold_out_stack, sweep
+from dyadlearn.pairing.incomplete import complete_labels, label_weights
 from dyadlearn.settings import Setting
+from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 from sweeps import covering, every, over
@@ -74,7 +77,11 @@ kinds = {"kinds": [("full", "full"), ("primal", "full"), ("primal", "primal")]}
 def test_the_model_has_few_members():
     five = {"words", "spectra", "alphas", "remainder", "coefficients"}
     assert {name for name in vars(Plain) if not name.startswith("_")} == five
-    assert len([name for name in vars(Model) if not name.startswith("_")]) <= 15
+    members = {name for name in (*vars(Pairing), *Pairing.__annotations__) if not name.startswith("_")}
+    assert len(members) <= 15, members
+    # Beside the model there are grid operators, and what connects both.
+    own = {name for name in vars(Coupled) if not name.startswith("_")}
+    assert own <= {*vars(GridOperators), *members, "coefficients_of"}
 
 
 @over(covering(**kinds, setting="ABCD", grouped=[False, True], missing=[0.0, 0.3], alpha=[1e-3, 0.4, 30.0]))
@@ -99,12 +106,12 @@ def test_what_is_left_out(kinds, setting, grouped, missing, alpha):
 def test_missing_and_weighted_labels(kinds, weighted):
     plain, fast = both(kinds)
     weights = np.random.default_rng(5).uniform(0.3, 2.0, size=(M, Q)) if weighted else None
-    found, expected = (model.complete(labels(0.4), weights, tol=1e-13).labels for model in (plain, fast))
+    found, expected = (complete_labels(model, labels(0.4), weights, tol=1e-13).labels for model in (plain, fast))
     # With weights the labels of the closed form have another scale, but the fit is the same.
     assert_allclose(plain.hat(found), fast.hat(expected), rtol=1e-9, atol=1e-11)
     rows = NewRows(np.random.default_rng(6).normal(size=(1, plain.spectrum.n_coefficients)), lambda rows: rows, 0)
     for row, column in ((2, 3), (rows, 1)):
-        found, expected = (model.label_weights(row, column, labels(0.4), weights) for model in (plain, fast))
+        found, expected = (label_weights(model, row, column, labels(0.4), weights) for model in (plain, fast))
         assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
@@ -112,7 +119,7 @@ def test_missing_and_weighted_labels(kinds, weighted):
 def test_everything_else(kinds):
     plain, fast = both(kinds)
     Y = labels()
-    assert_allclose(plain.cell_slack(), fast.cell_slack(), rtol=1e-10)
+    assert_allclose(cell_slack(plain), cell_slack(fast), rtol=1e-10)
     # Its kernel between pairs is that of the other over the ridge, which is one.
     assert_allclose(plain.dual(Y), 0.4 * fast.dual(Y), rtol=1e-8, atol=1e-10)
     spectral = np.random.default_rng(7).normal(size=plain.remainder.shape) * plain.kernel_values**0.5
@@ -120,10 +127,29 @@ def test_everything_else(kinds):
     expected = fast.expansion(fast.coefficients_of(spectral, 0.0)).fitted()
     assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     stacks = [
-        list(model.sweep(Y, [0.1, 3.0], [1.0]).walk([Setting.A, Setting.B, Setting.D], 4)) for model in (plain, fast)
+        list(sweep(model, Y, [0.1, 3.0], [1.0]).walk([Setting.A, Setting.B, Setting.D], 4)) for model in (plain, fast)
     ]
     grids = [np.concatenate([stack for *_, setting, stack in each if setting is Setting.B]) for each in stacks]
     assert_allclose(*grids, rtol=1e-8, atol=1e-10)
+
+
+def test_a_registered_formula_replaces_the_default():
+    @dataclass(frozen=True, eq=False)
+    class Faster(Plain):
+        """The same with the formulas of another model."""
+
+    asked = []
+
+    @hold_out_stack.register(Faster)
+    def _(model, stack, setting, *groups):
+        asked.append(setting)
+        return hold_out_stack(Kronecker(*model.spectra, model.alpha), stack, setting, *groups)
+
+    plain, _ = both()
+    faster = Faster(plain.spectrum, plain.task_spectrum, plain.alpha)
+    found, expected = (holdout(Problem.of(model, labels()), "D") for model in (faster, plain))
+    assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+    assert asked == [Setting.D]
 
 
 def test_new_tasks_need_the_model_turned_round():

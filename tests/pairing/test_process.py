@@ -372,8 +372,8 @@ def test_the_scale_is_that_of_the_dual_parameters(shape, kinds, free_mean):
         process = problem.process()
         pairs = PairKernel(*process.model.spectra, 0.3, shares, free_mean)
         square = float(np.sum(problem.Y * pairs.dual(problem.Y))) / (problem.Y.size - free_mean)
-        assert_allclose(pairs.process.scale(problem.Y), square**0.5, rtol=1e-10)
-        assert_allclose(pairs.process.variance(), problem.variances()["A"], rtol=1e-10)
+        assert_allclose(Process(pairs).scale(problem.Y), square**0.5, rtol=1e-10)
+        assert_allclose(Process(pairs).variance(), problem.variances()["A"], rtol=1e-10)
 
 
 def test_a_side_of_zeros_leaves_everything_unknown():

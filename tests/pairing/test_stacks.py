@@ -12,6 +12,7 @@ import problems
 from dyadlearn._memory import holdout_numbers
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.pairing import Independent, Kronecker, Network, PairKernel, TwoStep
+from dyadlearn.pairing.full import hold_out, hold_out_stack, holdout_grids
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Spectrum
 from sweeps import covering, every, over
@@ -53,7 +54,7 @@ def stack_of(shape, n=4, seed=0):
 
 
 def one_by_one(pairing, stack, setting, *members):
-    return np.stack([np.asarray(pairing.holdout(grid, setting, *members)) for grid in stack])
+    return np.stack([np.asarray(hold_out(pairing, grid, setting, *members)) for grid in stack])
 
 
 @over(
@@ -71,7 +72,7 @@ def test_a_stack_is_its_grids(model, shape, kind, alpha, constant, setting):
     pairing, stack = made(model, shape, kind, alpha, constant), stack_of(shape)
     if not pairing.knows_tasks and setting in "CD":
         return
-    found = pairing.holdout_stack(stack, Setting(setting))
+    found = hold_out_stack(pairing, stack, Setting(setting))
     assert found.shape == stack.shape
     problems.close(found, one_by_one(pairing, stack, Setting(setting)), 1e-9)
 
@@ -84,7 +85,7 @@ def test_groups_leave_together(model, setting, constant):
         return
     groups = [np.arange(3), np.arange(3, 7)] if setting in "BD" else None
     task_groups = [np.array([0, 5]), np.array([1, 2]), np.array([3, 4])] if setting in "CD" else None
-    found = pairing.holdout_stack(stack, Setting(setting), groups, task_groups)
+    found = hold_out_stack(pairing, stack, Setting(setting), groups, task_groups)
     expected = one_by_one(pairing, stack, Setting(setting), groups, task_groups)
     problems.close(found, expected, 1e-11)
     assert np.abs(found - one_by_one(pairing, stack, Setting(setting))).max() > 1e-3
@@ -93,7 +94,7 @@ def test_groups_leave_together(model, setting, constant):
 @over(every(model=[two_step, kronecker], setting="ABCD", constant=[False, True]))
 def test_without_regularisation(model, setting, constant):
     pairing, stack = made(model, (6, 5), "full", 0.0, constant), stack_of((6, 5))
-    found = pairing.holdout_stack(stack, Setting(setting))
+    found = hold_out_stack(pairing, stack, Setting(setting))
     problems.close(found, one_by_one(pairing, stack, Setting(setting)), 1e-10)
 
 
@@ -106,7 +107,7 @@ def test_what_is_interpolated_is_refused(model, setting):
     ]
     pairing, stack = model(*sides, 0.0, False), stack_of((6, 5))
     with pytest.raises(LeverageError, match="leverage 1"):
-        pairing.holdout_stack(stack, Setting(setting))
+        hold_out_stack(pairing, stack, Setting(setting))
 
 
 @over(every(sign=[1, -1], setting="ABCD", constant=[False, True]))
@@ -117,7 +118,7 @@ def test_networks(sign, setting, constant):
     pairing = Network.of(nodes.smoother(RIDGE, 0.4), sign)
     stack = stack_of((n, n))
     stack = stack + sign * np.swapaxes(stack, 1, 2)
-    found = pairing.holdout_stack(stack, Setting(setting))
+    found = hold_out_stack(pairing, stack, Setting(setting))
     assert_allclose(found, one_by_one(pairing, stack, Setting(setting)), rtol=1e-12)
 
 
@@ -128,7 +129,7 @@ def test_in_every_library(model, setting, constant, library):
     if not pairing.knows_tasks and setting == "D":
         return
     stack = stack_of(shape)
-    found = pairing.holdout_stack(library.asarray(stack), Setting(setting))
+    found = hold_out_stack(pairing, library.asarray(stack), Setting(setting))
     expected = one_by_one(made(model, shape, "full", 0.5, constant), stack, Setting(setting))
     problems.close(library.to_numpy(found), expected, max(library.rtol, 1e-9))
 
@@ -139,7 +140,7 @@ def test_a_side_is_decomposed_once_for_all_grids(monkeypatch):
     calls = []
     real = module._anew
     monkeypatch.setattr(module, "_anew", lambda *given: calls.append(1) or real(*given))
-    made(kronecker, (7, 5), "full", 0.5, True).holdout_stack(stack_of((7, 5), 9), Setting.D)
+    hold_out_stack(made(kronecker, (7, 5), "full", 0.5, True), stack_of((7, 5), 9), Setting.D)
     assert len(calls) == 5
 
 
@@ -151,11 +152,11 @@ def test_memory_is_foreseen(model, setting):
     pairing, stack = made(model, shape, "full", 0.5, True), stack_of(shape, n)
     if not pairing.knows_tasks and setting == "D":
         return
-    work = partial(pairing.holdout_stack, stack, Setting(setting))
+    work = partial(hold_out_stack, pairing, stack, Setting(setting))
     tracemalloc.start()
     try:
         work()
         peak = tracemalloc.get_traced_memory()[1] / 8
     finally:
         tracemalloc.stop()
-    assert peak <= holdout_numbers(shape, pairing.ranks, pairing.holdout_grids, n_stacked=n)
+    assert peak <= holdout_numbers(shape, pairing.ranks, holdout_grids(pairing), n_stacked=n)

@@ -28,6 +28,7 @@ from dyadlearn.exceptions import NoLabelWarning, UndefinedScoreWarning
 from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.metrics import roc_auc, scorer
+from dyadlearn.pairing.full import hold_out, hold_out_stack, jackknife
 from dyadlearn.pairing.leaving import group_members
 from dyadlearn.plots import LandscapeDisplay
 from dyadlearn.settings import Setting
@@ -161,9 +162,9 @@ def test_models_without_a_row_are_those_of_each_task(groups):
     members = group_members(groups, M, "groups")
     fitted = IndependentTaskRidge(EACH).fit(X, Y).fitted_
     rows = fitted.rows(NEW)[1]
-    found = fitted.pairing.jackknife(Y, members)
+    found = jackknife(fitted.pairing, Y, members)
     for task, alone in columns(IndependentTaskRidge(), Y, None, EACH):
-        wanted = alone.fitted_.pairing.jackknife(Y[:, task : task + 1], members)
+        wanted = jackknife(alone.fitted_.pairing, Y[:, task : task + 1], members)
         assert_allclose(found.held_out[:, task], wanted.held_out[:, 0])
         assert_allclose(found.predictions(rows)[:, task], wanted.predictions(rows)[:, 0])
 
@@ -320,8 +321,8 @@ def test_evaluate_and_baselines(form):
         assert_allclose(search.baselines_["task_means"], np.mean(scores))
         stack = np.stack([np.roll(labels, shift, axis=0) for shift in range(3)])
         pairing = model.fitted_.pairing
-        together = pairing.holdout_stack(stack, Setting.B)
-        assert_allclose(together, [pairing.holdout(each, Setting.B) for each in stack])
+        together = hold_out_stack(pairing, stack, Setting.B)
+        assert_allclose(together, [hold_out(pairing, each, Setting.B) for each in stack])
 
 
 def test_nested_score_chooses_for_each_task():

@@ -201,7 +201,7 @@ def make_holes():
     )
 )
 def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring, monkeypatch):
-    monkeypatch.setattr("dyadlearn.pairing.base.FEW_CELLS", 20)
+    monkeypatch.setattr("dyadlearn.pairing.incomplete.FEW_CELLS", 20)
     X, Y, T = problems.data(10, 8, missing=0.2)
     model.fit(X, Y, tasks=T)
     table = evaluate(model, scoring=scoring, cv=2)

@@ -106,7 +106,7 @@ def assert_equals_loop(search, data, splits, scoring="neg_mean_squared_error", r
     )
 )
 def test_five_folds_where_no_shortcut_exists(Search, letter, kernel, monkeypatch):
-    monkeypatch.setattr("dyadlearn.pairing.base.FEW_CELLS", 20)
+    monkeypatch.setattr("dyadlearn.pairing.incomplete.FEW_CELLS", 20)
     data = make_data()
     cv = 2 if letter == "D" else None
     search = make_search(Search, letter, kernel, cv=cv).fit(data[0], data[1], tasks=data[2])

@@ -163,10 +163,12 @@ def test_nothing_missing_is_the_closed_form(model, shape, kinds):
 def test_the_closed_form_reproduces_what_was_completed(model, pattern, kinds):
     """Coefficients fitted to the completed grid predict its missing cells, and the observed ones as the model does."""
     given = grids.holes(model, (7, 6), pattern, kinds, alpha=0.3, task_alpha=0.1)
-    (rows, tasks), missing = given.operators.parts, ~given.observed
+    missing = ~given.observed
     for name, way in FEW_WAYS.items():
         labels = complete(given.operators, given.Y, tol=1e-13, **way).labels
-        predicted = rows.training(tasks.training(given.operators.coefficients(labels)).T).T
+        expansion = given.operators.expansion(given.operators.coefficients(labels))
+        half = expansion.tasks.training(expansion.values)
+        predicted = expansion.instances.training(half.T).T
         grids.close(predicted[missing], labels[missing], 1e-10, name)
         grids.close(predicted, given.fitted(), 1e-9, name)
 

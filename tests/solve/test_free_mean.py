@@ -12,6 +12,7 @@ import problems as grids
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikhonov
 from dyadlearn.pairing import TwoStep
+from dyadlearn.pairing.incomplete import complete_labels, leave_one_out
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_block
 from dyadlearn.solve.missing import complete
@@ -92,7 +93,7 @@ def test_without_any_label_there_is_no_mean(model):
         with pytest.raises(ValueError, match=r"^No label is observed, .* grand mean: give labels, or use fit_intercep"):
             complete(given.operators, nothing, **way)
     with pytest.raises(ValueError, match=r"^No label is observed, and nothing else determines the grand mean"):
-        given.operators.complete(nothing)
+        complete_labels(given.operators, nothing)
 
 
 @over(every(model=WITH_MEAN, form=["missing", "observed"]))
@@ -311,14 +312,14 @@ def test_a_block_is_filled_and_left_beside(block, kinds, alpha, task_alpha):
     Y = given.Y.copy()
     Y[np.ix_(rows, columns)] = np.nan
     given = replace(given, Y=Y)
-    found = given.operators.complete(Y)
+    found = complete_labels(given.operators, Y)
     assert found.form == "block"
     grids.close(found.labels, given.completed(), 1e-9)
     if given.observed.sum() < 2:
         with pytest.raises(ValueError, match="^A fold leaves no observed label to learn from"):
-            given.operators.leave_one_out(Y, None, Setting.A, lambda: found.labels)
+            leave_one_out(given.operators, Y, None, Setting.A, lambda: found.labels)
         return
-    held_out = given.operators.leave_one_out(Y, None, Setting.A, lambda: found.labels)
+    held_out = leave_one_out(given.operators, Y, None, Setting.A, lambda: found.labels)
     expected = given.completed()
     for i, j in zip(*np.nonzero(given.observed), strict=True):
         hidden = Y.copy()
@@ -332,7 +333,7 @@ def test_a_block_is_moved_with_its_labels(offset):
     given = grids.holes("two-step + 1", (6, 5), "none missing", ("singular", "full"), 1e-7, 1e-7)
     Y = given.Y.copy()
     Y[np.ix_([1, 2], [0, 3])] = np.nan
-    one, other = (given.operators.complete(labels).labels for labels in (Y, Y + offset))
+    one, other = (complete_labels(given.operators, labels).labels for labels in (Y, Y + offset))
     assert_allclose(other, one + offset, rtol=0, atol=1e-7 * max(1.0, abs(offset)))
     assert_array_equal(other[given.observed & ~np.isnan(Y)], (Y + offset)[~np.isnan(Y)])
 
@@ -347,7 +348,7 @@ def test_a_regularisation_that_vanishes_on_one_side(alphas):
     Y = given.Y.copy()
     Y[[0, 2, 3, 5], [1, 0, 4, 2]] = np.nan
     filled = complete(given.operators, Y).labels
-    held_out, expected = given.operators.leave_one_out(Y, None, Setting.A, lambda: filled), filled.copy()
+    held_out, expected = leave_one_out(given.operators, Y, None, Setting.A, lambda: filled), filled.copy()
     for cell in zip(*np.nonzero(~np.isnan(Y)), strict=True):
         hidden = Y.copy()
         hidden[cell] = np.nan
@@ -365,7 +366,7 @@ def test_fewer_cells_than_main_effects():
     _, border, penalties = given.operators.split_kernel(*np.nonzero(given.observed))
     assert border.shape == (given.observed.sum(), 1)
     assert_array_equal(penalties, 0.0)
-    held_out = given.operators.leave_one_out(given.Y, None, Setting.A, lambda: given.completed())
+    held_out = leave_one_out(given.operators, given.Y, None, Setting.A, lambda: given.completed())
     for cell in zip(*np.nonzero(given.observed), strict=True):
         hidden = given.Y.copy()
         hidden[cell] = np.nan

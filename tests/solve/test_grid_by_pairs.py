@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, SpectralCutoff
+from dyadlearn.pairing.base import working as operators_of
 from dyadlearn.solve import observed
 from dyadlearn.solve.missing import complete
 
@@ -39,7 +40,7 @@ def holes(share=None, seed=1):
 def working(model, dtype=np.float64):
     """Return the operators of a model on the complete grid."""
     fitted = model.fit(X.astype(dtype), WHOLE.astype(dtype), tasks=T.astype(dtype))
-    return fitted._problem().pairing._working()
+    return operators_of(fitted._problem().pairing)
 
 
 def fitted_densely(operators, Y, weights):
@@ -122,7 +123,7 @@ def test_pairs_are_preferred_only_where_they_may_be_and_cost_less(monkeypatch):
         assert not observed.is_quicker_by_pairs(operators, WHOLE, None)
         assert not observed.is_quicker_by_pairs(operators, np.full((M, Q), np.nan), None)
     interpolating = TwoStepRidge(0.7, 0.3, filter=SpectralCutoff())
-    network = TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing._working()
+    network = operators_of(TwoStepRidge(symmetry="symmetric").fit(X, X @ X.T)._problem().pairing)
     assert not observed.is_quicker_by_pairs(working(interpolating), Y, None)
     assert not observed.is_quicker_by_pairs(network, np.where(X @ X.T > 0, X @ X.T, np.nan), None)
     with monkeypatch.context() as patched:
@@ -143,5 +144,5 @@ def test_a_large_grid_of_few_features_is_completed_by_pairs_unasked():
             model.fit(rows, Y, tasks=columns, sample_weight=given)
             assert model._solution.form == "pairs"
             problem = model._problem()
-            slow = complete(problem.pairing._working(), problem.Y, problem.weights, tol=1e-10)
+            slow = complete(operators_of(problem.pairing), problem.Y, problem.weights, tol=1e-10)
             assert_allclose(model.predict(), problem.pairing.hat(slow.labels), rtol=1e-6, atol=1e-6)

@@ -239,9 +239,9 @@ def test_the_preconditioner_of_some_pairs_is_their_share():
     system = ObservedSystem.of(Kronecker(Spectrum.from_features(X), Spectrum.from_features(T), 1.5), labels)
     part = system.among(labels.take(np.arange(labels.size) % 4 == 0))
     rows, columns = system.basis.loads
-    assert_allclose(system._diagonal(None), np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12)
+    assert_allclose(system._diagonal(), np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12)
     share = part.labels.size / labels.size
-    assert_allclose(part._diagonal(None), share * np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12)
+    assert_allclose(part._diagonal(), share * np.outer(rows, columns) / labels.size + 1.5, rtol=1e-12)
 
 
 def test_a_residual_that_was_taken_for_smaller_is_lowered_further(monkeypatch):
@@ -259,7 +259,7 @@ def test_a_residual_that_was_taken_for_smaller_is_lowered_further(monkeypatch):
         with monkeypatch.context() as patch:
             # Of which the residual is estimated thirty times too small.
             whole = ObservedSystem._diagonal
-            patch.setattr(ObservedSystem, "_diagonal", lambda self, scale, whole=whole: 1e-3 * whole(self, scale))
+            patch.setattr(ObservedSystem, "_diagonal", lambda self, whole=whole: 1e-3 * whole(self))
             rounds.clear()
             solution = system.solve(tol=1e-3)
             first = rounds[0]

@@ -16,7 +16,9 @@ from dyadlearn.diagnostics.fitted import Tabled, closed_form_of, ids_at, labels_
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import Tasks
+from dyadlearn.pairing.base import has_task_constants
 from dyadlearn.pairing.expansion import Asked
+from dyadlearn.pairing.incomplete import label_weights
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -240,7 +242,7 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     asked, ids = (row, column), (instance_id, task_id)
     problem, Y = replace(fitted.posed, labels=fitted.labels.dense()), labels.values
     pairing, observed, known = problem.pairing, ~np.isnan(Y), [isinstance(place, int) for place in asked]
-    if pairing.has_task_constants and isinstance(asked[1], int) and not observed[:, asked[1]].any():
+    if has_task_constants(pairing) and isinstance(asked[1], int) and not observed[:, asked[1]].any():
         raise ValueError(
             f"Nothing is predicted for the {names.task} {ids[1]!r}, which has no label to take a constant from: use "
             "fit_intercept=False, or a model that knows tasks."
@@ -251,7 +253,7 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
         need += solve_numbers(Y.shape, pairing.ranks, **how)
     check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
     tol, max_iter = problem.tol, problem.max_iter
-    weights = to_numpy(pairing.label_weights(*asked, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
+    weights = to_numpy(label_weights(pairing, *asked, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
     parts = np.where(observed, Y, 0.0) * weights
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):

@@ -56,6 +56,7 @@ from dyadlearn.models.fitted import Fitted, predicting
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import among, positions
 from dyadlearn.pairing.expansion import Expansion, NewRows
+from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, plural, side_names
 from dyadlearn.vectrick import left_first
@@ -1043,7 +1044,7 @@ def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool 
     if labels.grid is not None and (places >= 0).any():
         # Where there is a grid, what is observed in it may need to be left out, and rows of training may know more.
         values, pairing = to_numpy(labels.grid), fitted.pairing
-        if (places >= 0).all() or pairing.knows_rows or zeros_are_unobserved(values, zeros):
+        if (places >= 0).all() or knows_rows(pairing) or zeros_are_unobserved(values, zeros):
             return None
     given = fitted.describe(subjects, axis)
     rows: Any = (fitted.columns if axis else fitted.rows)(given)[1]

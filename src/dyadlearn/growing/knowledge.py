@@ -86,14 +86,9 @@ class Batch(Stored):
 
     def joined(self, other: Batch) -> Batch:
         """Return the instances of both, which are of the same kind."""
-        ids = None
-        if self.ids is not None and other.ids is not None:
-            ids = Ids((*self.ids.labels, *other.ids.labels), self.ids.name)
-        rows, labels = (
-            None if part is None else stacked([part, more])
-            for part, more in ((self.rows, other.rows), (self.labels, other.labels))
-        )
-        return Batch(self.n_rows + other.n_rows, ids, rows, labels, self.is_thin)
+        pairs = ((self.rows, other.rows), (self.labels, other.labels))
+        rows, labels = (None if part is None else stacked([part, more]) for part, more in pairs)
+        return Batch(self.n_rows + other.n_rows, joined_ids(self.ids, other.ids), rows, labels, self.is_thin)
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +194,11 @@ def _without_columns(labels: Array | None, positions: np.ndarray) -> Array | Non
         return None
     kept = np.delete(np.arange(labels.shape[1]), positions)
     return labels[:, kept] if is_sparse(labels) else take_rows(labels.T, kept).T
+
+
+def joined_ids(first: Ids | None, second: Ids | None) -> Ids | None:
+    """Return the ids of the first and then of the second, where both have some."""
+    return second if first is None or second is None else Ids((*first.labels, *second.labels), first.name)
 
 
 def stacked(parts: Sequence[Array]) -> Array:
@@ -421,11 +421,9 @@ class Knowledge(Stored):
 
         `labels` (m, l) are in the order of the instances, and are needed where the model keeps labels.
         """
-        if self.task_ids is not None and ids is not None:
-            ids = Ids((*self.task_ids.labels, *ids.labels), self.task_ids.name)
         kept = self.kept if labels is None else self.kept.with_tasks(labels)
         model = self.model.of(self.model.statistics.with_tasks(found))
-        return replace(self, model=model, task_ids=ids, kept=kept, is_vector=False)
+        return replace(self, model=model, task_ids=joined_ids(self.task_ids, ids), kept=kept, is_vector=False)
 
     def without_tasks(self, positions: np.ndarray) -> Knowledge:
         """Return what is known without some tasks."""

@@ -52,17 +52,7 @@ from dyadlearn._array import (
     to_numpy,
     zeros,
 )
-from dyadlearn._means import (
-    about,
-    centred,
-    difference,
-    mean_of,
-    moments,
-    moved,
-    outer,
-    value,
-    with_ones,
-)
+from dyadlearn._means import about, centred, difference, mean_of, moments, moved, outer, value, with_ones
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale

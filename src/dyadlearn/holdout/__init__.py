@@ -14,28 +14,25 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, namespace, take_rows
+from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn._codes import group_codes
-from dyadlearn._memory import holdout_numbers, solve_numbers
+from dyadlearn._memory import solve_numbers
 from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.base import MANY_CELLS
+from dyadlearn.pairing import full, incomplete
+from dyadlearn.pairing.base import check_request
 from dyadlearn.pairing.leaving import group_members, nothing_left, refuse
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.observed import MOST_UNKNOWNS, leave_groups_out
+from dyadlearn.solve.operators import embedded
 
 __all__ = ["Formula", "Plan", "Problem", "SolveAgain", "Units", "check_enough_left", "holdout", "leave_out", "plan"]
 
 
 def holdout(
-    problem: Problem,
-    setting: str | Setting,
-    *,
-    groups: Any = None,
-    task_groups: Any = None,
-    cells: Any = None,
+    problem: Problem, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None
 ) -> Array:
     """Return the predictions that a model would have made for every label had it never seen it.
 
@@ -65,7 +62,7 @@ def holdout(
         If a fold leaves no label to learn from, or the setting does not take the groups that are given.
     """
     setting = as_setting(setting)
-    problem.pairing.check_request(setting, groups, task_groups, cells)
+    check_request(problem.pairing, setting, groups, task_groups, cells)
     units = Units.of_groups(problem.labels, setting, groups, task_groups, cells)
     return leave_out(problem, setting, units)
 
@@ -94,19 +91,20 @@ def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
         task_members = group_members(units.tasks, Y.shape[1], "task_groups")
         if any(np.all(codes == codes[0]) for _, codes in units.of_sides(labels.shape, setting)):
             raise nothing_left()
-        return pairing.holdout(Y, setting, members, task_members)
+        return full.hold_out(pairing, Y, setting, members, task_members)
     if units.are_single:
-        if (part := _labelled_part(problem)) is not None:
-            return part.extend(leave_out(part.problem, setting, units), problem.complete().labels, setting)
-        found = pairing.leave_one_out(labels.grid, labels.weights, setting, lambda: problem.complete().labels)
+        found = _leave_out_beside_unlabelled(problem, setting)
+        if found is None:
+            given = (labels.grid, labels.weights, setting, lambda: problem.complete().labels)
+            found = incomplete.leave_one_out(pairing, *given)
         if found is not None:
             return found
     return Folds(problem, setting, units).held_out()
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """How the hold-out predictions of a problem are made.
+class Formula:
+    """Hold-out predictions from one fit.
 
     Attributes
     ----------
@@ -114,23 +112,26 @@ class Plan:
     setting : Setting
     words : str
         The method, short enough for a column of a table.
+    units : Units
+        What is left out together.
     """
 
     problem: Problem
     setting: Setting
     words: str
+    units: Units
 
-    #: What is left out together.
-    units: ClassVar[Units]
-    #: Number of times that the model is solved again; 0 for a formula.
+    #: The model is not solved again, and has no folds.
     n_solves: ClassVar[int] = 0
-    #: Folds that are left out and solved again; None for a formula.
-    folds: ClassVar[Folds | None] = None
+    folds: ClassVar[None] = None
 
     @property
     def swept(self) -> Problem | None:
         """A full problem with the same scores, for which all regularisations cost a few products; None if none is."""
-        return None
+        if self.problem.labels.full is not None:
+            return self.problem
+        part = _labelled_part(self.problem) if self.problem.pairing.knows_tasks else None
+        return None if part is None else part[0]
 
     def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
         """Return the predictions, of the shape of the labels' values.
@@ -142,70 +143,54 @@ class Plan:
         tol : float, default=None
             When conjugate gradients stop; None is the tolerance of the problem.
         """
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, eq=False)
-class Formula(Plan):
-    """Hold-out predictions from one fit.
-
-    Attributes
-    ----------
-    problem, setting, words : as in `Plan`
-    units : Units
-        What is left out together.
-    """
-
-    units: Units  # type: ignore[misc]
-
-    @property
-    def swept(self) -> Problem | None:
-        """A full problem with the same scores, for which all regularisations cost a few products; None if none is."""
-        if self.problem.labels.full is not None:
-            return self.problem
-        part = _labelled_part(self.problem) if self.problem.pairing.knows_tasks else None
-        return None if part is None else part.problem
-
-    def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
-        """Return the predictions, as `Plan.held_out` describes."""
         return leave_out(self.problem if problem is None else problem, self.setting, self.units)
 
 
 @dataclass(frozen=True, eq=False)
-class SolveAgain(Plan):
+class SolveAgain:
     """Folds whose labels are hidden, and for which the model is solved again; NaN where no fold predicts.
 
     Attributes
     ----------
-    problem, setting, words : as in `Plan`
+    problem, setting, words : as in `Formula`
     splitter : SettingKFold or GivenFolds
         Makes the folds when they are needed.
     groups : dict
         What stays together in a fold, as `SettingKFold.units` takes it.
     """
 
+    problem: Problem
+    setting: Setting
+    words: str
     splitter: SettingKFold | GivenFolds
     groups: Mapping[str, Any]
 
+    #: No full problem has the same scores.
+    swept: ClassVar[None] = None
+
     @cached_property
-    def units(self) -> Units:  # type: ignore[override]
+    def units(self) -> Units:
         """The folds as units."""
         units = self.splitter.units(self.problem.labels, **self.groups)
         return units.of_edges() if self.problem.pairing.symmetry else units
 
     @cached_property
-    def folds(self) -> Folds:  # type: ignore[override]
+    def folds(self) -> Folds:
         """The folds; each keeps its solution as the start of the next."""
         return Folds(self.problem, self.setting, self.units)
 
     @property
-    def n_solves(self) -> int:  # type: ignore[override]
+    def n_solves(self) -> int:
         """Number of folds."""
         return self.splitter.n_splits ** (2 if self.setting is Setting.D else 1)
 
     def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
-        """Return the predictions, as `Plan.held_out` describes."""
+        """Return the predictions, as `Formula.held_out` describes."""
         return self.folds.held_out(None if problem is None else problem.pairing, tol)
+
+
+#: How the hold-out predictions of a problem are made.
+Plan = Formula | SolveAgain
 
 
 def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: Any = None, cv: Any = None) -> Plan:
@@ -242,7 +227,7 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
     splitter = as_splitter(cv, setting)
     if labels.full is not None and setting is not Setting.A:
         units = splitter.units(labels, **given)
-        problem.pairing.check_request(setting, units.instances, units.tasks, None)
+        check_request(problem.pairing, setting, units.instances, units.tasks, None)
         return Formula(problem, setting, "exact leave-fold-out", units)
     count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
     return SolveAgain(problem, setting, f"{count} folds, solved again", splitter, given)
@@ -253,13 +238,16 @@ def _has_formula(problem: Problem, setting: Setting) -> bool:
     labels = problem.labels
     if labels.grid is None:
         return False
-    return problem.pairing.has_shortcut(labels.grid, labels.weights, setting) or _labelled_part(problem) is not None
+    return (
+        incomplete.is_quick_one_by_one(problem.pairing, labels.grid, labels.weights, setting)
+        or _labelled_part(problem) is not None
+    )
 
 
 def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:
     """Return predictions (n,) of a list of labels, each left out alone, or with its instance or its task."""
     labels, n_unknowns = problem.labels, math.prod(side.values.shape[0] for side in problem.pairing.spectra)
-    if setting is Setting.D or problem.pairing.takes_apart(setting) or n_unknowns > MOST_UNKNOWNS:
+    if setting is Setting.D or incomplete.takes_apart(problem.pairing, setting) or n_unknowns > MOST_UNKNOWNS:
         names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
         raise ValueError(
             f"Setting {setting.value} of {labels.size} observed pairs has no formula that leaves out one at a time "
@@ -279,85 +267,50 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     held_out, missing = xp.zeros_like(Y), xp.full_like(Y, float("nan"))
     for fold in np.unique(codes):
         inside = as_array_of(codes == fold, Y)
-        held_out = xp.where(inside, problem.pairing.leave_cells_out(xp.where(inside, missing, Y)), held_out)
+        held_out = xp.where(inside, full.leave_cells_out(problem.pairing, xp.where(inside, missing, Y)), held_out)
     return held_out
 
 
-@dataclass(frozen=True, eq=False)
-class _LabelledPart:
-    """A complete grid within one that has rows or columns without labels.
+def _labelled_part(problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] | None:
+    """Return the problem of the rows and columns that have labels, and where these are.
 
-    Attributes
-    ----------
-    problem : Problem
-        Of the complete grid.
-    whole : Problem
-        Of the grid around it.
-    rows, columns : integer arrays
-        Where it lies.
+    None is returned if the others matter to the model, or if labels are missing beside them.
     """
-
-    problem: Problem
-    whole: Problem
-    rows: np.ndarray
-    columns: np.ndarray
-
-    def extend(self, held_out: Array, fitted: Array, setting: Setting) -> Array:
-        """Return held-out predictions for the whole grid.
-
-        Parameters
-        ----------
-        held_out : array
-            Those of the part.
-        fitted : array of shape (m, q)
-            What the model predicts for cells that nothing has to leave for.
-        setting : Setting
-        """
-        places = (self.rows, self.columns)
-        grid = _embedded(fitted, held_out, *places)
-        beside = self.problem.pairing.beside_labelled(self.problem.Y, setting, self.whole.pairing, *places)
-        for values, rows, columns in beside:
-            grid = _embedded(grid, values, rows, columns)
-        return grid
-
-
-def _labelled_part(problem: Problem) -> _LabelledPart | None:
-    """Return the problem of the rows and columns that have labels, if the others say nothing and it is complete."""
-    if problem.weights is not None:
-        return None
     observed = problem.labels.observed
     rows, columns = np.flatnonzero(observed.any(axis=1)), np.flatnonzero(observed.any(axis=0))
-    if not observed[np.ix_(rows, columns)].all():
+    if problem.weights is not None or not observed[np.ix_(rows, columns)].all():
         return None
-    pairing = problem.pairing.without_unlabelled(rows, columns)
+    pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
     if pairing is None:
         return None
-    part = replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
-    return _LabelledPart(part, problem, rows, columns)
+    return replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns)), rows, columns
 
 
-def _embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
-    """Return a grid (m, q) with a block of values put where it belongs."""
-    xp = namespace(grid)
-    places = np.arange(math.prod(grid.shape)).reshape(grid.shape) + math.prod(values.shape)
-    places[np.ix_(rows, columns)] = np.arange(math.prod(values.shape)).reshape(values.shape)
-    together = xp.concat([xp.reshape(values, (-1,)), xp.reshape(grid, (-1,))])
-    return xp.reshape(take_rows(together, places.reshape(-1)), grid.shape)
+def _leave_out_beside_unlabelled(problem: Problem, setting: Setting) -> Array | None:
+    """Return leave-one-out predictions of a grid that is complete but for whole rows and columns that do not matter."""
+    if (found := _labelled_part(problem)) is None:
+        return None
+    part, *places = found
+    grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
+    beside = incomplete.beside_labelled(part.pairing, problem.pairing, part.Y, setting, *places)
+    for values, rows, columns in beside:
+        grid = embedded(grid, values, rows, columns)
+    return grid
 
 
 def _check_memory(problem: Problem, setting: Setting, units: Units) -> None:
     """Raise if the hold-out predictions of a full grid, or those of an incomplete one without folds, do not fit."""
     pairing, labels = problem.pairing, problem.labels
     if labels.full is not None and units.cells is None:
-        need = holdout_numbers(labels.shape, pairing.ranks, pairing.holdout_grids, largest_group=units.largest)
-    else:
-        is_pairwise = units.are_single and pairing.knows_tasks
-        if labels.full is None and (not units.are_single or (is_pairwise and setting is not Setting.A)):
-            return  # folds are counted where they are solved again
-        options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
-        need = solve_numbers(labels.shape, pairing.ranks, **options)
-        if is_pairwise:  # one dense system of all observed cells
-            need = max(need, 5.0 * min(labels.size, MANY_CELLS) ** 2)
+        full.check_memory(pairing, problem.Y, setting, largest_group=units.largest)
+        return
+    is_pairwise = units.are_single and pairing.knows_tasks
+    if labels.full is None and (not units.are_single or (is_pairwise and setting is not Setting.A)):
+        return  # folds are counted where they are solved again
+    options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
+    need = solve_numbers(labels.shape, pairing.ranks, **options)
+    if is_pairwise:  # one dense system of all observed cells
+        need = max(need, 5.0 * min(labels.size, incomplete.MANY_CELLS) ** 2)
     refuse(need, problem.Y, setting)
 
 

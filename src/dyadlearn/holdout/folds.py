@@ -24,8 +24,8 @@ from dyadlearn._memory import check_memory, solve_numbers
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
-from dyadlearn.pairing import Pairing
-from dyadlearn.pairing.base import MANY_CELLS, Coupled
+from dyadlearn.pairing import Coupled, Pairing
+from dyadlearn.pairing.incomplete import MANY_CELLS, part_of, predict_outside, takes_apart
 from dyadlearn.pairing.leaving import nothing_left, refuse
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import Solution, warn_unless_converged
@@ -80,17 +80,18 @@ class Folds:
     """
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
-        apart = self.apart = problem.pairing.takes_apart(setting)
+        apart = self.apart = takes_apart(problem.pairing, setting)
         units = units.of_edges() if problem.pairing.symmetry else units
         self.problem, self.setting, self.units = problem, setting, units
         _check_work(problem, setting, units, apart)
         self.folds = folds_of(problem.labels, setting, units)
         if not all((problem.labels.observed & ~fold.left).any() for fold in self.folds):
             raise nothing_left()
-        kind: type[_Completed] = _Completed
+        self._solved = self._completed
         if problem.labels.grid is None:
-            kind = _Apart if apart else _Hidden
-        self._solver = kind(problem, setting, apart)
+            self._solved = self._solved_apart if apart else self._solved_without
+        self._spectra: dict[tuple[int, bytes], Spectrum] = {}
+        self._sides: dict[tuple[int, float, bytes], Any] = {}
         self.starts: list[Solved | None] = [None] * len(self.folds)
 
     @property
@@ -151,8 +152,8 @@ class Folds:
         numbers = range(self.n_folds) if numbers is None else numbers
         predictions = []
         for number in numbers:
-            found, values = self._solver.fold(pairing, self.folds[number], self.starts[number], stopping)
-            self.starts[number] = found
+            fold, start = self.folds[number], self.starts[number]
+            self.starts[number], values = self._solved(pairing, fold, start, stopping)
             predictions.append(values)
         if short := self._unconverged:
             worst = max(short, key=lambda solution: solution.residual)
@@ -165,6 +166,69 @@ class Folds:
         """The solutions that did not reach the tolerance."""
         solutions = [start.solution if isinstance(start, Completion) else start for start in self.starts]
         return [solution for solution in solutions if solution is not None and not solution.converged]
+
+    # How a fold is solved for: each method returns the solution without it, and its predictions of the labels to test.
+
+    def _completed(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
+        """Complete a grid without the labels of a fold."""
+        labels, inner = self.problem.labels.hide(fold.left), pairing
+        if self.apart:
+            # In setting D other folds leave the same rows, or the same columns. What they share is kept for the next
+            # regularisation, of which one of two may be the same.
+            for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
+                del self._sides[key]
+            sides = self._sides if self.setting is Setting.D else None
+            labels, inner = labels.part(*fold.staying), part_of(pairing, fold.staying, self._spectra, sides)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # one warning for all folds follows
+            found = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(start)
+        predicted = predict_outside(pairing, fold.staying, found.labels) if self.apart else found.labels
+        return found, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
+
+    @cached_property
+    def _system(self) -> ObservedSystem:
+        """The equations of a list of labels: features are rotated once for all folds."""
+        return self.problem.system()
+
+    def _solved_without(
+        self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
+    ) -> tuple[Solved, Array]:
+        """Solve for a list of labels without those of a fold, while the sides stay as they are."""
+        labels = self.problem.labels
+        system = self._system.at(cast(Coupled, pairing)).among(labels.hide(fold.left))
+        solution = system.solve(start, **stopping)
+        asked = PairProducts(system.basis.left, system.basis.right, labels.take(fold.test))
+        return solution, system.fitted(solution, asked)
+
+    @cached_property
+    def _features(self) -> list[Array]:
+        return [side.vectors * side.values**0.5 for side in self.problem.pairing.spectra]
+
+    def _solved_apart(
+        self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
+    ) -> tuple[Solved, Array]:
+        """Solve for a list of labels whose rows leave their side: they are predicted as new ones."""
+        if not pairing.refits:
+            raise ValueError(
+                "Observed pairs are held out by fitting again, which filters other than Tikhonov's do not mean: use "
+                "setting A, or filter=None."
+            )
+        labels, features = self.problem.labels, []
+        for axis, (spectrum, kept) in enumerate(zip(pairing.spectra, fold.staying, strict=True)):
+            own = self._features[axis]
+            own = own[:, :-1] if spectrum.has_free_constant else own
+            key = (axis, kept.tobytes())
+            if key not in self._spectra:
+                self._spectra[key] = Spectrum.from_features(take_rows(own, kept), constant=spectrum.constant)
+            if spectrum.has_free_constant:
+                own = with_ones(own - namespace(own).mean(take_rows(own, kept), axis=0))
+            features.append(own)
+        part = cast(Coupled, part_of(pairing, fold.staying, self._spectra))
+        system = ObservedSystem.of(part, labels.hide(fold.left).part(*fold.staying))
+        solution = system.solve(start, **stopping)
+        coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
+        asked = labels.take(fold.test)
+        return solution, sandwich_at(features[0], coefficients, features[1], *asked.places)
 
 
 def folds_of(labels: Labels, setting: Setting, units: Units) -> list[Fold]:
@@ -202,91 +266,13 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
         check_memory(8 * numbers, labels.values, purpose, "give groups that leave together, say five")
         return
     # A mask for each fold, and the solution that it starts from the next time.
-    each = 0.125 + (2.0 if pairing.knows_tasks else 1.0)
-    weighted = labels.weights is not None
-    need = total * each * m * q + solve_numbers(
-        (m, q), ranks, coupled=pairing.knows_tasks, complete=False, weighted=weighted
-    )
+    need = total * (0.125 + (2.0 if pairing.knows_tasks else 1.0)) * m * q
+    options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
+    need += solve_numbers((m, q), ranks, **options)
     if apart:  # each fold has its own eigenvectors and operators
         axes = [axis for axis, leaves in enumerate((setting.new_instance, setting.new_task)) if leaves]
         need += sum(2.0 * n * labels.shape[axis] * ranks[axis] for axis, n in zip(axes, n_units, strict=True))
     refuse(need, labels.grid, setting, f" in {total} folds")
-
-
-class _Completed:
-    """Folds of a grid, which is completed again without their labels."""
-
-    def __init__(self, problem: Problem, setting: Setting, apart: bool) -> None:
-        self.problem, self.setting, self.apart = problem, setting, apart
-        self._spectra: dict[tuple[int, bytes], Spectrum] = {}
-        self._sides: dict[tuple[int, float, bytes], Any] = {}
-
-    def fold(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
-        """Return the solution without a fold, and its predictions of the labels to test."""
-        labels, inner = self.problem.labels.hide(fold.left), pairing
-        if self.apart:
-            # In setting D other folds leave the same rows, or the same columns. What they share is kept for the next
-            # regularisation, of which one of two may be the same.
-            for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
-                del self._sides[key]
-            sides = self._sides if self.setting is Setting.D else None
-            labels, inner = labels.part(*fold.staying), pairing.part(fold.staying, self._spectra, sides)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # one warning for all folds follows
-            found = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(start)
-        predicted = pairing.outside(fold.staying, found.labels) if self.apart else found.labels
-        return found, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
-
-
-class _Hidden(_Completed):
-    """Folds of a list of labels that are hidden while the sides stay as they are.
-
-    Features are rotated once for all folds.
-    """
-
-    @cached_property
-    def _system(self) -> ObservedSystem:
-        return self.problem.system()
-
-    def fold(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
-        """Return the solution without a fold, and its predictions of the labels to test."""
-        labels = self.problem.labels
-        system = self._system.at(cast(Coupled, pairing)).among(labels.hide(fold.left))
-        solution = system.solve(start, **stopping)
-        asked = PairProducts(system.basis.left, system.basis.right, labels.take(fold.test))
-        return solution, system.fitted(solution, asked)
-
-
-class _Apart(_Completed):
-    """Folds of a list whose rows leave their side: the model of those that stay predicts them as new ones."""
-
-    @cached_property
-    def _features(self) -> list[Array]:
-        return [side.vectors * side.values**0.5 for side in self.problem.pairing.spectra]
-
-    def fold(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
-        """Return the solution without a fold, and its predictions of the labels to test."""
-        if not pairing.refits:
-            raise ValueError(
-                "Observed pairs are held out by fitting again, which filters other than Tikhonov's do not mean: use "
-                "setting A, or filter=None."
-            )
-        labels, features = self.problem.labels, []
-        for axis, (spectrum, kept) in enumerate(zip(pairing.spectra, fold.staying, strict=True)):
-            own = self._features[axis]
-            own = own[:, :-1] if spectrum.has_free_constant else own
-            key = (axis, kept.tobytes())
-            if key not in self._spectra:
-                self._spectra[key] = Spectrum.from_features(take_rows(own, kept), constant=spectrum.constant)
-            if spectrum.has_free_constant:
-                own = with_ones(own - namespace(own).mean(take_rows(own, kept), axis=0))
-            features.append(own)
-        part = cast(Coupled, pairing.part(fold.staying, self._spectra))
-        system = ObservedSystem.of(part, labels.hide(fold.left).part(*fold.staying))
-        solution = system.solve(start, **stopping)
-        coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
-        asked = labels.take(fold.test)
-        return solution, sandwich_at(features[0], coefficients, features[1], *asked.places)
 
 
 def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:

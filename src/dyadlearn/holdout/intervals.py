@@ -41,8 +41,11 @@ from dyadlearn.holdout import plan
 from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.units import Problem, Units
 from dyadlearn.labels import Labels
-from dyadlearn.pairing.certainty import FoldJackknife, Jackknife, Novelty
+from dyadlearn.pairing.base import side_ridges
+from dyadlearn.pairing.certainty import Jackknife, Novelty, fold_jackknife
 from dyadlearn.pairing.expansion import NewRows
+from dyadlearn.pairing.full import cell_slack, jackknife
+from dyadlearn.pairing.incomplete import expansion_of_fold
 from dyadlearn.pairing.leaving import group_members
 from dyadlearn.settings import Setting
 from dyadlearn.solve.missing import Completion
@@ -117,18 +120,17 @@ class Intervals:
         -------
         lower, upper : arrays of shape (a, q)
         """
-        jackknife = self._jackknife
-        if jackknife is None:
+        models = self._jackknife
+        if models is None:
             return self._beside_known(rows, predicted, coverage)
         (m, q), size = self.problem.Y.shape, tuple(predicted.shape)
         lower, upper = zeros(size, predicted), zeros(size, predicted)
-        scores, unit = self._of_rows(jackknife.held_out), jackknife.unit_of_rows()
-        numbers = jackknife.numbers + 4 * m * q + rows.width
+        scores, unit = self._of_rows(models.held_out), models.unit_of_rows()
+        numbers = models.n_values + 4 * m * q + rows.width
         check_memory(numbers * itemsize(predicted), predicted, "An interval for a new row")
         for here in rows.cut(numbers, predicted):
             block = rows.take(here)
-            models = jackknife.predictions(block)
-            low, high = _plus(models, scores, self._local(block), unit, coverage)
+            low, high = _plus(models.predictions(block), scores, self._local(block), unit, coverage)
             lower[here, :], upper[here, :] = low, high
         # What is not predicted has no bounds either, not even infinite ones.
         xp, missing = namespace(predicted), namespace(predicted).isnan(predicted)
@@ -142,15 +144,15 @@ class Intervals:
         if not self.by_formula:
             return None
         if problem.labels.full is not None:
-            return problem.pairing.jackknife(problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
+            return jackknife(problem.pairing, problem.Y, group_members(codes, problem.Y.shape[0], "groups"))
         if codes is None:
             codes = as_splitter(None, Setting.B).units(problem.labels).instances
         folds = Folds(problem, Setting.B, Units(codes))
         held_out, models = folds.held_out(), []
         for fold, found in zip(folds.folds, folds.starts, strict=True):
             assert isinstance(found, Completion)
-            models.append(problem.pairing.for_new_rows(fold.staying if folds.apart else None, found.labels))
-        return FoldJackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)
+            models.append(expansion_of_fold(problem.pairing, fold.staying if folds.apart else None, found.labels))
+        return fold_jackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)
 
     def _of_rows(self, held_out: Array) -> Array:
         """Return residuals of rows that were held out, each beside its width, (m, q); NaN where there is none."""
@@ -218,7 +220,7 @@ class Intervals:
     @cached_property
     def _novelty(self) -> list[Novelty]:
         pairing = self.problem.pairing
-        found = [Novelty.of(*each) for each in zip(pairing.spectra, pairing.side_ridges, strict=True)]
+        found = [Novelty.of(*each) for each in zip(pairing.spectra, side_ridges(pairing), strict=True)]
         return found * 2 if pairing.symmetry else found
 
     @cached_property
@@ -237,7 +239,7 @@ class Intervals:
 
     @cached_property
     def _cell_widths(self) -> Array:
-        slack = self.problem.pairing.cell_slack()
+        slack = cell_slack(self.problem.pairing)
         xp = namespace(slack)
         # Beside the largest one: as the regularisation vanishes, all of them do.
         top = float(xp.max(slack)) or 1.0

@@ -1,4 +1,4 @@
-r"""The slow, obvious twin of every hold-out formula: hide the labels, fit again, predict.
+r"""The slow, obvious reference of every hold-out formula: hide the labels, fit again, predict.
 
 Nothing here knows a shortcut: every model says in `dyadlearn.pairing` how it is fitted on some rows and columns, or on
 some cells, with dense kernels. Everything runs in numpy at double precision, from the kernels that
@@ -17,6 +17,8 @@ from dyadlearn._checks import check_whole
 from dyadlearn._tables import in_order, read_table
 from dyadlearn.holdout.folds import folds_of
 from dyadlearn.holdout.units import Problem, Units
+from dyadlearn.pairing.base import check_request
+from dyadlearn.pairing.dense import dense_sides, refit_block, refit_cells
 from dyadlearn.settings import Setting, as_setting
 
 
@@ -99,7 +101,7 @@ def refit(
     ([[2.667], [1.333]], [[3.6], [1.8]])
     """
     setting, pairing, labels = as_setting(setting), problem.pairing, problem.labels
-    pairing.check_request(setting, groups, task_groups, cells)
+    check_request(pairing, setting, groups, task_groups, cells)
     Y = to_numpy(problem.Y).astype(np.float64)
     given = [None if each is None else read_table(each, "groups").values for each in (groups, task_groups, cells)]
     units = Units.of_groups(labels, setting, *given)
@@ -109,19 +111,19 @@ def refit(
     wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
     if wanted.shape != Y.shape:
         raise ValueError(f"where must have one entry per cell, shape {Y.shape}, found shape {wanted.shape}.")
-    sides, result = pairing.dense_sides(fixed_penalty), np.full(Y.shape, np.nan)
-    refit_cells = pairing.refit_cells(sides, Y) if setting is Setting.A else None
+    sides, result = dense_sides(pairing, fixed_penalty), np.full(Y.shape, np.nan)
+    of_cells = refit_cells(pairing, sides, Y) if setting is Setting.A else None
     for fold in folds_of(labels, setting, units):
         if not wanted.flat[fold.test].any():
             continue
-        if refit_cells is not None:
-            result[fold.left] = refit_cells(fold.left)
+        if of_cells is not None:
+            result[fold.left] = of_cells(fold.left)
         else:
             kept, asked = (
                 [np.isin(np.arange(size), rows) for size, rows in zip(Y.shape, axes, strict=True)]
                 for axes in (fold.staying, fold.leaving)
             )
-            result.flat[fold.test] = pairing.refit_block(sides, Y, kept, asked).reshape(-1)
+            result.flat[fold.test] = refit_block(pairing, sides, Y, kept, asked).reshape(-1)
     return np.where(wanted, result, np.nan)
 
 

@@ -235,12 +235,10 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         -------
         int
         """
-        varies = self.setting == Setting.D or (self.network and self.setting != Setting.A)
-        if not varies or (pairs is None and self.setting != Setting.D):
-            return self.n_splits
-        if pairs is None:
-            return self.n_splits * (self.n_splits + 1) // 2 if self.network else self.n_splits**2
-        return len(self.unused(pairs, groups, task_groups))
+        n, is_double = self.n_splits, self.setting == Setting.D
+        if pairs is not None and (is_double or (self.network and self.setting != Setting.A)):
+            return len(self.unused(pairs, groups, task_groups))
+        return n if not is_double else n * (n + 1) // 2 if self.network else n**2
 
     def unused(self, pairs: Any, groups: Any = None, task_groups: Any = None) -> np.ndarray:
         """Count the mixed pairs of each split: in neither training nor test.
@@ -264,16 +262,15 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         if self.network:
             check_writing([first], [second], "Instances and tasks of a network")
             rows, columns = factorize([first, second], "pairs")
-            instance_units, task_units = _node_units(groups, task_groups, rows, columns, (first, second))
-            low, high = ends_in_order(rows, columns)
-            (cells,) = factorize([pair_numbers(low, high, int(high.max()) + 1)], "pairs")
-            return cells, instance_units, task_units
-        check_groups(Setting(self.setting), groups, task_groups)
-        (rows,), (columns,) = factorize([first], "pairs"), factorize([second], "pairs")
-        instance_units = _row_units(groups, rows, first, "groups", "instance")
-        task_units = _row_units(task_groups, columns, second, "task_groups", "task")
+            units = _node_units(groups, task_groups, rows, columns, (first, second))
+            rows, columns = ends_in_order(rows, columns)
+        else:
+            check_groups(Setting(self.setting), groups, task_groups)
+            (rows,), (columns,) = factorize([first], "pairs"), factorize([second], "pairs")
+            instances = _row_units(groups, rows, first, "groups", "instance")
+            units = instances, _row_units(task_groups, columns, second, "task_groups", "task")
         (cells,) = factorize([pair_numbers(rows, columns, int(columns.max()) + 1)], "pairs")
-        return cells, instance_units, task_units
+        return cells, *units
 
     def _masks(
         self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray
@@ -371,7 +368,7 @@ class GivenFolds:
 
 
 def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) -> None:
-    """Refuse ids of some columns that are like ids of others but for their type or blanks.
+    """Raise if ids of some columns are like ids of others but for their type or blanks.
 
     They would be taken for different ones, and a leak for a clean split.
     """

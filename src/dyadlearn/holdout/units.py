@@ -19,6 +19,8 @@ from dyadlearn._state import Stored
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
+from dyadlearn.pairing.base import has_task_constants
+from dyadlearn.pairing.incomplete import complete_labels
 from dyadlearn.settings import Setting
 from dyadlearn.solve.conjugate_gradients import warn_unless_converged
 from dyadlearn.solve.missing import Completion
@@ -56,17 +58,11 @@ class Units(Stored):
         groups, task_groups, cells : arrays of shape (m,), (q,) and that of the labels' values, or None
             Equal where instances, tasks or labels are left out together.
         """
-        m, q = labels.shape
-        wanted = (
-            (setting.new_instance, groups, (m,), "groups"),
-            (setting.new_task, task_groups, (q,), "task_groups"),
-            (setting is Setting.A, cells, tuple(labels.values.shape), "cells"),
-        )
+        (m, q), shape = labels.shape, tuple(labels.values.shape)
         return cls(
-            *(
-                group_codes(given, shape, name) if leaves and given is not None else None
-                for leaves, given, shape, name in wanted
-            )
+            None if groups is None or not setting.new_instance else group_codes(groups, (m,), "groups"),
+            None if task_groups is None or not setting.new_task else group_codes(task_groups, (q,), "task_groups"),
+            None if cells is None or setting is not Setting.A else group_codes(cells, shape, "cells"),
         )
 
     def of_edges(self) -> Self:
@@ -78,7 +74,7 @@ class Units(Stored):
     @property
     def are_single(self) -> bool:
         """Whether everything is left out by itself."""
-        return self.instances is None and self.tasks is None and self.cells is None
+        return all(codes is None for codes in (self.instances, self.tasks, self.cells))
 
     @property
     def largest(self) -> int:
@@ -119,12 +115,9 @@ class Units(Stored):
 
     def fit(self, labels: Labels) -> bool:
         """Return whether these are units of some labels."""
-        wanted = (
-            (self.instances, labels.shape[:1]),
-            (self.tasks, labels.shape[1:]),
-            (self.cells, tuple(labels.values.shape)),
-        )
-        return all(each is None or (each.dtype.kind in "iu" and each.shape == size) for each, size in wanted)
+        shapes = (labels.shape[:1], labels.shape[1:], tuple(labels.values.shape))
+        given = zip((self.instances, self.tasks, self.cells), shapes, strict=True)
+        return all(each is None or (each.dtype.kind in "iu" and each.shape == shape) for each, shape in given)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +174,7 @@ class Problem:
 
     def complete(self, start: Completion | None = None) -> Completion:
         """Complete a grid of labels, from the solution of a problem nearby."""
-        return self.pairing.complete(self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter)
+        return complete_labels(self.pairing, self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter)
 
     def system(self) -> ObservedSystem:
         """Return the equations of a list of labels; features are rotated for it, which takes as much memory again."""
@@ -248,9 +241,8 @@ def warn_of_lone_labels(labels: Labels, held_out: Array, setting: Setting, stack
 
 def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
     """Warn of tasks without a label, if the model predicts nothing for them."""
-    if not problem.pairing.has_task_constants:
-        return
-    warn_of_unlabelled(np.all(~problem.labels.observed, axis=0), stacklevel + 1)
+    if has_task_constants(problem.pairing):
+        warn_of_unlabelled(np.all(~problem.labels.observed, axis=0), stacklevel + 1)
 
 
 def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:

@@ -35,6 +35,7 @@ from dyadlearn.models import reading
 from dyadlearn.models.fitted import FittedRidge, HeldOut, predicted_intervals
 from dyadlearn.models.side import KernelSpec, Side, fit_side
 from dyadlearn.pairing import Independent, Network, Pairing, TwoStep
+from dyadlearn.pairing.base import check_regularisation, check_request, settings_of
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
@@ -457,7 +458,7 @@ class PairwiseRidge(PairModel, stored=False):
         Labels are completed where some are missing; the problem is kept with its coefficients.
         """
         problem = self._posed()
-        problem.pairing.check_regularisation()
+        check_regularisation(problem.pairing)
         # The solution for another regularisation is a good place to start.
         self._solution = found = problem.solve(self._solution)
         warn_of_tasks_without_labels(problem, 3)
@@ -794,11 +795,11 @@ class PairwiseRidge(PairModel, stored=False):
     @property
     def _settings(self) -> tuple[Setting, ...]:
         """The settings that the model can be asked about."""
-        return self._problem().pairing.settings
+        return settings_of(self._problem().pairing)
 
     def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
         """Raise if a setting, or what leaves together in it, has no meaning for this model."""
-        self._problem().pairing.check_request(setting, groups, task_groups, cells)
+        check_request(self._problem().pairing, setting, groups, task_groups, cells)
 
     def _problem(self) -> Problem:
         """Return the problem that was solved last."""

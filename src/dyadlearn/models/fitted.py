@@ -21,6 +21,7 @@ from dyadlearn.labels import Labels
 from dyadlearn.models.reading import among
 from dyadlearn.models.side import Side
 from dyadlearn.pairing import Pairing
+from dyadlearn.pairing.base import check_request
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.solve.conjugate_gradients import Solution
 
@@ -297,7 +298,7 @@ class FittedRidge(Fitted):
         The kernels are those of the fit. A model that learned them from the labels has `holdout` for more.
         """
         setting, units = as_setting(setting), Units() if units is None else units
-        self.pairing.check_request(setting, units.instances, units.tasks, units.cells)
+        check_request(self.pairing, setting, units.instances, units.tasks, units.cells)
         return leave_out(self.problem, setting, units)
 
 

@@ -253,7 +253,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
                 "these are missing or weighted: fit the rows and columns that are complete, or judge predictions by "
                 "holdout."
             )
-        return problem.pairing.process
+        return Process(replace(problem.pairing))
 
 
 def _prior(

@@ -30,6 +30,7 @@ from dyadlearn.models import reading
 from dyadlearn.models.base import PairwiseRidge
 from dyadlearn.models.fitted import FittedRidge, interval_grids
 from dyadlearn.models.side import KernelSpec
+from dyadlearn.pairing.pair_kernel import knows_rows
 from dyadlearn.settings import Setting
 
 
@@ -364,7 +365,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         """
         self = self._snapshot()
         X, T, (rows, columns), (instance_ids, task_ids) = self._asked(pairs)
-        if self.model_._problem().pairing.knows_rows:
+        if knows_rows(self.model_._problem().pairing):
             places = (
                 reading.among(instance_ids, self.instance_ids_)[rows],
                 reading.among(task_ids, self.task_ids_)[columns],

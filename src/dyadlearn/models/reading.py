@@ -34,7 +34,7 @@ from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.folds import Fold
 from dyadlearn.labels import Labels, read_labels, symmetric_labels
 from dyadlearn.models.side import KernelSpec, check_rows, check_square, side_size
-from dyadlearn.pairing import Pairing
+from dyadlearn.pairing import Coupled, Pairing
 from dyadlearn.pairing.expansion import SMALL_GRID
 from dyadlearn.settings import Setting
 from dyadlearn.solve.observed import product_cost
@@ -433,7 +433,7 @@ def prefers_pairs(
         Where it will be computed.
     weighted : bool
     """
-    if not pairing.takes_pairs or len(sides) < 2:
+    if len(sides) < 2 or not (issubclass(pairing, Coupled) and pairing.takes_pairs):
         return False
     (m, q), n = labels.shape, labels.size
     if not is_large((m, q)):

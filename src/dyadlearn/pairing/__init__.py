@@ -6,12 +6,4 @@ from dyadlearn.pairing.network import Network
 from dyadlearn.pairing.pair_kernel import Kronecker, PairKernel
 from dyadlearn.pairing.two_step import TwoStep
 
-__all__ = [
-    "Coupled",
-    "Independent",
-    "Kronecker",
-    "Network",
-    "PairKernel",
-    "Pairing",
-    "TwoStep",
-]
+__all__ = ["Coupled", "Independent", "Kronecker", "Network", "PairKernel", "Pairing", "TwoStep"]

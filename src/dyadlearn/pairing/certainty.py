@@ -1,4 +1,4 @@
-r"""What models that never saw one of the rows of training would predict for new rows, without fitting any.
+r"""Predictions for new rows by models that never saw one of the rows of training, without fitting any.
 
 Fitted with the labels that the others predict for it, a row changes nothing: that is what held out means. So a model
 without row i is the model itself with the labels :math:`\hat{\mathbf{y}}_i` in its place, and as predictions are
@@ -29,25 +29,15 @@ index says which row was left out. A free constant adds 1/n.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    is_sparse,
-    largest,
-    matmul,
-    namespace,
-    row_major,
-    take_rows,
-    to_numpy,
-)
+from dyadlearn._array import Array, as_array_of, is_sparse, largest, matmul, namespace, row_major, take_rows, to_numpy
+from dyadlearn._rounding import ratio
 from dyadlearn.filters import Tikhonov
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.pairing.leaving import Members, unit_codes
@@ -55,154 +45,130 @@ from dyadlearn.spectrum import Smoother, Spectrum
 
 
 @dataclass(frozen=True, eq=False)
-class Jackknife(ABC):
+class Jackknife:
     """Models that each did without some rows of training.
 
     Attributes
     ----------
     held_out : array of shape (m, q)
-        What they predict for the rows that they did without.
+        Their predictions for the rows that they did without.
     members : list of integer arrays, or None
         Rows that left together; None is each by itself.
+    numbers : int
+        Number of values that are computed on the way for each new row, beside the predictions.
+    predictions : callable
+        Returns the predictions of the u models for a new rows, shape (a, q, u).
     """
 
     held_out: Array
     members: Members
-
-    @property
-    def n_units(self) -> int:
-        """How many models there are."""
-        return int(self.held_out.shape[0]) if self.members is None else len(self.members)
+    numbers: int
+    predictions: Callable[[NewRows], Array]
 
     def unit_of_rows(self) -> np.ndarray:
         """Return which model did without each row, shape (m,)."""
         return unit_codes(self.members, int(self.held_out.shape[0]))
 
     @property
-    @abstractmethod
-    def numbers(self) -> int:
-        """How many numbers are formed on the way for each new row."""
-
-    @abstractmethod
-    def predictions(self, rows: NewRows) -> Array:
-        """Return what each of the u models predicts for a new rows, shape (a, q, u)."""
+    def n_values(self) -> int:
+        """Number of values that are computed for each new row."""
+        m, q = (int(length) for length in self.held_out.shape)
+        return self.numbers + 2 * q * (m if self.members is None else len(self.members))
 
 
-@dataclass(frozen=True, eq=False)
-class SideJackknife(Jackknife):
-    """Where the side of the rows is smoothed by itself.
+def side_jackknife(held_out: Array, members: Members, side: Smoother, targets: Array) -> Jackknife:
+    """Return the models where the side of the rows is smoothed by itself.
 
-    Attributes
+    Parameters
     ----------
+    held_out, targets : arrays of shape (m, q)
+        What the side regresses on, and predictions of it.
+    members : list of integer arrays, or None
     side : Smoother
-    targets : array of shape (m, q)
-        What it regresses on; `held_out` are predictions of these.
     """
 
-    side: Smoother
-    targets: Array
-
-    @property
-    def numbers(self) -> int:
-        """Weights of the rows, and changes of all tasks."""
-        return int(self.held_out.shape[0]) + 2 * self.n_units * int(self.held_out.shape[1])
-
-    def predictions(self, rows: NewRows) -> Array:
+    def predict(rows: NewRows) -> Array:
         """Return f less what each unit adds to it."""
-        spectrum = self.side.spectrum
-        weights = spectrum.expand(spectrum.project(rows.block(rows.values)) * self.side.phi)
-        left = self.targets - self.held_out
-        whole = weights @ self.targets
-        if self.members is None:
+        spectrum = side.spectrum
+        weights = spectrum.expand(spectrum.project(rows.block(rows.values)) * side.phi)
+        left = targets - held_out
+        whole = weights @ targets
+        if members is None:
             changes = weights[:, None, :] * -row_major(left.T)[None, :, :]
         else:
-            pieces = [-(take_rows(weights.T, each).T @ take_rows(left, each)) for each in self.members]
+            pieces = [-(take_rows(weights.T, each).T @ take_rows(left, each)) for each in members]
             changes = namespace(left).stack(pieces, axis=2)
         changes += whole[:, :, None]
         return changes
 
+    return Jackknife(held_out, members, int(held_out.shape[0]), predict)
 
-@dataclass(frozen=True, eq=False)
-class PairJackknife(Jackknife):
-    r"""Where tasks are rotated, and each is a problem of its own.
 
-    Attributes
+def pair_jackknife(
+    held_out: Array,
+    members: Members,
+    model: Expansion,
+    spectra: tuple[Spectrum, Spectrum],
+    weights: Array,
+    residuals: Array,
+    mean_parts: tuple[Array, Array] | None,
+) -> Jackknife:
+    r"""Return the models where tasks are rotated, and each is a problem of its own.
+
+    Parameters
     ----------
+    held_out : array of shape (m, q)
+    members : list of integer arrays, or None
     model : Expansion
         Predictions of the model that saw all rows.
     spectra : (Spectrum, Spectrum)
         Of instances and tasks.
     weights : array of shape (k, l)
-        What a rotated label counts for a new row, :math:`(as_l+b)/(S_{kl}+\lambda)`.
+        The weight of a rotated label for a new row, :math:`(as_l+b)/(S_{kl}+\lambda)`.
     residuals : array of shape (m, l)
         Of the labels, with the tasks rotated.
-    means : array of shape (m,) or None
-        What the residuals of each row are of a mean that is free.
-    ones : array of shape (k, l) or None
-        Weighed and rotated, a grid of ones: as much of the mean is in the kernel already.
+    mean_parts : (array of shape (m,), array of shape (k, l)) or None
+        Where a mean is free: the residuals of each row as parts of it, and a grid of ones, weighed and rotated, which
+        is how much of the mean is in the kernel already.
     """
+    (m, turned), k = residuals.shape, weights.shape[0]
 
-    model: Expansion
-    spectra: tuple[Spectrum, Spectrum]
-    weights: Array
-    residuals: Array
-    means: Array | None = None
-    ones: Array | None = None
-
-    @property
-    def numbers(self) -> int:
-        """Products of new rows with rows of training in all directions, and changes of all tasks."""
-        (m, q), (k, turned) = self.held_out.shape, self.weights.shape
-        return int(m * (k + 2 * turned) + 2 * self.n_units * q)
-
-    def predictions(self, rows: NewRows) -> Array:
+    def predict(rows: NewRows) -> Array:
         """Return f less what each unit adds to it, turned back."""
-        spectrum, tasks = self.spectra
-        xp, V = namespace(self.weights), tasks.vectors
+        spectrum, tasks = spectra
+        xp, V = namespace(weights), tasks.vectors
         along = spectrum.project(rows.block(rows.values))
-        (a, k), (m, turned) = along.shape, self.residuals.shape
-        products = xp.reshape(along[:, None, :] * spectrum.vectors[None, :, :], (a * m, k)) @ self.weights
-        products = xp.reshape(products, (a, m, turned)) * self.residuals[None, :, :]
-        means = self.means
-        if self.members is not None:
-            pieces = [xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in self.members]
+        a = along.shape[0]
+        products = xp.reshape(along[:, None, :] * spectrum.vectors[None, :, :], (a * m, k)) @ weights
+        products = xp.reshape(products, (a, m, turned)) * residuals[None, :, :]
+        if members is not None:
+            pieces = [xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in members]
             products = xp.stack(pieces, axis=1)
-            if means is not None:
-                means = xp.stack([xp.sum(take_rows(means, each)) for each in self.members])
         # Tasks before units: of each task by itself the bounds are order statistics over units.
         changes = -V @ xp.permute_dims(products, (0, 2, 1))
-        if means is not None:
-            assert self.ones is not None
-            rest = 1.0 - along @ self.ones @ V.T
+        if mean_parts is not None:
+            means, ones = mean_parts
+            if members is not None:
+                means = xp.stack([xp.sum(take_rows(means, each)) for each in members])
+            rest = 1.0 - along @ ones @ V.T
             changes -= means[None, None, :] * rest[:, :, None]
-        changes += self.model.grid(rows, None)[:, :, None]
+        changes += model.grid(rows, None)[:, :, None]
         return changes
 
-
-@dataclass(frozen=True, eq=False)
-class FoldJackknife(Jackknife):
-    """Where labels are missing, and every fold was solved for again.
-
-    Attributes
-    ----------
-    models : sequence of Expansion
-        One for each fold.
-    """
-
-    models: Sequence[Expansion]
-
-    @property
-    def numbers(self) -> int:
-        """Predictions of all folds."""
-        return 2 * self.n_units * int(self.held_out.shape[1])
-
-    def predictions(self, rows: NewRows) -> Array:
-        """Return what each model predicts."""
-        found = [model.grid(rows, None) for model in self.models]
-        return namespace(found[0]).stack(found, axis=2)
+    return Jackknife(held_out, members, int(m * (k + 2 * turned)), predict)
 
 
-# A ridge far below the kernel would call every row that has no twin infinitely far; one far above calls all alike.
+def fold_jackknife(held_out: Array, members: Members, models: Sequence[Expansion]) -> Jackknife:
+    """Return the models of folds that were solved for again, because labels are missing."""
+
+    def predict(rows: NewRows) -> Array:
+        predictions = [model.grid(rows, None) for model in models]
+        return namespace(predictions[0]).stack(predictions, axis=2)
+
+    return Jackknife(held_out, members, 0, predict)
+
+
+# A ridge far below the kernel would make every row without an equal infinitely far; one far above makes all alike.
 _LEAST = 1e-6
 
 
@@ -241,7 +207,7 @@ class Novelty:
         return self.side.spectrum.expand(along * self.side.phi)
 
     def of_rows(self, rows: NewRows) -> tuple[Array | None, Array | None]:
-        """Tell how far new rows lie, each in units of what is typical.
+        """Return how far new rows lie, each in units of what is typical.
 
         Parameters
         ----------
@@ -263,8 +229,7 @@ class Novelty:
         found = xp.full_like(along[:, 0], 1.0 + (1.0 / spectrum.n_rows if spectrum.has_free_constant else 0.0))
         if spectrum.components is not None:
             # Features tell what is inside of the directions of training, and what is outside of them.
-            safe = xp.where(values > 0, values, xp.ones_like(values))
-            inside = xp.where(values > 0, own**2 / safe, xp.zeros_like(own))
+            inside = ratio(own**2, values)
             found = found + xp.sum(inside / (values + ridge), axis=1)
             squares, size = _squared_lengths(spectrum, block)
             outside = squares - xp.sum(inside, axis=1)

@@ -50,6 +50,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dyadlearn._array import Array, cast, epsilon, is_foreign, itemsize, largest, namespace, row_blocks, to_numpy, zeros
+from dyadlearn._rounding import ratio
 from dyadlearn.pairing.leaving import Members, summed
 from dyadlearn.spectrum import Spectrum, leverage_error
 
@@ -152,7 +153,7 @@ class ConstantColumns:
         """Return it for one regularisation that leaves some columns without a ridge."""
         xp = namespace(values)
         total = spectrum.values[:, None] * values[None, :] + ridges
-        weights = xp.where(total > 0, ones[:, None] / xp.where(total > 0, total, 1.0), 0.0)
+        weights = ratio(ones[:, None], total)
         # The residual operator is the ridge times the inverse, and without one the inverse of K alone.
         unit = xp.where(ridges > 0, ridges, values[None, :])
         is_left = (ridges > 0) | ((unit > 0) & (not spectrum.is_singular))
@@ -314,7 +315,7 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     direction = xp.where(is_left, xp.ones_like(half), -xp.ones_like(half))
 
     def is_nearer(distance: Array) -> Array:
-        """Tell where the root lies nearer to its pole than some distance."""
+        """Return where the root lies nearer to its pole than some distance."""
         return (xp.sum(squares[:, :, None] / (from_pole - (direction * distance)[:, None, :]), axis=1) > 0) == is_left
 
     power = xp.zeros_like(direction)

@@ -1,4 +1,4 @@
-r"""The slow, obvious twin of a model: dense kernels in numpy, fitted again without what is hidden.
+r"""The slow, obvious reference of a model: dense kernels in numpy, fitted again without what is hidden.
 
 A side that loses some rows and keeps the rows :math:`o` predicts by
 :math:`\mathbf{P} = \mathbf{K}_{\cdot o}(\mathbf{K}_{oo} + \lambda\mathbf{I})^{-1}`, a matrix that takes the labels of
@@ -8,14 +8,15 @@ the kept rows to predictions for any rows. Where single cells are hidden, those 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial, singledispatch
 
 import numpy as np
 
 from dyadlearn._array import to_numpy
-from dyadlearn.filters import SpectralFilter
+from dyadlearn.filters import SpectralFilter, Tikhonov
+from dyadlearn.pairing.base import Pairing, side_ridges, working
 from dyadlearn.spectrum import Spectrum
 
 # Up to this many cells the pairwise kernel is written out; above, it is known by its products.
@@ -106,6 +107,49 @@ class DenseSide:
         return np.asarray(self._constant(len(K)) + weights)
 
 
+@singledispatch
+def dense_sides(model: Pairing, fixed_penalty: bool) -> list[DenseSide]:
+    """Return the sides of the reference of a model; a network has one for rows and columns."""
+    filters = [side.filter for side in model.smoothers] or [Tikhonov()] * len(model.spectra)
+    sides = zip(model.spectra, filters, side_ridges(model), strict=True)
+    return [DenseSide.of(*side, fixed_penalty) for side in sides] * (2 if model.symmetry else 1)
+
+
+#: Sides of the reference; masks (m,) and (q,) of rows and columns; predictions for hidden cells, given as a mask.
+Sides = Sequence[DenseSide]
+Masks = Sequence[np.ndarray]
+OfHidden = Callable[[np.ndarray], np.ndarray]
+
+
+@singledispatch
+def refit_block(model: Pairing, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
+    """Return the predictions of the reference, fitted on some rows and columns, for others.
+
+    By default all other cells are hidden.
+
+    Parameters
+    ----------
+    model : Pairing
+    sides : DenseSide of each side
+    Y : array of shape (m, q)
+    kept, asked : (boolean array of shape (m,), boolean array of shape (q,))
+    """
+    hidden, predictions = ~np.logical_and.outer(*kept), np.zeros(Y.shape)
+    predictions[hidden] = refit_cells(model, sides, Y)(hidden)
+    return np.asarray(predictions[np.ix_(*asked)])
+
+
+@singledispatch
+def refit_cells(model: Pairing, sides: Sides, Y: np.ndarray) -> OfHidden:
+    """Return a function of hidden cells (a mask): the predictions of the reference that is fitted on the others.
+
+    By default the pairwise kernel is written out.
+    """
+    operators = working(model)
+    left, right = (to_numpy(side.vectors) for side in operators.grid_spectra)
+    return fitted_without((left, right), to_numpy(operators.kernel_values), operators.ridge, Y, operators.free_mean)
+
+
 def pair_values(values: np.ndarray, task_values: np.ndarray, shares: tuple[float, float, float]) -> np.ndarray:
     """Return the eigenvalues (m, q) of a K ⊗ G + b K ⊗ I + c I ⊗ G, with shares a, b and c."""
     product, per_task, per_instance = shares
@@ -183,7 +227,7 @@ def fitted_without(
     """
     U, V = vectors
     if Y.size > _DENSE_CELLS:
-        return _ProductSolver(U, V, values, ridge, Y, free_mean)
+        return partial(_fitted_by_products, U, V, values, ridge, Y, free_mean)
     basis = np.kron(U, V)
     kernel = (basis * values.ravel()) @ basis.T
 
@@ -195,61 +239,48 @@ def fitted_without(
     return predict
 
 
-@dataclass(frozen=True, eq=False)
-class _ProductSolver:
-    """The same by conjugate gradients, for kernels that are too large to be written out.
+def _fitted_by_products(
+    U: np.ndarray, V: np.ndarray, values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool, hidden: np.ndarray
+) -> np.ndarray:
+    """Return the same by conjugate gradients, for kernels that are too large to be written out.
 
     The inverse for the complete grid is the preconditioner: n hidden cells take about n steps, or fewer.
     """
+    from scipy.sparse.linalg import LinearOperator, cg
 
-    U: np.ndarray
-    V: np.ndarray
-    values: np.ndarray
-    ridge: float
-    Y: np.ndarray
-    free_mean: bool = False
+    observed = ~hidden
 
-    def __call__(self, hidden: np.ndarray) -> np.ndarray:
-        from scipy.sparse.linalg import LinearOperator, cg
+    def spread(weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return the kernel with some eigenvalues between all cells and the observed ones, times a vector of these."""
+        grid = np.zeros(Y.shape)
+        grid[observed] = dual
+        return np.asarray(U @ (weights * (U.T @ grid @ V)) @ V.T)
 
-        observed, Y = ~hidden, self.Y
-        inverse = pseudo_inverse(self.values + self.ridge)
+    def product(dual: np.ndarray) -> np.ndarray:
+        return np.asarray(spread(values, dual)[observed] + ridge * dual)
 
-        def spread(dual: np.ndarray) -> np.ndarray:
-            grid = np.zeros(Y.shape)
-            grid[observed] = dual
-            return grid
+    inverse, shape = pseudo_inverse(values + ridge), (int(observed.sum()),) * 2
+    system = LinearOperator(shape, product, dtype=float)
+    preconditioner = LinearOperator(shape, lambda labels: spread(inverse, labels)[observed], dtype=float)
 
-        def multiply(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
-            return np.asarray(self.U @ (values * (self.U.T @ grid @ self.V)) @ self.V.T)
+    def solved(labels: np.ndarray) -> np.ndarray:
+        dual, steps = cg(system, labels, rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
+        if steps:
+            rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
+            warnings.warn(
+                f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
+                f"residual of {rest:.1e}: the comparison is no better than that.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        return np.asarray(dual)
 
-        def product(dual: np.ndarray) -> np.ndarray:
-            return np.asarray(multiply(self.values, spread(dual))[observed] + self.ridge * dual)
-
-        def approximate(labels: np.ndarray) -> np.ndarray:
-            return np.asarray(multiply(inverse, spread(labels))[observed])
-
-        shape = (int(observed.sum()),) * 2
-        system, preconditioner = (LinearOperator(shape, f, dtype=float) for f in (product, approximate))
-
-        def solved(labels: np.ndarray) -> np.ndarray:
-            dual, steps = cg(system, labels, rtol=1e-12, maxiter=_MAX_STEPS, M=preconditioner)
-            if steps:
-                rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
-                warnings.warn(
-                    f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
-                    f"residual of {rest:.1e}: the comparison is no better than that.",
-                    RuntimeWarning,
-                    stacklevel=4,
-                )
-            return np.asarray(dual)
-
-        dual, mean = solved(Y[observed]), 0.0
-        if self.free_mean:
-            ones = solved(np.ones(shape[0]))
-            mean = dual.sum() / ones.sum()
-            dual = dual - mean * ones
-        return np.asarray(multiply(self.values, spread(dual))[hidden] + mean)
+    dual, mean = solved(Y[observed]), 0.0
+    if free_mean:
+        ones = solved(np.ones(shape[0]))
+        mean = dual.sum() / ones.sum()
+        dual = dual - mean * ones
+    return np.asarray(spread(values, dual)[hidden] + mean)
 
 
 def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:

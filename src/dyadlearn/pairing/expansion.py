@@ -62,7 +62,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -79,96 +78,59 @@ _BLOCK_BYTES = 2**27
 #: A grid of so many cells is no burden.
 SMALL_GRID = 2**20
 
-Finish = Callable[[Array], Array]
-
 
 @dataclass(frozen=True, eq=False)
-class Folded:
-    """A side whose spectral weights are in the coefficients: rows multiply them as they are.
+class Part:
+    """One side of the coefficients.
 
     Attributes
     ----------
     spectrum : Spectrum
+    side : Smoother or None
+        None if the side is folded: its spectral weights are in the coefficients, which rows multiply as they are. Else
+        the weights of the smoother multiply rows.
     """
 
     spectrum: Spectrum
+    side: Smoother | None = None
 
     @property
     def size(self) -> int:
-        """How many rows (or columns) of the coefficients are this side's."""
-        return self.spectrum.n_coefficients
+        """Number of rows (or columns) of the coefficients that belong to this side."""
+        return self.spectrum.n_coefficients if self.side is None else int(self.spectrum.values.shape[0])
 
     @property
     def width(self) -> int:
-        """How many numbers are made of each row."""
-        return 0
+        """Number of values that are computed from each row."""
+        return 0 if self.side is None else self.size
 
     @property
     def is_dual(self) -> bool:
         """Whether coefficients are dual parameters, as far as this side goes."""
         spectrum = self.spectrum
-        return spectrum.components is None and spectrum.constant is None and not spectrum.is_singular
+        is_kernel = spectrum.components is None and spectrum.constant is None
+        return self.side is None and is_kernel and not spectrum.is_singular
 
     def rows(self, block: Array) -> Array:
-        """Return what kernel or feature rows come to before they multiply the coefficients."""
-        return block
+        r"""Return kernel or feature rows as they multiply the coefficients.
+
+        They are :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k) unless the side is folded.
+        """
+        if self.side is None:
+            return block
+        rows = self.spectrum.project(block)
+        rows *= self.side.phi
+        return rows
 
     def folded(self, coefficients: Array) -> Array:
         """Return coefficients (size, p) with the spectral weights in them."""
-        return coefficients
+        return coefficients if self.side is None else self.spectrum.lift(self.side.phi[:, None] * coefficients)
 
     def training(self, product: Array) -> Array:
         """Return `product` (a, size) times the transposed block of the rows of training, shape (a, n)."""
-        return self.spectrum.training_rows(product)
-
-
-@dataclass(frozen=True, eq=False)
-class Unfolded:
-    """A side that stays in its spectral form: its weights multiply rows, not coefficients.
-
-    Attributes
-    ----------
-    side : Smoother
-    """
-
-    side: Smoother
-
-    @property
-    def spectrum(self) -> Spectrum:
-        """Spectrum of the side."""
-        return self.side.spectrum
-
-    @property
-    def size(self) -> int:
-        """How many rows (or columns) of the coefficients are this side's."""
-        return int(self.spectrum.values.shape[0])
-
-    @property
-    def width(self) -> int:
-        """How many numbers are made of each row."""
-        return self.size
-
-    @property
-    def is_dual(self) -> bool:
-        """Whether coefficients are dual parameters, as far as this side goes."""
-        return False
-
-    def rows(self, block: Array) -> Array:
-        r"""Return :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k), or as much of features."""
-        found = self.spectrum.project(block)
-        found *= self.side.phi
-        return found
-
-    def folded(self, coefficients: Array) -> Array:
-        """Return coefficients (size, p) with the spectral weights in them."""
-        return self.spectrum.lift(self.side.phi[:, None] * coefficients)
-
-    def training(self, product: Array) -> Array:
-        r"""Return `product` (a, k) times :math:`f(\boldsymbol\Sigma)\mathbf{U}^\top`, shape (a, n)."""
+        if self.side is None:
+            return self.spectrum.training_rows(product)
         return self.spectrum.expand(product * self.side.shrinkage)
-
-
-Part = Folded | Unfolded
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,7 +212,7 @@ class Expansion:
     @property
     def to_training(self) -> Array | None:
         """What rows are multiplied by for predictions with the tasks of training; None if they are more than that."""
-        return self.values if self._finish is None else self._finish(self.values)
+        return self._finished(self.values)
 
     @property
     def n_instances(self) -> int:
@@ -295,16 +257,17 @@ class Expansion:
         if rows is None:
             return self.fitted() if tasks is None else self.transposed.grid(tasks, None).T
         middle, a = self.values, rows.size
-        rows, tasks, finish = self._begun(rows, tasks)
+        rows = rows.before(self.instances)
         if tasks is None:
             b = self.n_tasks
             # What comes before the end is finished block by block.
-            blocks = rows.cut(2 * b if finish else 0, middle)
-            _check_predictions(a, b, 0, [(rows, blocks)], middle, 2 * b if finish else 0)
+            finishing = 0 if self.tasks is None else 2 * b
+            blocks = rows.cut(finishing, middle)
+            _check_predictions(a, b, 0, [(rows, blocks)], middle, finishing)
             if len(blocks) == 1:
-                product = matmul(rows.at(blocks[0]), middle)
-                return finish(product) if finish else product
-            return _fill(zeros((a, b), middle), rows, blocks, middle, finish)
+                return self._finished(matmul(rows.at(blocks[0]), middle))
+            return _fill(zeros((a, b), middle), rows, blocks, middle, self._finished)
+        tasks = tasks.before(self.tasks)
         b = tasks.size
         blocks, task_blocks = rows.cut(0, middle), tasks.cut(0, middle)
         first = left_first(a, b, *middle.shape)
@@ -323,7 +286,7 @@ class Expansion:
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
-        half = self.values if self._finish is None else self._finish(self.values)
+        half = self._finished(self.values)
         return half if self.instances is None else self.instances.training(half.T).T
 
     def at(self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
@@ -351,9 +314,9 @@ class Expansion:
             return replace(self, tasks=None).at(rows, _known(self.tasks, middle), pairs)
         if rows is None:
             return self.transposed.at(tasks, None, (second, first))
-        rows, tasks, finish = self._begun(rows, tasks)
-        xp = namespace(middle)
-        blocks = rows.cut(middle.shape[1] + (2 * self.n_tasks if finish else 0), middle)
+        rows, tasks, xp = rows.before(self.instances), tasks and tasks.before(self.tasks), namespace(middle)
+        finishing = 2 * self.n_tasks if tasks is None and self.tasks is not None else 0
+        blocks = rows.cut(middle.shape[1] + finishing, middle)
         task_blocks = [slice(0, self.n_tasks)] if tasks is None else tasks.cut(0, middle)
         sides = [(rows, blocks)] if tasks is None else [(rows, blocks), (tasks, task_blocks)]
         _check_predictions(1, first.size, 0, sides, middle)
@@ -366,7 +329,7 @@ class Expansion:
                 chosen = inside[(there.start <= second[inside]) & (second[inside] < there.stop)]
                 own, other = first[chosen] - here.start, second[chosen] - there.start
                 if tasks is None:
-                    grid = finish(half) if finish else half
+                    grid = self._finished(half)
                     flat = as_array_of(own * grid.shape[1] + other, grid)
                     pieces.append(xp.take(xp.reshape(grid, (-1,)), flat, axis=0))
                 else:
@@ -381,14 +344,9 @@ class Expansion:
         sides = [part for part in (self.instances, self.tasks) if part is not None]
         return m * q > max(SMALL_GRID, sum(part.size * part.spectrum.n_rows for part in sides)) and len(sides) == 2
 
-    def _begun(self, rows: NewRows, tasks: NewRows | None) -> tuple[NewRows, NewRows | None, Finish | None]:
-        """Return rows as the coefficients want them, and what takes products to predictions for tasks of training."""
-        return rows.before(self.instances), None if tasks is None else tasks.before(self.tasks), self._finish
-
-    @property
-    def _finish(self) -> Finish | None:
-        """What takes products with the coefficients to predictions for tasks of training."""
-        return None if self.tasks is None else self.tasks.training
+    def _finished(self, product: Array) -> Array:
+        """Return predictions for tasks of training from products (a, size) of rows with the coefficients."""
+        return product if self.tasks is None else self.tasks.training(product)
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,26 +409,21 @@ class PairExpansion(Expansion):
         """None: coefficients are dual parameters times a share, or less."""
         return None
 
-    @property
-    def _finish(self) -> Finish:
+    def _finished(self, product: Array) -> Array:
+        """Return predictions for tasks of training, those of a function of their own too."""
         assert self.tasks is not None
-        return partial(self._known, self.tasks, self.per_task)
-
-    def _known(self, part: Part, share: float, product: Array) -> Array:
-        """Return predictions for rows of training from a product (a, size), those of a function of their own too."""
-        own = share * product[:, : part.spectrum.n_rows] if share else None
-        if self.is_shared:
-            found = part.training(product)
-            return found if own is None else found + own
-        own = zeros((product.shape[0], part.spectrum.n_rows), product) if own is None else own
-        return own + self._mean
+        if self.is_shared and not self.per_task:
+            return self.tasks.training(product)
+        n_rows = self.tasks.spectrum.n_rows
+        own = self.per_task * product[:, :n_rows] if self.per_task else zeros((product.shape[0], n_rows), product)
+        return own + (self.tasks.training(product) if self.is_shared else self._mean)
 
     def fitted(self) -> Array:
         """Return predictions for the instances and tasks of training, shape (m, q)."""
         assert self.instances is not None
         assert self.tasks is not None
         _check_predictions(self.n_instances, self.n_tasks, 0, [], self.values)
-        found = self._finish(self.instances.training(self.values.T).T)
+        found = self._finished(self.instances.training(self.values.T).T)
         if self.per_instance:
             known = self.per_instance * self.values[: self.instances.spectrum.n_rows, :]
             found = found + self.tasks.training(known)
@@ -505,7 +458,9 @@ def _known(part: Part | None, like: Array) -> NewRows:
     return NewRows(part.training(identity).T, lambda rows: rows, 0)
 
 
-def _fill(result: Array, rows: NewRows, blocks: list[slice], right: Array, finish: Finish | None = None) -> Array:
+def _fill(
+    result: Array, rows: NewRows, blocks: list[slice], right: Array, finish: Callable[[Array], Array] | None = None
+) -> Array:
     """Write the product of each block with `right` in its rows of `result`, and return this."""
     for here in blocks:
         product = matmul(rows.at(here), right)
@@ -516,7 +471,7 @@ def _fill(result: Array, rows: NewRows, blocks: list[slice], right: Array, finis
 def _check_predictions(
     a: int, b: int, halfway: int, sides: list[tuple[NewRows, list[slice]]], like: Array, finishing: int = 0
 ) -> None:
-    """Refuse predictions (a, b) that do not fit in memory beside what is there halfway and the largest block.
+    """Raise if predictions (a, b) do not fit in memory beside what is there halfway and the largest block.
 
     `finishing` is how many numbers each row of a block comes to at its end.
     """

@@ -77,6 +77,11 @@ def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndar
     return [np.array([row]) for row in range(n_rows)] if members is None else members
 
 
+def largest_group(*groups: Members) -> int:
+    """Return the number of rows in the largest of some groups of instances and of tasks."""
+    return max((rows.size for members in groups for rows in members or ()), default=1)
+
+
 def unit_codes(members: Members, n_rows: int) -> np.ndarray:
     """Return the number of the group that each row belongs to, shape (n,)."""
     codes = np.empty(n_rows, dtype=np.intp)
@@ -86,7 +91,7 @@ def unit_codes(members: Members, n_rows: int) -> np.ndarray:
 
 
 def scatter_rows(pieces: Sequence[Array], members: Sequence[np.ndarray]) -> Array:
-    """Put the rows of each group back where they belong."""
+    """Return the rows of all groups in their own order."""
     together = namespace(pieces[0]).concat(list(pieces), axis=0)
     return take_rows(together, np.argsort(np.concatenate(list(members))))
 

@@ -14,21 +14,19 @@ and on the diagonal the single cell (A) or the single vertex (B, C, D) is left o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import ClassVar, Self
 
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, epsilon, largest, namespace, take_rows, to_numpy, with_diagonal
 from dyadlearn._rounding import rounding_level, settle
-from dyadlearn.pairing.base import Pairing, Sweep
-from dyadlearn.pairing.dense import DenseSide
-from dyadlearn.pairing.expansion import Asked
+from dyadlearn.pairing import full
+from dyadlearn.pairing.full import Sweep
 from dyadlearn.pairing.leaving import Members, nothing_left
-from dyadlearn.pairing.two_step import TwoStep, vanishing_pairs
+from dyadlearn.pairing.two_step import TwoStep, slack_of_cells, vanishing_pairs
 from dyadlearn.settings import Setting
-from dyadlearn.solve.missing import Completion
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
 # Below such a determinant, beside the largest that the filter allows and beside that of unrelated vertices of the same
@@ -42,7 +40,6 @@ class Network(TwoStep):
 
     words: ClassVar[str] = "two-step ridge regression on a network"
     side_names: ClassVar[tuple[str, ...]] = ("nodes",)
-    sweep_type: ClassVar[type[Sweep]] = Sweep
     takes_pairs: ClassVar[bool] = False
 
     symmetry: int = 1
@@ -53,76 +50,14 @@ class Network(TwoStep):
         return cls(nodes, nodes, symmetry)
 
     @property
-    def holdout_grids(self) -> tuple[float, float]:
-        """Grids that leaving out holds at once."""
-        return 15.0, 0.0
-
-    @property
-    def spectra(self) -> tuple[Spectrum, ...]:
-        """Spectrum of the nodes."""
-        return (self.rows.spectrum,)
-
-    @property
     def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
         """That spectrum for rows and columns."""
         return self.rows.spectrum, self.rows.spectrum
-
-    def check_request(self, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
-        """Refuse groups and cells: one edge or vertex leaves at a time."""
-        super().check_request(setting, groups, task_groups, cells)
-        if not (groups is None and task_groups is None and cells is None):
-            raise ValueError("A network leaves out one edge or vertex at a time: groups and cells are not supported.")
-
-    def jackknife(self, Y: Array, members: Members = None) -> None:
-        """Return nothing: a vertex leaves both sides, and what it leaves behind is no change of one row."""
-
-    def closed_weights(self, row: Asked, column: Asked) -> Array:
-        """Return the weights of labels, half of those of an edge in either direction."""
-        found = super().closed_weights(row, column)
-        return (found + self.symmetry * found.T) / 2
-
-    def holdout_stack(
-        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-    ) -> Array:
-        """Return the same for a stack of grids (n, m, q), one after the other."""
-        return Pairing.holdout_stack(self, stack, setting, members, task_members)
-
-    def _completed(
-        self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
-    ) -> Completion:
-        found = super()._completed(Y, weights, start, tol, max_iter)
-        # Rounding must not break the symmetry.
-        return replace(found, labels=(found.labels + self.symmetry * found.labels.T) / 2)
-
-    def takes_apart(self, setting: Setting) -> bool:
-        """Refuse to take vertices apart where labels are missing."""
-        if setting is not Setting.A:
-            raise ValueError(
-                f"Setting {setting.value} of a network with missing labels is not supported: leave out edges "
-                "(setting A), or complete the labels first."
-            )
-        return False
-
-    def dense_sides(self, fixed_penalty: bool) -> list[DenseSide]:
-        """Return the one side of the slow twin, for rows and columns."""
-        return super().dense_sides(fixed_penalty) * 2
-
-    def refit_block(
-        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        """Return the slow twin's predictions, without the vertices that leave on either side."""
-        both = kept[0] & kept[1]
-        return super().refit_block(sides, Y, (both, both), asked)
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
         """Operators of the nodes."""
         return (self.rows,)
-
-    @property
-    def alphas(self) -> dict[str, float]:
-        """The one regularisation."""
-        return {"alpha": self.rows.alpha}
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation."""
@@ -134,47 +69,62 @@ class Network(TwoStep):
         found = super().coefficients(Y)
         return (found + self.symmetry * found.T) / 2 if all(self._folded) else found
 
-    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
-        """Return held-out predictions, shape (n, n)."""
-        side = self.rows
-        if setting is Setting.A:
-            return self._new_edges(Y)
-        if side.contrast is None:
-            side.check_slack()
-        if setting is Setting.D:
-            if Y.shape[0] == 2:
-                raise nothing_left()
-            return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
-        held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
-        return held_out if setting is Setting.B else self.symmetry * held_out.T
 
-    def cell_slack(self) -> Array:
-        """Return the diagonal of the residual operator on edges, shape (n, n)."""
-        # λ = 0: what links an edge to its transpose vanishes before the diagonal does.
-        return super().cell_slack() - (0.0 if self.rows.contrast is not None else self._twins())
+full.sweep.register(Network, Sweep)
 
-    def _twins(self) -> Array:
-        """Return what the hat has of (j, i) at (i, j), which leave together; on the diagonal they are one cell."""
-        return self.symmetry * self.rows.off_diagonal() ** 2
 
-    def _new_edges(self, Y: Array) -> Array:
-        side = self.rows
-        if side.contrast is not None:
-            return vanishing_pairs(side, side, Y)
-        twins = self._twins()
-        slack = super().cell_slack() - twins
-        check_cells(slack, side.slack_floor)
-        smoothed, half = (grid.T for grid in side.smooth_others(Y.T))
-        held_out = side.smooth_others(smoothed)[1]
-        held_out += side.leverage[:, None] * half
-        held_out -= twins * Y
-        top = side.level(Y) if side.prefers_residual else largest(side.shrinkage) * side.level(Y)
-        settle(held_out, top)
-        held_out /= slack
-        return held_out
+@full.jackknife.register(Network)
+def _jackknife(model: Network, Y: Array, members: Members = None) -> None:
+    """Return nothing: a vertex leaves both sides, which is no change of one row."""
 
-    def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> None:
-        """Return none: an edge leaves in both directions."""
+
+@full.hold_out_stack.register(Network)
+def _hold_out_stack(model: Network, stack: Array, setting: Setting, *groups: Members) -> Array:
+    return full.each_grid(partial(_hold_out, model, setting), stack)
+
+
+def _hold_out(model: Network, setting: Setting, Y: Array) -> Array:
+    """Return held-out predictions, shape (n, n)."""
+    side = model.rows
+    if setting is Setting.A:
+        return _new_edges(model, Y)
+    if side.contrast is None:
+        side.check_slack()
+    if setting is Setting.D:
+        if Y.shape[0] == 2:
+            raise nothing_left()
+        return _with_vertex_diagonal(_new_edges_between_new_vertices(side, Y), side, Y)
+    held_out = _with_vertex_diagonal(_new_vertices(side, Y), side, Y)
+    return held_out if setting is Setting.B else model.symmetry * held_out.T
+
+
+@full.cell_slack.register(Network)
+def _cell_slack(model: Network) -> Array:
+    """Return the diagonal of the residual operator on edges, shape (n, n)."""
+    # λ = 0: what links an edge to its transpose vanishes before the diagonal does.
+    return slack_of_cells(model) - (0.0 if model.rows.contrast is not None else _twins(model))
+
+
+def _twins(model: Network) -> Array:
+    """Return the hat between (i, j) and (j, i), which leave together; on the diagonal they are one cell."""
+    return model.symmetry * model.rows.off_diagonal() ** 2
+
+
+def _new_edges(model: Network, Y: Array) -> Array:
+    side = model.rows
+    if side.contrast is not None:
+        return vanishing_pairs(side, side, Y)
+    twins = _twins(model)
+    slack = slack_of_cells(model) - twins
+    check_cells(slack, side.slack_floor)
+    smoothed, half = (grid.T for grid in side.smooth_others(Y.T))
+    held_out = side.smooth_others(smoothed)[1]
+    held_out += side.leverage[:, None] * half
+    held_out -= twins * Y
+    top = side.level(Y) if side.prefers_residual else largest(side.shrinkage) * side.level(Y)
+    settle(held_out, top)
+    held_out /= slack
+    return held_out
 
 
 def _diagonal(matrix: Array) -> Array:
@@ -182,7 +132,7 @@ def _diagonal(matrix: Array) -> Array:
 
 
 def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
-    """Put on the diagonal what is predicted for a vertex with itself once it is left out of both sides."""
+    """Return predictions with those of a vertex with itself, left out of both sides, on the diagonal."""
     return with_diagonal(held_out, _diagonal(side.leave_one_out(side.leave_one_out(Y.T).T)))
 
 

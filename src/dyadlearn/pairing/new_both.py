@@ -36,19 +36,8 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._threads import for_each
-from dyadlearn.pairing.constant import (
-    ConstantColumns,
-    MeanOfOthers,
-    ones_of,
-    settled_ones,
-    without_each,
-)
-from dyadlearn.pairing.leaving import (
-    Members,
-    column_weights,
-    gather_groups,
-    leave_out_columns,
-)
+from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, ones_of, settled_ones, without_each
+from dyadlearn.pairing.leaving import Members, column_weights, gather_groups, leave_out_columns
 from dyadlearn.solve.operators import interpolation_floor
 from dyadlearn.spectrum import Spectrum
 
@@ -213,7 +202,7 @@ def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: f
     they are dropped, or their eigenvectors are zeros.
     """
     if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
-        return _Downdates(spectrum, keeps_null, least).without
+        return _downdated(spectrum, keeps_null, least)
     gram = None if spectrum.is_truncated else spectrum.matrix(spectrum.values)
 
     def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
@@ -226,29 +215,25 @@ def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: f
     return without
 
 
-class _Downdates:
-    """A side without each of its rows in turn, made for as many of them at a time as there is room for."""
+def _downdated(spectrum: Spectrum, keeps_null: bool, least: float) -> _Without:
+    """Return what removes each row of a side in turn, computed for as many of them at a time as there is room for."""
+    q, xp = spectrum.n_rows, namespace(spectrum.values)
+    rows, found = slice(0, 0), list[Array]()
 
-    def __init__(self, spectrum: Spectrum, keeps_null: bool, least: float) -> None:
-        self.spectrum, self.keeps_null, self.least = spectrum, keeps_null, least
-        self.rows = slice(0, 0)
-        self.found: tuple[Array, ...] = ()
-
-    def without(self, left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
+    def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
         """Return one of them; they are asked for in their order."""
-        row, q = int(left_out[0]), self.spectrum.n_rows
-        if not self.rows.start <= row < self.rows.stop:
-            self.found = ()  # large
-            self.rows = slice(row, min(row + max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2), q))
-            self.found = self._made()
-        values, vectors, cross = (found[row - self.rows.start, ...] for found in self.found)
+        nonlocal rows
+        row = int(left_out[0])
+        if not rows.start <= row < rows.stop:
+            found.clear()  # large
+            rows = slice(row, min(row + max(1, 2 * _FOREIGN_BLOCK_NUMBERS // q**2), q))
+            values, vectors, cross = without_each(spectrum.values, spectrum.vectors, rows)
+            seen = xp.astype(values > least, values.dtype)
+            found.extend((values * seen, vectors if keeps_null else vectors * seen[:, None, :], cross * seen))
+        values, vectors, cross = (each[row - rows.start, ...] for each in found)
         return values, vectors, cross[:, None]
 
-    def _made(self) -> tuple[Array, Array, Array]:
-        xp, spectrum = namespace(self.spectrum.values), self.spectrum
-        values, vectors, cross = without_each(spectrum.values, spectrum.vectors, self.rows)
-        seen = xp.astype(values > self.least, values.dtype)
-        return values * seen, vectors if self.keeps_null else vectors * seen[:, None, :], cross * seen
+    return without
 
 
 def _anew(

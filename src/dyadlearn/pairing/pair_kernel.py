@@ -38,29 +38,50 @@ goes on to t instead of back to the labelled tasks,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from dyadlearn._array import Array, is_foreign, itemsize, largest, namespace, row_blocks, row_major, zeros
-from dyadlearn._memory import holdout_numbers
-from dyadlearn._rounding import rounding_level, settle, settled_difference
+from dyadlearn._array import (
+    Array,
+    as_array_of,
+    epsilon,
+    is_foreign,
+    itemsize,
+    largest,
+    namespace,
+    row_blocks,
+    row_major,
+    to_numpy,
+    zeros,
+)
+from dyadlearn._rounding import ratio, rounding_level, settle, settled_difference
 from dyadlearn.exceptions import LeverageError
-from dyadlearn.pairing.base import Stack, Sweep
-from dyadlearn.pairing.certainty import Jackknife, PairJackknife
-from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others
-from dyadlearn.pairing.dense import DenseSide, fit_pairs, fitted_without, pair_values
-from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, rotated_row
-from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns, refuse
+from dyadlearn.pairing import full, incomplete
+from dyadlearn.pairing.base import Coupled, Pairing, side_ridges, side_scales
+from dyadlearn.pairing.certainty import Jackknife, pair_jackknife
+from dyadlearn.pairing.constant import ConstantColumns, MeanOfOthers, least_weight, mean_of_others, ones_of
+from dyadlearn.pairing.dense import (
+    Masks,
+    OfHidden,
+    Sides,
+    fit_pairs,
+    fitted_without,
+    pair_values,
+    refit_block,
+    refit_cells,
+)
+from dyadlearn.pairing.expansion import Asked, Expansion, PairExpansion, Part, rotated_row
+from dyadlearn.pairing.full import Stack, Sweep
+from dyadlearn.pairing.leaving import Members, column_weights, leave_out_columns
 from dyadlearn.pairing.new_both import column_floor, new_both
-from dyadlearn.pairing.pair_operators import PairOperators
-from dyadlearn.pairing.process import Process
 from dyadlearn.settings import Setting
-from dyadlearn.solve.operators import without
+from dyadlearn.solve.operators import SideProduct, between, interpolation_floor, without
 from dyadlearn.spectrum import Spectrum, check_cells
 from dyadlearn.vectrick import sandwich
 
@@ -73,42 +94,36 @@ class _PairKernelSweep(Sweep):
     mean. The squared error of B and C is that of the rotated tasks, which need not be turned back.
     """
 
-    pairing: PairKernel
+    model: PairKernel
 
     @cached_property
     def _labels(self) -> _Labels:
-        return replace(self.pairing._labels(self.Y), is_kept=True)
+        return replace(self.model._labels(self.Y), is_kept=True)
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
-        found: dict[Setting, np.ndarray] = {}
-        for setting in settings:
-            if setting in (Setting.B, Setting.C):
-                errors = [self._squared_error(self.pairing.at(alpha), setting) for alpha in self.alphas]
-                found[setting] = np.array(errors)[:, None] / (self.Y.shape[0] * self.Y.shape[1])
-        return found
-
-    def _squared_error(self, pairing: PairKernel, setting: Setting) -> float:
-        pairing._check_mean()
-        if setting is Setting.C:
-            return pairing.transposed._squared_error(self._labels.transposed, self.task_members)
-        return pairing._squared_error(self._labels, self.members)
+        models = [self.model.at(alpha) for alpha in self.alphas]
+        sums: dict[Setting, list[float]] = {}
+        if Setting.B in settings:
+            sums[Setting.B] = [model._squared_error(self._labels, self.members) for model in models]
+        if Setting.C in settings:
+            labels = self._labels.transposed
+            sums[Setting.C] = [model.transposed._squared_error(labels, self.task_members) for model in models]
+        return {setting: np.array(errors)[:, None] / math.prod(self.Y.shape) for setting, errors in sums.items()}
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         for setting in settings:
             if setting is Setting.D:
                 continue
             for row, alpha in enumerate(self.alphas):
-                held_out = self.pairing.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
+                held_out = self.model.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
                 yield slice(row, row + 1), 0, setting, held_out[None, ...]
         if Setting.D not in settings:
             return
         for start in range(0, len(self.alphas), per_stack):
             rows = slice(start, min(start + per_stack, len(self.alphas)))
-            pairing, n = self.pairing, rows.stop - start
-            need = holdout_numbers(self.Y.shape, pairing.ranks, pairing.holdout_grids, n_stacked=n)
-            refuse(need, self.Y, Setting.D)
+            full.check_memory(self.model, self.Y, Setting.D, n_stacked=rows.stop - start)
             given = (self.Y[None, ...], self.alphas[rows], self.members, self.task_members)
-            yield rows, 0, Setting.D, pairing.new_both(*given)[0, ...]
+            yield rows, 0, Setting.D, self.model.new_both(*given)[0, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,19 +170,298 @@ class _Labels:
         return _Labels(self.spectra[::-1], row_major(self.Y.T), self.offset, self.is_kept)
 
 
+class _Constant(NamedTuple):
+    """A grid of ones under the inverse of the pairwise kernel with its ridge, C⁻¹.
+
+    Attributes
+    ----------
+    grid : array of shape (m, q)
+        E, what it comes to.
+    total : float
+        Its sum.
+    hat, residual : float
+        What EEᵀ is multiplied by, over the total, where it is added to the hat and taken from the residual operator.
+    """
+
+    grid: Array
+    total: float
+    hat: float
+    residual: float
+
+
 @dataclass(frozen=True, eq=False)
-class PairKernel(PairOperators):
-    """Ridge regression with a pair kernel; its sides, shares and regularisation are those of `PairOperators`."""
+class PairKernel(Coupled):
+    r"""Ridge regression with a pair kernel: two spectra, the shares of three kernels, and one regularisation.
+
+    Attributes
+    ----------
+    spectrum, task_spectrum : Spectrum
+        Complete where c or b is above zero: what one leaves out is then no null space of the pairs.
+    alpha : float
+    shares : (float, float, float)
+        a, b and c: of the product of both kernels, of a function of the instances for each task, and of one of the
+        tasks for each instance.
+    free_mean : bool
+    """
 
     words: ClassVar[str] = "pair kernel ridge regression"
-    sweep_type: ClassVar[type[Sweep]] = _PairKernelSweep
+    constant: ClassVar[str] = "feature"
 
-    # --- complete labels ----------------------------------------------------------------------------
+    spectrum: Spectrum
+    task_spectrum: Spectrum
+    alpha: float
+    shares: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    free_mean: bool = False
+
+    def __post_init__(self) -> None:
+        _, per_task, per_instance = self.shares
+        if not all(math.isfinite(share) and share >= 0 for share in self.shares) or not any(self.shares):
+            raise ValueError(
+                f"The shares of a pair kernel are numbers of at least 0, one of them above, found {self.shares}."
+            )
+        for share, spectrum, side in (
+            (per_task, self.task_spectrum, "tasks"),
+            (per_instance, self.spectrum, "instances"),
+        ):
+            if share and spectrum.is_truncated:
+                raise ValueError(
+                    f"A function of its own for each of the {side} needs all directions of the {side}, found "
+                    f"{spectrum.values.shape[0]} of {spectrum.n_rows}: decompose their kernel in the dual."
+                )
+        for name, ridge in zip(("spectrum", "task_spectrum"), self._ridges, strict=True):
+            object.__setattr__(self, name, getattr(self, name).resolved(ridge))
+
+    # --- what it is ---------------------------------------------------------------------------------
 
     @property
-    def process(self) -> Process:
-        """The Gaussian process of labels with this kernel."""
-        return Process(self._working())
+    def spectra(self) -> tuple[Spectrum, ...]:
+        """Spectra of instances and tasks."""
+        return self.spectrum, self.task_spectrum
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """The one regularisation."""
+        return {"alpha": self.alpha}
+
+    @property
+    def transposed(self) -> Self:
+        """The same with tasks for instances."""
+        product, per_task, per_instance = self.shares
+        shares = (product, per_instance, per_task)
+        return replace(self, spectrum=self.task_spectrum, task_spectrum=self.spectrum, shares=shares)
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """What eigenvalues of each side are multiplied by at most in those of the pair kernel."""
+        product, per_task, per_instance = self.shares
+        row, column = (largest(spectrum.values) for spectrum in self.spectra)
+        return product * column + per_task, product * row + per_instance
+
+    @property
+    def _ridges(self) -> tuple[float, float]:
+        """The regularisation as it stands beside eigenvalues of each side."""
+        row, column = (self.alpha / scale if scale > 0 else math.inf for scale in self.scales)
+        return row, column
+
+    @property
+    def floors(self) -> tuple[float, float]:
+        """Eigenvalues of each side up to this size count as zero."""
+        row, column = (side.floor(ridge) for side, ridge in zip(self.spectra, self._ridges, strict=True))
+        return row, column
+
+    # --- operators ----------------------------------------------------------------------------------
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the pairwise kernel is the product of both sides' kernels."""
+        return self.shares == (1.0, 0.0, 0.0)
+
+    @property
+    def ridge(self) -> float:
+        """The regularisation."""
+        return self.alpha
+
+    @cached_property
+    def vanishing(self) -> bool:
+        """Whether λ = 0 at full rank."""
+        if self.alpha > 0 or self.is_truncated:
+            return False
+        rows, columns = (float(namespace(side.values).min(side.values)) for side in self.grid_spectra)
+        return self._value(rows, columns) > 0
+
+    def _value(self, row: float, column: float) -> float:
+        """Return the eigenvalue of the pair kernel that belongs to one of each side."""
+        product, per_task, per_instance = self.shares
+        return product * row * column + per_task * row + per_instance * column
+
+    @cached_property
+    def floor(self) -> float:
+        """What slacks must exceed."""
+        return 0.0 if self.vanishing else interpolation_floor(self.alpha, *self.grid_spectra)
+
+    @property
+    def kernel_cost(self) -> int:
+        """One product on each side."""
+        return SideProduct.cost(*self.grid_spectra)
+
+    @cached_property
+    def kernel_values(self) -> Array:
+        r"""Eigenvalues :math:`S_{ij}`, shape (k, l)."""
+        product, per_task, per_instance = self.shares
+        rows, columns = self.spectrum.values[:, None], self.task_spectrum.values[None, :]
+        if product == 0:
+            return per_task * rows + per_instance * columns
+        values = rows * columns
+        if product != 1:
+            values *= product
+        for share, side in ((per_task, rows), (per_instance, columns)):
+            if share:
+                values += share * side
+        return values
+
+    @cached_property
+    def shrinkage(self) -> Array:
+        """The hat in the rotated labels, shape (k, l), but for a free mean."""
+        values = self.kernel_values
+        if self.alpha > 0:
+            return values / (values + self.alpha)
+        return namespace(values).astype(values > 0, values.dtype)
+
+    @cached_property
+    def remainder(self) -> Array:
+        """The residual in the rotated labels, shape (k, l), but for a free mean; up to its scale where it vanishes."""
+        values = self.kernel_values
+        if self.alpha > 0:
+            return self.alpha / (values + self.alpha)
+        # What a truncated spectrum leaves out is null space too: then nothing remains of what is kept.
+        return 1.0 / values if self.vanishing else 1.0 - self.shrinkage
+
+    @cached_property
+    def prefers_residual(self) -> bool:
+        """Whether most of the spectrum is kept."""
+        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
+        return not self.is_truncated and 2 * self._count_above() > m * q
+
+    def _count_above(self) -> int:
+        """Return how many eigenvalues exceed λ, without forming them."""
+        product, per_task, per_instance = self.shares
+        values, s = to_numpy(self.spectrum.values), np.sort(to_numpy(self.task_spectrum.values))
+        slope, level = product * values + per_instance, self.alpha - per_task * values
+        rising = slope > 0
+        flat = s.size * np.count_nonzero(level[~rising] < 0)
+        return int(flat + np.sum(s.size - np.searchsorted(s, level[rising] / slope[rising], side="right")))
+
+    @cached_property
+    def _grams(self) -> tuple[SideProduct, SideProduct]:
+        rows, columns = (SideProduct(side, side.values) for side in self.grid_spectra)
+        return rows, columns
+
+    def kernel(self, grid: Array) -> Array:
+        """Return a K grid G + b K grid + c grid G."""
+        (product, per_task, per_instance), (rows, columns) = self.shares, self._grams
+        left = rows.left(grid)
+        middle = left if product == 1 else product * left
+        image = columns.right(middle + per_instance * grid if per_instance else middle)
+        if per_task:
+            image += per_task * left
+        return image
+
+    def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the pairwise kernel between some cells, shape (n, n)."""
+        product, per_task, per_instance = self.shares
+        left, right = (
+            between(partial(side.block, side.values), index)
+            for side, index in zip(self.grid_spectra, (rows, columns), strict=True)
+        )
+        block = left * right
+        if product != 1:
+            block *= product
+        for share, own, index in ((per_task, left, columns), (per_instance, right, rows)):
+            if share:
+                block += share * own * as_array_of(index[:, None] == index[None, :], block, block.dtype)
+        return block
+
+    def hat(self, grid: Array) -> Array:
+        """Return the fitted grid."""
+        fitted = super().hat(grid)
+        if self.free_mean and self._constant.hat:
+            fitted += self._constant.grid * (self._constant.hat * self._mean_of(grid))
+        return fitted
+
+    def residual(self, grid: Array) -> Array:
+        """Return the grid less the fitted grid."""
+        residual = super().residual(grid)
+        if self.free_mean and self._constant.residual and not self.is_truncated:
+            residual -= self._constant.grid * (self._constant.residual * self._mean_of(grid))
+        return residual
+
+    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the residual operator between some cells, shape (n, n)."""
+        block = super().residual_block(rows, columns)
+        if self.free_mean and self._constant.residual:
+            grid = self._constant.grid
+            at = as_array_of(rows * grid.shape[1] + columns, grid)
+            own = namespace(grid).take(namespace(grid).reshape(grid, (-1,)), at, axis=0)
+            block -= own[:, None] * (own[None, :] * (self._constant.residual / self._constant.total))
+        return block
+
+    @property
+    def phi(self) -> Array:
+        """1/(S+λ) of shape (k, l); at λ = 0 the pseudo-inverse."""
+        values = self.kernel_values
+        if self.alpha > 0:
+            return 1.0 / (values + self.alpha)
+        return ratio(1.0, values)
+
+    # --- the mean -------------------------------------------------------------------------------------
+
+    @cached_property
+    def ones(self) -> tuple[Array, Array]:
+        """Ones in the directions of both sides."""
+        rows, columns = (ones_of(spectrum) for spectrum in self.grid_spectra)
+        return rows, columns
+
+    @cached_property
+    def _mean_is_null(self) -> bool:
+        """Whether λ = 0 and the kernel has nothing constant, so that the mean is all that it cannot reach."""
+        if self.alpha > 0 or self.vanishing:
+            return False
+        squares = self._squared_ones()
+        outside = float(namespace(squares).sum(squares * (1.0 - self.shrinkage)))
+        m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
+        return outside > max(self.floor, epsilon(squares)) * m * q
+
+    def _squared_ones(self) -> Array:
+        rows, columns = self.ones
+        return (rows**2)[:, None] * (columns**2)[None, :]
+
+    @cached_property
+    def _constant(self) -> _Constant:
+        rows, columns = self.ones
+        grid = rows[:, None] * columns[None, :]
+        grid *= self._mean_weights
+        grid = sandwich(self.spectrum.vectors, grid, self.task_spectrum.vectors)
+        residual = self.alpha or float(self.vanishing or self._mean_is_null)
+        return _Constant(grid, self._mean_total, 0.0 if self.vanishing else residual, residual)
+
+    @property
+    def _mean_weights(self) -> Array:
+        """The inverse of C in the rotated labels, (k, l); up to its scale where λ = 0."""
+        return 1.0 - self.shrinkage if self._mean_is_null else self.phi
+
+    @cached_property
+    def _mean_total(self) -> float:
+        weights = self._mean_weights
+        return float(namespace(weights).sum(weights * self._squared_ones()))
+
+    def _mean_of(self, grid: Array, rotated: Array | None = None) -> float:
+        """Return the free mean of labels (m, q); `rotated` may be known already."""
+        if rotated is None:
+            return float(namespace(grid).sum(grid * self._constant.grid)) / self._constant.total
+        rows, columns = self.ones
+        return float(rows @ ((self._mean_weights * rotated) @ columns)) / self._mean_total
+
+    # --- complete labels ----------------------------------------------------------------------------
 
     def _labels(self, Y: Array) -> _Labels:
         """Return labels to be held out; a free mean works on what is left of their average."""
@@ -208,7 +502,7 @@ class PairKernel(PairOperators):
 
     def grand_mean(self, Y: Array) -> float:
         """Return the mean that no penalty holds, for labels (m, q); zero where there is none."""
-        return self._working()._centred(Y)[1] if self.free_mean else 0.0
+        return replace(self)._centred(Y)[1] if self.free_mean else 0.0
 
     def coefficients(self, Y: Array) -> Array:
         r"""Return the coefficients of the shared function; ``alpha=0`` is ordinary least squares.
@@ -219,12 +513,11 @@ class PairKernel(PairOperators):
         Where both sides have a constant feature, whose coefficients come last, a free mean is added to that of both.
         Without a shared function, a = 0, they are those of the others: the factor is then left out.
         """
-        return self._of_dual(*self._working()._weighed(Y))
+        return self._of_dual(*replace(self)._weighed(Y))
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
-        xp, roots = namespace(spectral), self._working().kernel_values ** 0.5
-        return self._of_dual(xp.where(roots > 0, spectral / xp.where(roots > 0, roots, 1.0), 0.0), mean)
+        return self._of_dual(ratio(spectral, replace(self).kernel_values ** 0.5), mean)
 
     def _of_dual(self, rotated: Array, mean: float) -> Array:
         """Return coefficients from rotated dual parameters, which may be overwritten, and the free mean."""
@@ -255,20 +548,15 @@ class PairKernel(PairOperators):
             return super().expansion(coefficients)
         product, per_task, per_instance = self.shares
         shares = (per_task / (product or 1.0), per_instance / (product or 1.0))
-        rows, columns = self.parts
+        rows, columns = map(Part, self.spectra)
         return PairExpansion(coefficients, rows, columns, product > 0, *shares, self._has_corner)
-
-    @property
-    def knows_rows(self) -> bool:
-        """Whether rows of training are known by themselves, beyond their kernel with each other."""
-        return any(self.shares[1:])
 
     def dual(self, Y: Array) -> Array:
         r"""Return :math:`\mathbf{A}`, shape (m, q), with the mean :math:`\mu` that is free, or zero.
 
         .. math:: a\,\mathbf{K A G} + b\,\mathbf{K A} + c\,\mathbf{A G} + \lambda\mathbf{A} + \mu = \mathbf{Y}
         """
-        working, (U, V) = self._working(), (spectrum.vectors for spectrum in self.grid_spectra)
+        working, (U, V) = replace(self), (spectrum.vectors for spectrum in self.grid_spectra)
         rotated, mean = working._centred(Y)
         dual = sandwich(U, working.phi * rotated, V)
         if self.alpha > 0 and self.is_truncated:
@@ -276,20 +564,15 @@ class PairKernel(PairOperators):
             dual += outside / self.alpha
         return dual
 
-    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
-        """Return held-out predictions, shape (m, q)."""
-        if setting is Setting.D:
-            self._check_mean()
-            return self.new_both(Y[None, ...], [self.alpha], members, task_members)[0, 0, ...]
-        return self._held_out(self._labels(Y), setting, members, task_members)
-
-    def _held_out(self, labels: _Labels, setting: Setting, members: Members, task_members: Members) -> Array:
+    def _held_out(
+        self, labels: _Labels, setting: Setting, members: Members = None, task_members: Members = None
+    ) -> Array:
         """Return settings A, B and C."""
-        if self.is_zero:
+        if not self.free_mean and 0 in self.ranks:  # a side that is all zeros has no direction to learn in
             return zeros(tuple(labels.Y.shape), labels.Y)
         self._check_mean()
         if setting is Setting.A:
-            held_out = self._working()._divided_pairs(labels)
+            held_out = replace(self)._divided_pairs(labels)
         elif setting is Setting.B:
             held_out = self._new_rows(labels, members)
         else:
@@ -298,33 +581,6 @@ class PairKernel(PairOperators):
             held_out += labels.offset
             settle(held_out, _mean_level(labels.Y))
         return held_out
-
-    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
-        """Return the models of complete labels that each did without some instances."""
-        held_out, working = self.holdout(Y, Setting.B, members), self._working()
-        product, per_task, _ = self.shares
-        tasks = self.task_spectrum
-        weights = working.phi * (product * tasks.values + per_task)[None, :]
-        residuals, means, ones = Y - held_out, None, None
-        if self.free_mean:
-            grid, total, _, _ = working._constant
-            means = namespace(Y).sum(grid * residuals, axis=1) / total
-            rows, columns = self.ones
-            ones = weights * rows[:, None] * columns[None, :]
-        model = self.expansion(self.coefficients(Y))
-        given = (model, self.grid_spectra, weights, tasks.rotate(residuals.T).T, means, ones)
-        return PairJackknife(held_out, members, *given)
-
-    @property
-    def side_ridges(self) -> tuple[float, ...]:
-        """The ridge beside the kernel of each side, for a row or column of the other side that is as most are."""
-        product, per_task, per_instance = self.shares
-        spectra, ridges = self.grid_spectra, []
-        for other, own, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
-            value = float(namespace(other.values).sum(other.values)) / other.n_rows
-            scale = product * value + own
-            ridges.append((across * value + self.alpha) / scale if scale > 0 else float("inf"))
-        return tuple(ridges)
 
     def _divided_pairs(self, labels: _Labels) -> Array:
         """Return setting A, a division by the diagonal of the residual operator."""
@@ -370,17 +626,8 @@ class PairKernel(PairOperators):
             held_out[here, :] = predicted + left
         return held_out
 
-    def cell_slack(self) -> Array:
-        """Return the diagonal of the residual operator, shape (m, q), of which a free mean takes its part."""
-        working = self._working()
-        slack = working._diagonals()[2]
-        if self.free_mean:
-            grid, total, _, factor = working._constant
-            slack = slack - grid * grid * (factor / total)
-        return slack
-
     def _check_mean(self) -> None:
-        if self.free_mean and self._working()._mean_is_null:
+        if self.free_mean and replace(self)._mean_is_null:
             raise LeverageError(
                 "With alpha = 0 a free mean is all that these kernels do not reach, and labels that are left in may "
                 "not determine it: use a larger alpha, or add a constant to both kernels."
@@ -401,19 +648,6 @@ class PairKernel(PairOperators):
             for each in range(len(alphas)):
                 settle(held_out[place, each, ...], level)
         return held_out
-
-    def holdout_stack(
-        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-    ) -> Array:
-        """Return the same for a stack of grids (n, m, q); in setting D a side is decomposed for all of them at once."""
-        if setting is not Setting.D:
-            return super().holdout_stack(stack, setting, members, task_members)
-        self._check_mean()
-        return self.new_both(stack, [self.alpha], members, task_members)[:, 0, ...]
-
-    def decomposes(self, setting: Setting) -> bool:
-        """Tell that what is new on both sides does."""
-        return setting is Setting.D
 
     def _new_rows(self, labels: _Labels, members: Members) -> Array:
         """Return setting B."""
@@ -440,40 +674,11 @@ class PairKernel(PairOperators):
 
     def _squared_error(self, labels: _Labels, members: Members) -> float:
         """Return the sum of squared errors of setting B, in the rotated tasks."""
+        self._check_mean()
         error = self._left_out(labels, members)[0]
         error -= labels.columns
         flat = namespace(error).reshape(error, (-1,))
         return float(flat @ flat) + labels.outside
-
-    def closed_weights(self, row: Asked, column: Asked) -> Array:
-        """Return the weights of labels, shape (m, q); functions of their own speak of rows of training only."""
-        (product, per_task, per_instance), working = self.shares, self._working()
-        (along, own), (task_along, task_own) = map(rotated_row, self.grid_spectra, (row, column))
-        rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
-        rotated += (per_instance * own)[:, None] * task_along[None, :]
-        rotated *= working.phi
-        found = sandwich(self.spectrum.vectors, rotated, self.task_spectrum.vectors)
-        if self.free_mean:
-            constant = working._constant
-            found += constant.grid * ((1.0 - float(namespace(found).sum(found))) / constant.total)
-        return found
-
-    # --- missing or weighted labels -----------------------------------------------------------------
-
-    def without_unlabelled(self, rows: np.ndarray, columns: np.ndarray) -> Self | None:
-        """Return the model of labelled rows and columns: the others say nothing."""
-        return replace(self, spectrum=self.spectrum.part(rows), task_spectrum=self.task_spectrum.part(columns))
-
-    def beside_labelled(
-        self, Y: Array, setting: Setting, whole: Self, rows: np.ndarray, columns: np.ndarray
-    ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
-        """Return what held-out rows get in columns without labels, and held-out columns in rows without."""
-        found = []
-        if setting.new_instance and (others := without(columns, whole.task_spectrum.n_rows)).size:
-            found.append((self._elsewhere(whole.task_spectrum, columns, Y), rows, others))
-        if setting.new_task and (others := without(rows, whole.spectrum.n_rows)).size:
-            found.append((self.transposed._elsewhere(whole.spectrum, rows, Y.T).T, others, columns))
-        return found
 
     def _elsewhere(self, all_tasks: Spectrum, columns: np.ndarray, Y: Array) -> Array:
         """Return what a model without a row predicts for it in columns that have no label, for each row in turn."""
@@ -491,27 +696,6 @@ class PairKernel(PairOperators):
             held_out += mean * (1.0 - self.ones[1] @ ending) + labels.offset
         return held_out
 
-    # --- refit --------------------------------------------------------------------------------------
-
-    def refit_block(
-        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        """Return the slow twin's predictions for a block."""
-        product, per_task, per_instance = self.shares
-        K, G = (side.kernel for side in sides)
-        grams = (K[np.ix_(kept[0], kept[0])], G[np.ix_(kept[1], kept[1])])
-        dual, mean = fit_pairs(*grams, Y[np.ix_(*kept)], self.alpha, self.shares, free_mean=self.free_mean)
-        left, right = K[np.ix_(asked[0], kept[0])], G[np.ix_(kept[1], asked[1])]
-        same, task_same = np.eye(len(K))[np.ix_(asked[0], kept[0])], np.eye(len(G))[np.ix_(kept[1], asked[1])]
-        shared = product * left @ dual @ right
-        return np.asarray(shared + per_task * left @ dual @ task_same + per_instance * same @ dual @ right + mean)
-
-    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the slow twin's predictions for hidden cells."""
-        (values, U), (task_values, V) = (side.eigh for side in sides)
-        kernel = pair_values(values, task_values, self.shares)
-        return fitted_without((U, V), kernel, self.alpha, Y, free_mean=self.free_mean)
-
 
 @dataclass(frozen=True, eq=False)
 class Kronecker(PairKernel):
@@ -519,6 +703,126 @@ class Kronecker(PairKernel):
 
     words: ClassVar[str] = "Kronecker ridge regression"
     takes_pairs: ClassVar[bool] = True
+
+
+def knows_rows(model: Pairing) -> bool:
+    """Return whether rows of training are known by themselves, beyond their kernel with each other."""
+    return isinstance(model, PairKernel) and any(model.shares[1:])
+
+
+@full.holdout_grids.register(PairKernel)
+def _holdout_grids(model: PairKernel) -> tuple[float, float]:
+    return 6.0 if model.free_mean else 3.0, 6.5
+
+
+full.sweep.register(PairKernel, _PairKernelSweep)
+
+
+@full.hold_out_stack.register(PairKernel)
+def _hold_out_stack(model: PairKernel, stack: Array, setting: Setting, *groups: Members) -> Array:
+    """Return held-out predictions; in setting D a side is decomposed for all grids at once."""
+    if setting is not Setting.D:
+        return full.each_grid(lambda Y: model._held_out(model._labels(Y), setting, *groups), stack)
+    model._check_mean()
+    return model.new_both(stack, [model.alpha], *groups)[:, 0, ...]
+
+
+@full.jackknife.register(PairKernel)
+def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknife:
+    held_out, operators = full.hold_out(model, Y, Setting.B, members, None), replace(model)
+    product, per_task, _ = model.shares
+    tasks = model.task_spectrum
+    weights = operators.phi * (product * tasks.values + per_task)[None, :]
+    residuals, mean_parts = Y - held_out, None
+    if model.free_mean:
+        grid, total, _, _ = operators._constant
+        rows, columns = model.ones
+        ones = weights * rows[:, None] * columns[None, :]
+        mean_parts = (namespace(Y).sum(grid * residuals, axis=1) / total, ones)
+    expansion = model.expansion(model.coefficients(Y))
+    given = (expansion, model.grid_spectra, weights, tasks.rotate(residuals.T).T, mean_parts)
+    return pair_jackknife(held_out, members, *given)
+
+
+@side_ridges.register(PairKernel)
+def _side_ridges(model: PairKernel) -> tuple[float, ...]:
+    """Return the ridge beside the kernel of each side, for a row or column of the other side that is as most are."""
+    product, per_task, per_instance = model.shares
+    spectra, ridges = model.grid_spectra, []
+    for other, own, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
+        value = float(namespace(other.values).sum(other.values)) / other.n_rows
+        scale = product * value + own
+        ridges.append((across * value + model.alpha) / scale if scale > 0 else float("inf"))
+    return tuple(ridges)
+
+
+@full.cell_slack.register(PairKernel)
+def _cell_slack(model: PairKernel) -> Array:
+    """Return the diagonal of the residual operator, less the part of a free mean, shape (m, q)."""
+    operators = replace(model)
+    slack = operators._diagonals()[2]
+    if model.free_mean:
+        grid, total, _, factor = operators._constant
+        slack = slack - grid * grid * (factor / total)
+    return slack
+
+
+@full.closed_weights.register(PairKernel)
+def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
+    """Return the weights of labels, shape (m, q); functions of their own speak of rows of training only."""
+    (product, per_task, per_instance), operators = model.shares, replace(model)
+    (along, own), (task_along, task_own) = map(rotated_row, model.grid_spectra, (row, column))
+    rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
+    rotated += (per_instance * own)[:, None] * task_along[None, :]
+    rotated *= operators.phi
+    weights = sandwich(model.spectrum.vectors, rotated, model.task_spectrum.vectors)
+    if model.free_mean:
+        constant = operators._constant
+        weights += constant.grid * ((1.0 - float(namespace(weights).sum(weights))) / constant.total)
+    return weights
+
+
+@incomplete.without_unlabelled.register(PairKernel)
+def _without_unlabelled(model: PairKernel, rows: np.ndarray, columns: np.ndarray) -> PairKernel:
+    """Return the model of labelled rows and columns: the others do not matter."""
+    return replace(model, spectrum=model.spectrum.part(rows), task_spectrum=model.task_spectrum.part(columns))
+
+
+@incomplete.beside_labelled.register(PairKernel)
+def _beside_labelled(
+    model: PairKernel, whole: PairKernel, Y: Array, setting: Setting, rows: np.ndarray, columns: np.ndarray
+) -> list[tuple[Array, np.ndarray, np.ndarray]]:
+    """Return predictions for held-out rows in columns without labels, and for held-out columns in rows without."""
+    found = []
+    if setting.new_instance and (others := without(columns, whole.task_spectrum.n_rows)).size:
+        found.append((model._elsewhere(whole.task_spectrum, columns, Y), rows, others))
+    if setting.new_task and (others := without(rows, whole.spectrum.n_rows)).size:
+        found.append((model.transposed._elsewhere(whole.spectrum, rows, Y.T).T, others, columns))
+    return found
+
+
+@refit_block.register(PairKernel)
+def _refit_block(model: PairKernel, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
+    product, per_task, per_instance = model.shares
+    K, G = (side.kernel for side in sides)
+    grams = (K[np.ix_(kept[0], kept[0])], G[np.ix_(kept[1], kept[1])])
+    dual, mean = fit_pairs(*grams, Y[np.ix_(*kept)], model.alpha, model.shares, free_mean=model.free_mean)
+    left, right = K[np.ix_(asked[0], kept[0])], G[np.ix_(kept[1], asked[1])]
+    same, task_same = np.eye(len(K))[np.ix_(asked[0], kept[0])], np.eye(len(G))[np.ix_(kept[1], asked[1])]
+    shared = product * left @ dual @ right
+    return np.asarray(shared + per_task * left @ dual @ task_same + per_instance * same @ dual @ right + mean)
+
+
+@refit_cells.register(PairKernel)
+def _refit_cells(model: PairKernel, sides: Sides, Y: np.ndarray) -> OfHidden:
+    (values, U), (task_values, V) = (side.eigh for side in sides)
+    kernel = pair_values(values, task_values, model.shares)
+    return fitted_without((U, V), kernel, model.alpha, Y, free_mean=model.free_mean)
+
+
+@side_scales.register(PairKernel)
+def _side_scales(model: PairKernel) -> tuple[float, float]:
+    return model.scales
 
 
 def _mean_level(Y: Array) -> Array:

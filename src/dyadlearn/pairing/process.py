@@ -56,15 +56,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, zeros
 from dyadlearn._memory import check_memory
+from dyadlearn._rounding import ratio
 from dyadlearn.exceptions import PrecisionWarning
 from dyadlearn.pairing.expansion import NewRows
-from dyadlearn.pairing.pair_operators import PairOperators
+from dyadlearn.pairing.pair_kernel import PairKernel
 from dyadlearn.spectrum import Spectrum
 from dyadlearn.vectrick import sandwich
 
@@ -75,7 +75,7 @@ class Process:
 
     Attributes
     ----------
-    model : PairOperators
+    model : PairKernel
         Its regularisation is the variance of the noise, λ, beside kernels as they are. Constants are among the
         features of both sides where the mean is free.
 
@@ -94,7 +94,7 @@ class Process:
     0.433
     """
 
-    model: PairOperators
+    model: PairKernel
 
     @property
     def n_cells(self) -> int:
@@ -179,31 +179,42 @@ class Process:
             right, own, own_rest = asked_tasks.whole()
             noise = b * values + c * task_values + self.model.alpha
             gain, sums = a + 0.0 * task_values, noise / (values * task_values) if is_sum else None
-        weights, squares = gain * (gain if sums is None else sums) * inverse, right**2
-        (result, blocks), wrong = _room(asked, int(own.shape[0]), 2 * right.shape[0] * right.shape[1]), 0
-        for here, turned, prior, rest in blocks:
+        weights, squares, n_columns = gain * (gain if sums is None else sums) * inverse, right**2, int(own.shape[0])
+        slices, in_block = asked.cut(5 * n_columns)
+        shape, like = (asked.rows.size, n_columns), asked.spectrum.values
+        need = (math.prod(shape) + 2 * math.prod(right.shape) + in_block) * itemsize(like)
+        check_memory(need, like, f"Deviations of {shape[0]} × {shape[1]} labels", "ask for fewer at a time")
+        result, xp, n_negative = zeros(shape, like), namespace(like), 0
+        for here in slices:
+            turned, prior, rest = asked.turned(here)
             part = turned**2 @ weights @ squares.T
             given = (rest if is_sum else prior)[:, None] * (a * own + b)[None, :] + (c * own)[None, :]
-            if not is_sum:
-                part, below = _difference(given, part)
-                wrong += below
-            else:
+            if is_sum:
                 part += given
                 if own_rest is not None:
                     part += (prior - rest)[:, None] * (a * own_rest + b)[None, :]
+            else:
+                part = given - part
+                # Eigenvalues are kept down to the precision, and what is divided by them has half its digits.
+                n_negative += int(xp.sum(xp.astype(part < -10 * epsilon(given) ** 0.5 * given, xp.int64)))
+                part = xp.where(part < 0, xp.zeros_like(part), part)
             if self.model.free_mean:
                 mean_weights, known = self._known_mean
                 part += (1.0 - turned @ (gain * mean_weights) @ right.T) ** 2 / known
             result[here, :] = part
-        _warn_of_negative(wrong, result)
+        if n_negative:
+            warnings.warn(
+                f"The variance of {n_negative} of {math.prod(shape)} pairs is negative by more than rounding, and "
+                "taken for zero: the kernel is not positive semi-definite, alpha is too small for the precision, or "
+                "the values k(x, x) belong to other rows than the kernel.",
+                PrecisionWarning,
+                stacklevel=3,
+            )
         return result
 
     def _check_room(self, purpose: str, beside: float = 0.0) -> None:
-        """Refuse what goes over all pairs of eigenvectors, and over all cells, where there is no memory for it."""
-        like, n_pairs = (
-            self.model.spectrum.values,
-            int(self.model.spectrum.values.shape[0] * self.model.task_spectrum.values.shape[0]),
-        )
+        """Raise if there is no memory for arrays of all pairs of eigenvectors, and of all cells."""
+        like, n_pairs = self.model.spectrum.values, math.prod(self.model.ranks)
         cells = 3 * self.n_cells if n_pairs < self.n_cells else 0
         check_memory((7 * n_pairs + cells + beside) * itemsize(like), like, purpose)
 
@@ -364,18 +375,13 @@ class _Asked:
         slices = self.rows.cut(numbers, self.spectrum.values)
         return slices, slices[0].stop * (numbers + self.rows.width)
 
-    def blocks(self, slices: list[slice]) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Yield slices of rows with what is known of each."""
-        for here in slices:
-            yield here, *self._turned(here)
-
     def whole(self) -> tuple[Array, Array, Array]:
         """Return everything of all rows."""
-        found = [others for _, *others in self.blocks(self.cut(0)[0])]
-        turned, prior, rest = (namespace(parts[0]).concat(list(parts)) for parts in zip(*found, strict=True))
+        parts = zip(*(self.turned(here) for here in self.cut(0)[0]), strict=True)
+        turned, prior, rest = (namespace(part[0]).concat(list(part)) for part in parts)
         return turned, prior, rest
 
-    def _turned(self, here: slice) -> tuple[Array, Array, Array]:
+    def turned(self, here: slice) -> tuple[Array, Array, Array]:
         """Return K*U (a, k), prior variances (a,), and how much of these no direction of training holds (a,).
 
         The last is known in the primal only, and zero elsewhere.
@@ -391,41 +397,8 @@ class _Asked:
                 raise ValueError("The prior variance of new rows is missing: give their kernel with themselves.")
             prior = self.diagonal[here]
             return turned, prior, xp.zeros_like(prior)
-        safe = xp.where(values > 0, values, xp.ones_like(values))
-        prior = xp.sum(turned**2 / safe, axis=1)
+        prior = xp.sum(ratio(turned**2, values), axis=1)
         rest = xp.zeros_like(prior)
         if components.shape[1] < components.shape[0]:
-            rest = xp.sum((dense(block) - (turned / safe**0.5) @ components.T) ** 2, axis=1)
+            rest = xp.sum((dense(block) - ratio(turned, values**0.5) @ components.T) ** 2, axis=1)
         return turned, prior + rest, rest
-
-
-def _room(asked: _Asked, n_columns: int, beside: int) -> tuple[Array, Iterator[tuple[slice, Array, Array, Array]]]:
-    """Return zeros for variances (a, n_columns), and blocks of rows to fill them from.
-
-    Refused where there is no memory for them and what stands beside.
-    """
-    a, like = asked.rows.size, asked.spectrum.values
-    slices, in_block = asked.cut(5 * n_columns)
-    need = (a * n_columns + beside + in_block) * itemsize(like)
-    check_memory(need, like, f"Deviations of {a} × {n_columns} labels", "ask for fewer at a time")
-    return zeros((a, n_columns), like), asked.blocks(slices)
-
-
-def _difference(prior: Array, explained: Array) -> tuple[Array, int]:
-    """Return what is left of prior variances, zero at least, and how many were below zero by more than rounding."""
-    xp = namespace(prior)
-    left = prior - explained
-    # Eigenvalues are kept down to the precision, and what is divided by them has half its digits.
-    wrong = int(xp.sum(xp.astype(left < -10 * epsilon(prior) ** 0.5 * prior, xp.int64)))
-    return xp.where(left < 0, xp.zeros_like(left), left), wrong
-
-
-def _warn_of_negative(wrong: int, grid: Array) -> None:
-    if wrong:
-        warnings.warn(
-            f"The variance of {wrong} of {grid.shape[0] * grid.shape[1]} pairs is negative by more than rounding, and "
-            "taken for zero: the kernel is not positive semi-definite, alpha is too small for the precision, or the "
-            "values k(x, x) belong to other rows than the kernel.",
-            PrecisionWarning,
-            stacklevel=2,
-        )

@@ -36,8 +36,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import ClassVar, Self
+from functools import cached_property, partial
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -55,16 +55,20 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._memory import check_memory
-from dyadlearn._rounding import settle
-from dyadlearn.pairing.base import Coupled, Stack, Sweep
-from dyadlearn.pairing.certainty import Jackknife, SideJackknife
-from dyadlearn.pairing.dense import DenseSide, fitted_without, pseudo_inverse
-from dyadlearn.pairing.expansion import Asked, Expansion, Folded, Part, Unfolded, hat_row
+from dyadlearn._rounding import ratio, settle
+from dyadlearn.pairing import full, incomplete
+from dyadlearn.pairing.base import Coupled, Pairing
+from dyadlearn.pairing.certainty import Jackknife, side_jackknife
+from dyadlearn.pairing.dense import Masks, OfHidden, Sides, fitted_without, pseudo_inverse, refit_block, refit_cells
+from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
+from dyadlearn.pairing.full import Stack, Sweep
+from dyadlearn.pairing.incomplete import Axes
 from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_block, leave_one_out_beside_block
 from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
+from dyadlearn.solve.observed import complete_grid
 from dyadlearn.solve.operators import (
     SideProduct,
     between,
@@ -104,34 +108,37 @@ class TwoStepSweep(Sweep):
     :math:`\lambda_d`. C is B with the sides exchanged.
     """
 
-    pairing: TwoStep
+    model: TwoStep
 
     @cached_property
-    def _mirror(self) -> TwoStepSweep | None:
-        """The same with tasks for instances: products are m × q by q × q, and q should be the smaller side."""
-        if self.Y.shape[0] >= self.Y.shape[1]:
-            return None
+    def transposed(self) -> TwoStepSweep:
+        """The same with tasks for instances."""
         groups = (self.task_members, self.members)
-        return TwoStepSweep(self.pairing.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
+        return TwoStepSweep(self.model.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
+
+    @property
+    def _is_wide(self) -> bool:
+        """Whether the transposed problem costs less: products are m × q by q × q, and q should be the smaller side."""
+        return bool(self.Y.shape[0] < self.Y.shape[1])
 
     @cached_property
     def _rows(self) -> list[Smoother]:
-        return [self.pairing.rows.at(alpha) for alpha in self.alphas]
+        return [self.model.rows.at(alpha) for alpha in self.alphas]
 
     @cached_property
     def _columns(self) -> list[Smoother]:
-        return [self.pairing.columns.at(alpha) for alpha in self.task_alphas]
+        return [self.model.columns.at(alpha) for alpha in self.task_alphas]
 
     @cached_property
     def _rotated(self) -> Array:
-        return self.pairing.rows.spectrum.rotate(self.Y)
+        return self.model.rows.spectrum.rotate(self.Y)
 
     @property
     def _grouped(self) -> bool:
         return self.members is not None or self.task_members is not None
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
-        """Refuse stacks of predictions, or the operators of the closed form of squared error, that do not fit."""
+        """Raise if stacks of predictions, or the operators of the closed form of squared error, do not fit."""
         Y, n_alphas = self.Y, (len(self.alphas), len(self.task_alphas))
         closed = [setting for setting in settings if squared and setting is not Setting.A]
         grid, small = Y.shape[0] * Y.shape[1], min(Y.shape)
@@ -149,42 +156,36 @@ class TwoStepSweep(Sweep):
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
         """Yield predictions for all regularisations, as many together as there is room for."""
-        if self._mirror is not None:
-            for rows, columns, setting, stack in self._mirror.walk([each.transposed for each in settings], per_stack):
+        if self._is_wide:
+            mirrored = self.transposed.walk([each.transposed for each in settings], per_stack)
+            for rows, columns, setting, stack in mirrored:
                 yield columns, rows, setting.transposed, namespace(stack).permute_dims(stack, (0, 2, 1))
             return
         for start in range(0, len(self._rows), per_stack):
             rows = slice(start, min(start + per_stack, len(self._rows)))
-            for column, setting, stack in self._walk(self._rows[rows], self._columns, list(settings)):
+            for column, setting, stack in self._walk(self._rows[rows], list(settings)):
                 yield rows, column, setting, stack
         if Setting.A in settings:
             # Where both regularisations are zero, A is a limit of its own.
             for row, column in np.argwhere(
                 np.logical_and.outer(np.equal(self.alphas, 0), np.equal(self.task_alphas, 0))
             ):
-                both = self.pairing.at(0.0, 0.0).holdout(self.Y, Setting.A)
+                both = full.hold_out(self.model.at(0.0, 0.0), self.Y, Setting.A)
                 yield slice(int(row), int(row) + 1), int(column), Setting.A, both[None, ...]
 
-    def _walk(
-        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
-    ) -> Iterator[tuple[int, Setting, Array]]:
+    def _walk(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
         """Yield (index of λ_t, setting, predictions of shape (n, m, q))."""
-        if Setting.A in settings and (self._grouped or len(settings) == 1):  # A knows no groups, the others do
-            yield from self._pairs(sides, tasks)
-            settings = [setting for setting in settings if setting is not Setting.A]
-        if self._grouped or len(settings) == 1:
-            yield from self._separate(sides, tasks, settings)
-        elif settings:
-            yield from self._derived(sides, tasks, settings)
+        if not self._grouped and len(settings) > 1:
+            yield from self._derived(sides, settings)
+            return
+        if Setting.A in settings:  # which knows no groups, as the others do
+            yield from self._pairs(sides)
+        yield from self._separate(sides, [setting for setting in settings if setting is not Setting.A])
 
     def _left_out(self, side: Smoother, labels: Array | None = None, rotated: Array | None = None) -> Array:
         """Return LY, shape (m, q), or that of other labels, which `rotated` are by this side."""
         labels, rotated = (self.Y, self._rotated) if labels is None else (labels, rotated)
         return side.leave_one_out(labels, rotated) if self.members is None else leave_out(side, labels, self.members)
-
-    def _smoothed(self, side: Smoother) -> Array:
-        """Return HY, shape (m, q)."""
-        return side.smooth(self.Y, self._rotated)
 
     def _stack(self, product: Callable[[Smoother], Array], sides: Sequence[Smoother]) -> Array:
         """Return one product for each side, shape (n, m, q)."""
@@ -193,34 +194,30 @@ class TwoStepSweep(Sweep):
             stack[index, ...] = product(side)
         return stack
 
-    def _separate(
-        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
-    ) -> Iterator[tuple[int, Setting, Array]]:
-        """One product for each setting: nothing else is computed."""
+    def _separate(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
+        """Yield one product for each setting: nothing else is computed."""
         new = self._stack(self._left_out, sides) if any(setting.new_instance for setting in settings) else None
-        known = self._stack(self._smoothed, sides) if Setting.C in settings else None
-        for index, side in enumerate(tasks):
+        known = self._stack(lambda side: side.smooth(self.Y, self._rotated), sides) if Setting.C in settings else None
+        for index, side in enumerate(self._columns):
             for setting in settings:
                 operator = _task_operator(side, setting.new_task, self.task_members)
                 yield index, setting, _product(new if setting.new_instance else known, operator)
 
-    def _pairs(self, sides: Sequence[Smoother], tasks: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
+    def _pairs(self, sides: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
         """Yield setting A alone, from the off-diagonal hats."""
         left = self._stack(lambda side: side.smooth_others(self.Y, self._rotated)[1], sides)
-        for index, side in enumerate(tasks):
+        for index, side in enumerate(self._columns):
             others = side.smooth_others(self.Y.T)[1].T
             stack = _product(left, side.hat())
             for a, rows in enumerate(sides):
                 _divide_pairs(stack[a, ...], rows, side, others)
             yield index, Setting.A, stack
 
-    def _derived(
-        self, sides: Sequence[Smoother], tasks: Sequence[Smoother], settings: list[Setting]
-    ) -> Iterator[tuple[int, Setting, Array]]:
-        """Every setting from one product; grid by grid, so that what is derived stays in the cache."""
+    def _derived(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
+        """Yield every setting from one product; grid by grid, so that what is derived stays in the cache."""
         left = self._stack(self._left_out, sides)
         known = zeros(left.shape, left) if Setting.C in settings else None
-        for index, side in enumerate(tasks):
+        for index, side in enumerate(self._columns):
             both = _product(left, _task_operator(side, True, None))
             if Setting.D in settings:
                 yield index, Setting.D, both
@@ -244,41 +241,26 @@ class TwoStepSweep(Sweep):
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
         """Return mean squared errors of B, C and D without a single grid point."""
-        if self._mirror is not None:
-            mirrored = self._mirror.squared_errors([each.transposed for each in settings], per_stack)
+        if self._is_wide:
+            mirrored = self.transposed.squared_errors([each.transposed for each in settings], per_stack)
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
-        settings = [setting for setting in settings if setting is not Setting.A]
-        if not settings:
-            return {}
-        if self.pairing.free_mean:
-            # Errors do not feel what is added to all labels, but the digits of their squares do.
-            return replace(self, Y=self.Y - namespace(self.Y).mean(self.Y))._squared_errors(settings, per_stack)
-        return self._squared_errors(settings, per_stack)
-
-    def _squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
-        found: dict[Setting, np.ndarray] = {}
-        for setting in settings:
-            if setting is Setting.B:
-                errors = self._errors_of_known_tasks()
-            elif setting is Setting.C:
-                groups = (self.task_members, self.members)
-                turned = TwoStepSweep(self.pairing.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
-                errors = turned._errors_of_known_tasks().T
-            else:
-                errors = self._errors_of_new_tasks(per_stack)
-            found[setting] = errors / (self.Y.shape[0] * self.Y.shape[1])
-        return found
+        # Errors do not feel what is added to all labels, but the digits of their squares do.
+        own = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y)) if self.model.free_mean else self
+        sums = {
+            Setting.B: lambda: own._errors_of_known_tasks(),
+            Setting.C: lambda: own.transposed._errors_of_known_tasks().T,
+            Setting.D: lambda: own._errors_of_new_tasks(per_stack),
+        }
+        return {setting: sums[setting]() / math.prod(self.Y.shape) for setting in settings if setting in sums}
 
     def _errors_of_known_tasks(self) -> np.ndarray:
         """Return sums of squared errors (n, n_tasks) of setting B, with the tasks rotated: their hats are diagonal."""
-        xp, spectrum = namespace(self.Y), self.pairing.columns.spectrum
+        xp, spectrum = namespace(self.Y), self.model.columns.spectrum
         labels = spectrum.rotate(self.Y.T).T
-        rotated, total = self.pairing.rows.spectrum.rotate(labels), xp.sum(labels * labels)
+        rotated, total = self.model.rows.spectrum.rotate(labels), xp.sum(labels * labels)
         kept, found = xp.stack([side.shrinkage for side in self._columns]), []
         for side in self._rows:
-            left = (
-                side.leave_one_out(labels, rotated) if self.members is None else leave_out(side, labels, self.members)
-            )
+            left = self._left_out(side, labels, rotated)
             fitted, with_labels = kept**2 @ xp.sum(left * left, axis=0), kept @ xp.sum(left * labels, axis=0)
             found.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
         # A known task predicts nothing of labels outside of a truncated spectrum.
@@ -313,8 +295,8 @@ class TwoStepSweep(Sweep):
         """
         doubtful, errors = 1e-6 if epsilon(self.Y) < 1e-10 else 1e-3, errors.copy()
         for row, column in np.argwhere(errors < doubtful * terms):
-            pairing = self.pairing.at(self.alphas[row], self.task_alphas[column])
-            held_out = pairing.holdout(self.Y, setting, *self._groups(setting))
+            model = self.model.at(self.alphas[row], self.task_alphas[column])
+            held_out = full.hold_out(model, self.Y, setting, *self._groups(setting))
             errors[row, column] = float(namespace(self.Y).sum((held_out - self.Y) ** 2))
         return errors
 
@@ -372,15 +354,12 @@ def _norms(stack: Array) -> Array:
 # Main effects whose part of the kernel is so many times that of interactions are taken out of it.
 _OUTWEIGHS = 100.0
 
-Axes = tuple[np.ndarray, np.ndarray]
-
 
 @dataclass(frozen=True, eq=False)
 class TwoStep(Coupled):
     """A side of instances and one of tasks, each with a filter and a regularisation of its own."""
 
     words: ClassVar[str] = "two-step ridge regression"
-    sweep_type: ClassVar[type[Sweep]] = TwoStepSweep
     takes_pairs: ClassVar[bool] = True
 
     rows: Smoother
@@ -391,24 +370,9 @@ class TwoStep(Coupled):
     # --- what it is ---------------------------------------------------------------------------------
 
     @property
-    def holdout_grids(self) -> tuple[float, float]:
-        """Grids that leaving out holds at once."""
-        return 5.5, 0.0
-
-    @property
-    def spectra(self) -> tuple[Spectrum, ...]:
-        """Spectra of instances and tasks."""
-        return self.rows.spectrum, self.columns.spectrum
-
-    @property
     def smoothers(self) -> tuple[Smoother, ...]:
         """Operators of instances and tasks."""
         return self.rows, self.columns
-
-    @property
-    def alphas(self) -> dict[str, float]:
-        """Both regularisations."""
-        return {"alpha": self.rows.alpha, "task_alpha": self.columns.alpha}
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
         """Return the same model under another regularisation; without `task_alpha`, that of the tasks stays."""
@@ -428,7 +392,7 @@ class TwoStep(Coupled):
         return self.rows.contrast is not None and self.columns.contrast is not None
 
     @cached_property
-    def _scaled(self) -> tuple[Smoother, Smoother]:
+    def scaled(self) -> tuple[Smoother, Smoother]:
         """Both sides, with residuals that do not vanish."""
         return (self.rows.scaled(), self.columns.scaled()) if self.vanishing else (self.rows, self.columns)
 
@@ -445,12 +409,12 @@ class TwoStep(Coupled):
     @property
     def prefers_residual(self) -> bool:
         """Whether most of both spectra is kept."""
-        return all(side.prefers_residual for side in self._scaled)
+        return all(side.prefers_residual for side in self.scaled)
 
     @cached_property
     def floor(self) -> float:
         """What slacks must exceed."""
-        return common_floor(*self._scaled)
+        return common_floor(*self.scaled)
 
     @cached_property
     def is_graded(self) -> bool:
@@ -466,13 +430,13 @@ class TwoStep(Coupled):
     @cached_property
     def shrinkage(self) -> Array:
         r"""The hat in the rotated labels, :math:`f_if'_j`, shape (k, l)."""
-        rows, columns = self._scaled
+        rows, columns = self.scaled
         return rows.shrinkage[:, None] * columns.shrinkage[None, :]
 
     @cached_property
     def remainder(self) -> Array:
         r"""The residual in the rotated labels, :math:`\rho_i + f_i\rho'_j`, shape (k, l)."""
-        rows, columns = self._scaled
+        rows, columns = self.scaled
         kept = 1.0 if self.vanishing else rows.shrinkage[:, None]
         return rows.remainder[:, None] + kept * columns.remainder[None, :]
 
@@ -486,7 +450,7 @@ class TwoStep(Coupled):
         """Products with the smaller of hat and residual of each side."""
         if self.shared is not None and not self.vanishing:
             return self.shared
-        rows, columns = self._scaled
+        rows, columns = self.scaled
         return _smaller(rows), _smaller(columns)
 
     def hat(self, grid: Array) -> Array:
@@ -495,7 +459,7 @@ class TwoStep(Coupled):
 
     def residual(self, grid: Array) -> Array:
         """Return the grid less the fitted grid, without the digits that this difference would lose."""
-        (left, right), (rows, columns) = self._products, self._scaled
+        (left, right), (rows, columns) = self._products, self.scaled
         product = right.right(grid)
         difference = grid - product
         rest, kept = (product, difference) if columns.prefers_residual else (difference, product)
@@ -509,13 +473,13 @@ class TwoStep(Coupled):
 
     def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         """Return the residual operator between some cells, shape (n, n)."""
-        side, task_side = self._scaled
+        side, task_side = self.scaled
         residual = between(side.residual_block, rows)
         same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
         if self.vanishing:
             kept = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
         else:
-            kept = between(side.hat_block, rows)
+            kept = between(partial(side.spectrum.block, side.shrinkage), rows)
         return residual * same_task + kept * between(task_side.residual_block, columns)
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
@@ -540,8 +504,7 @@ class TwoStep(Coupled):
             for side, places, index in zip(self.grid_spectra, (first, second), (rows, columns), strict=True)
         )
         own = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
-        penalties = xp.where(own > 0, 1.0 / xp.where(own > 0, own, xp.ones_like(own)), xp.zeros_like(own))
-        return block, left * right, penalties
+        return block, left * right, ratio(1.0, own)
 
     # --- complete labels ----------------------------------------------------------------------------
 
@@ -554,16 +517,16 @@ class TwoStep(Coupled):
         """
         if all(spectrum.components is not None for spectrum in self.grid_spectra):
             return True, True
-        first, second = (Folded(spectrum).size for spectrum in self.grid_spectra)
+        first, second = (spectrum.n_coefficients for spectrum in self.grid_spectra)
         return second <= first, first < second
 
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """How rows of each side multiply the coefficients."""
-        return tuple(
-            Folded(side.spectrum) if folded else Unfolded(side)
+    def expansion(self, coefficients: Array) -> Expansion:
+        """Return predictions for new rows from coefficients."""
+        parts = [
+            Part(side.spectrum, None if folded else side)
             for side, folded in zip((self.rows, self.columns), self._folded, strict=True)
-        )
+        ]
+        return Expansion(coefficients, *parts)
 
     def coefficients(self, Y: Array) -> Array:
         r"""Return the coefficients, with the factors of a side only where they are folded in.
@@ -575,13 +538,12 @@ class TwoStep(Coupled):
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
-        working = self._working()
-        xp, kept = namespace(spectral), working.shrinkage
+        working = replace(self)
         values = spectral * working.kernel_values**0.5
         if self.free_mean:
             values[-1, -1] = mean * math.sqrt(math.prod(side.n_rows for side in self.grid_spectra))
         # The labels whose fit it is.
-        return self._of_rotated(xp.where(kept > 0, values / xp.where(kept > 0, kept, 1.0), 0.0))
+        return self._of_rotated(ratio(values, working.shrinkage))
 
     def _of_rotated(self, rotated: Array) -> Array:
         """Return coefficients from rotated labels, which may be overwritten."""
@@ -598,189 +560,209 @@ class TwoStep(Coupled):
         r"""Return :math:`(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}(\mathbf{G}+\lambda_t\mathbf{I})^{-1}`."""
         return self.columns.dual(self.rows.dual(Y).T).T
 
-    def holdout(self, Y: Array, setting: Setting, members: Members = None, task_members: Members = None) -> Array:
-        """Return held-out predictions, shape (m, q)."""
-        return self.holdout_stack(Y[None, ...], setting, members, task_members)[0, ...]
 
-    def jackknife(self, Y: Array, members: Members = None) -> Jackknife | None:
-        """Return the models of complete labels that each did without some instances: regressions on smoothed tasks."""
-        targets = self.columns.smooth(Y.T).T
-        return SideJackknife(leave_out(self.rows, targets, members), members, self.rows, targets)
+@full.holdout_grids.register(TwoStep)
+def _holdout_grids(model: TwoStep) -> tuple[float, float]:
+    return (15.0 if model.symmetry else 5.5), 0.0
 
-    def for_new_rows(self, axes: Axes | None, completed: Array) -> Expansion:
-        """Return what the model of a fold says of new instances, from smoothed tasks of those that stayed and left."""
-        if axes is None:
-            return super().for_new_rows(axes, completed)
-        kept, n_rows = axes[0], self.rows.spectrum.n_rows
-        smoothed = self.columns.smooth(completed.T).T
+
+full.sweep.register(TwoStep, TwoStepSweep)
+
+
+@full.hold_out_stack.register(TwoStep)
+def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Members) -> Array:
+    """Return held-out predictions: grids stand side by side for the instances, one below the other for the tasks."""
+    if setting is Setting.A and model.vanishing:
+        return full.each_grid(partial(vanishing_pairs, model.rows, model.columns), stack)
+    (n, m, q), rows, columns, xp = stack.shape, model.rows, model.columns, namespace(stack)
+    members, task_members = groups or (None, None)
+
+    def side_by_side(turned: Array) -> Array:
+        """Return what was made of the tasks, (q, n m), for the instances, (m, n q)."""
+        return xp.reshape(xp.permute_dims(xp.reshape(turned.T, (n, m, q)), (1, 0, 2)), (m, n * q))
+
+    below = xp.reshape(stack, (n * m, q)).T
+    if setting is Setting.A:
+        smoothed, others = (side_by_side(grids) for grids in columns.smooth_others(below))
+        held_out = rows.smooth_others(smoothed)[1]
+        held_out += rows.leverage[:, None] * others
+        slack = full.cell_slack(model)
+        check_cells(slack, model.floor)
+    else:
+        half = leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
+        half, slack = side_by_side(half), None
+        held_out = leave_out(rows, half, members) if setting.new_instance else rows.smooth(half)
+    held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
+    if slack is not None:
+        held_out /= slack
+    return held_out
+
+
+@full.jackknife.register(TwoStep)
+def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife | None:
+    """Return the models without some instances: regressions on smoothed tasks."""
+    targets = model.columns.smooth(Y.T).T
+    return side_jackknife(leave_out(model.rows, targets, members), members, model.rows, targets)
+
+
+@full.cell_slack.register(TwoStep)
+def slack_of_cells(model: TwoStep) -> Array:
+    """Return the diagonal of the residual operator, shape (m, q)."""
+    rows, columns = model.scaled
+    kept = 1.0 if model.vanishing else rows.leverage[:, None]
+    return rows.slack[:, None] + kept * columns.slack[None, :]
+
+
+@full.closed_weights.register(TwoStep)
+def _closed_weights(model: TwoStep, row: Asked, column: Asked) -> Array:
+    """Return the weights of the instances times those of the tasks; half of those of an edge in either direction."""
+    weights = hat_row(model.rows, row)[:, None] * hat_row(model.columns, column)[None, :]
+    return (weights + model.symmetry * weights.T) / 2 if model.symmetry else weights
+
+
+# Missing or weighted labels --------------------------------------------------------------------------
+
+
+@incomplete.completion.register(TwoStep)
+def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any) -> Completion:
+    block = _missing_block(Y, weights)
+    if block is None:
+        return complete_grid(replace(model), Y, weights, **options)
+    if not model.free_mean:
+        labels = complete_block(model.rows, model.columns, Y, *block)
+    elif math.prod(Y.shape) == block[0].size * block[1].size:
+        raise nothing_observed()
+    else:
+        xp = namespace(Y)
+        centred, shift = centred_labels(Y, observed := ~xp.isnan(Y))
+        labels = xp.where(observed, Y, complete_block(model.rows, model.columns, centred, *block) + shift)
+    return Completion(labels, "block", Solution(labels, 0, 0.0, True))
+
+
+@incomplete.is_quick_one_by_one.register(TwoStep)
+def _is_quick_one_by_one(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> bool:
+    """Return whether single cells are left out, and few are observed or the missing ones form a block."""
+    few = incomplete.is_quick_one_by_one.dispatch(Pairing)(model, Y, weights, setting)
+    return few or _block_to_leave_beside(model, Y, weights, setting) is not None
+
+
+@incomplete.leave_one_out.register(TwoStep)
+def _leave_one_out(
+    model: TwoStep, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
+) -> Array | None:
+    """Return setting A, beside a block of missing labels or from one dense system."""
+    block = _block_to_leave_beside(model, Y, weights, setting)
+    if block is None:
+        return incomplete.leave_one_out.dispatch(Pairing)(model, Y, weights, setting, completed)
+    incomplete.check_mean_of_others(model, ~np.isnan(to_numpy(Y)))
+    filled = completed()
+    shift = namespace(Y).mean(filled) if model.free_mean else 0.0
+    return leave_one_out_beside_block(replace(model), *model.scaled, filled - shift, *block) + shift
+
+
+def _block_to_leave_beside(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
+    """Return the block of missing labels that single cells leave beside; none in a network, whose edges are two."""
+    return _missing_block(Y, weights) if setting is Setting.A and not model.symmetry else None
+
+
+@incomplete.takes_apart.register(TwoStep)
+def _takes_apart(model: TwoStep, setting: Setting) -> bool:
+    if model.symmetry and setting is not Setting.A:
+        raise ValueError(
+            f"Setting {setting.value} of a network with missing labels is not supported: leave out edges "
+            "(setting A), or complete the labels first."
+        )
+    return setting is not Setting.A
+
+
+@incomplete.part_of.register(TwoStep)
+def _part_of(
+    model: TwoStep,
+    axes: Axes,
+    spectra: dict[tuple[int, bytes], Spectrum],
+    sides: dict[tuple[int, float, bytes], tuple[Smoother, SideProduct]] | None = None,
+) -> TwoStep:
+    sides = {} if sides is None else sides
+    own = (model.rows, model.columns)
+    keys = [(axis, side.alpha, kept.tobytes()) for axis, (side, kept) in enumerate(zip(own, axes, strict=True))]
+    for key, side, kept in zip(keys, own, axes, strict=True):
+        if key in sides:
+            continue
+        if not side.filter.refits:
+            part = reduced(side, kept)
+        else:
+            if key[::2] not in spectra:
+                spectra[key[::2]] = side.spectrum.part(kept)
+            part = spectra[key[::2]].smoother(side.filter, side.alpha)
+        sides[key] = part, _smaller(part)
+    (rows, left), (columns, right) = (sides[key] for key in keys)
+    return TwoStep(rows, columns, shared=(left, right))
+
+
+@incomplete.predict_outside.register(TwoStep)
+def _predict_outside(model: TwoStep, axes: Axes, completed: Array) -> Array:
+    values, places = completed.T, []
+    for side, kept in zip((model.columns, model.rows), axes[::-1], strict=True):
+        n_rows = side.spectrum.n_rows
         left = without(kept, n_rows)
-        order = np.argsort(np.concatenate([kept, left]))
-        both = namespace(completed).concat([smoothed, predict_others(self.rows, kept, smoothed)])
-        spectrum = self.rows.spectrum
-        coefficients = spectrum.lift(self.rows.phi[:, None] * spectrum.rotate(take_rows(both, order)))
-        return Expansion(coefficients, Folded(spectrum))
+        # Where nothing left, all rows are known and asked for.
+        values = (predict_others(side, kept, values) if left.size else side.smooth(values)).T
+        place = np.zeros(n_rows, dtype=np.intp)
+        place[left if left.size else kept] = np.arange(left.size or n_rows)
+        places.append(place)
+    return take_block(values.T, places[1], places[0])
 
-    def cell_slack(self) -> Array:
-        """Return the diagonal of the residual operator, shape (m, q)."""
-        rows, columns = self._scaled
-        kept = 1.0 if self.vanishing else rows.leverage[:, None]
-        return rows.slack[:, None] + kept * columns.slack[None, :]
 
-    def holdout_stack(
-        self, stack: Array, setting: Setting, members: Members = None, task_members: Members = None
-    ) -> Array:
-        """Return the same for a stack (n, m, q): side by side for the instances, one below the other for the tasks."""
-        if setting is Setting.A and self.vanishing:
-            grids = [vanishing_pairs(self.rows, self.columns, stack[place, ...]) for place in range(stack.shape[0])]
-            return namespace(stack).stack(grids)
-        (n, m, q), rows, columns, xp = stack.shape, self.rows, self.columns, namespace(stack)
+@incomplete.expansion_of_fold.register(TwoStep)
+def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> Expansion:
+    """Return the predictions for new instances, from smoothed tasks of those that stayed and left."""
+    if axes is None:
+        return model.expansion(model.coefficients(completed))
+    kept, spectrum = axes[0], model.rows.spectrum
+    smoothed = model.columns.smooth(completed.T).T
+    order = np.argsort(np.concatenate([kept, without(kept, spectrum.n_rows)]))
+    both = namespace(completed).concat([smoothed, predict_others(model.rows, kept, smoothed)])
+    coefficients = spectrum.lift(model.rows.phi[:, None] * spectrum.rotate(take_rows(both, order)))
+    return Expansion(coefficients, Part(spectrum))
 
-        def side_by_side(turned: Array) -> Array:
-            """Return what was made of the tasks, (q, n m), for the instances, (m, n q)."""
-            return xp.reshape(xp.permute_dims(xp.reshape(turned.T, (n, m, q)), (1, 0, 2)), (m, n * q))
 
-        below = xp.reshape(stack, (n * m, q)).T
-        if setting is Setting.A:
-            smoothed, others = (side_by_side(grids) for grids in columns.smooth_others(below))
-            held_out = rows.smooth_others(smoothed)[1]
-            held_out += rows.leverage[:, None] * others
-            slack = self.cell_slack()
-            check_cells(slack, self.floor)
-        else:
-            half = leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
-            half, slack = side_by_side(half), None
-            held_out = leave_out(rows, half, members) if setting.new_instance else rows.smooth(half)
-        held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
-        if slack is not None:
-            held_out /= slack
-        return held_out
+# The slow reference ----------------------------------------------------------------------------------
 
-    def closed_weights(self, row: Asked, column: Asked) -> Array:
-        """Return the weights of labels, those of the instances times those of the tasks, shape (m, q)."""
-        return hat_row(self.rows, row)[:, None] * hat_row(self.columns, column)[None, :]
 
-    # --- missing or weighted labels -----------------------------------------------------------------
+@refit_block.register(TwoStep)
+def _refit_block(model: TwoStep, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
+    if model.symmetry:  # vertices leave on either side
+        kept = (kept[0] & kept[1],) * 2
+    left, right = (side.predictor(*masks) for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True))
+    return np.asarray(left @ Y[np.ix_(*kept)] @ right.T)
 
-    def _completed(
-        self, Y: Array, weights: Array | None, start: Completion | None, tol: float, max_iter: int
-    ) -> Completion:
-        block = _missing_block(Y, weights)
-        if block is None:
-            return super()._completed(Y, weights, start, tol, max_iter)
-        if not self.free_mean:
-            labels = complete_block(self.rows, self.columns, Y, *block)
-        elif math.prod(Y.shape) == block[0].size * block[1].size:
-            raise nothing_observed()
-        else:
-            xp = namespace(Y)
-            centred, shift = centred_labels(Y, observed := ~xp.isnan(Y))
-            labels = xp.where(observed, Y, complete_block(self.rows, self.columns, centred, *block) + shift)
-        return Completion(labels, "block", Solution(labels, 0, 0.0, True))
 
-    def has_shortcut(self, Y: Array, weights: Array | None, setting: Setting) -> bool:
-        """Tell whether single cells are to be left out, where few are observed or the others form a block."""
-        few = super().has_shortcut(Y, weights, setting)
-        return few or self._block_to_leave_beside(Y, weights, setting) is not None
+@refit_cells.register(TwoStep)
+def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
+    r"""Return the predictions for hidden cells by the paper's transductive objective over the others.
 
-    def leave_one_out(
-        self, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
-    ) -> Array | None:
-        """Return setting A, beside a block of missing labels or from one dense system."""
-        block = self._block_to_leave_beside(Y, weights, setting)
-        if block is None:
-            return super().leave_one_out(Y, weights, setting, completed)
-        self._check_others(~np.isnan(to_numpy(Y)))
-        working, filled = self._working(), completed()
-        shift = namespace(Y).mean(filled) if self.free_mean else 0.0
-        return leave_one_out_beside_block(working, *working._scaled, filled - shift, *block) + shift
+    The kernel between cells has the eigenvalues :math:`1/(u + v + uv)` with :math:`u = \lambda_d/\sigma` and
+    :math:`v = \lambda_t/s`, none for a free constant, and a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they
+    are infinite; let both vanish together: λ times the kernel has ridge λ, and tends to :math:`1/(1/\sigma + 1/s)`
+    with ridge 0.
+    """
+    if not all(side.is_ridge for side in sides):
 
-    def _block_to_leave_beside(self, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
-        return _missing_block(Y, weights) if setting is Setting.A else None
+        def impute(hidden: np.ndarray) -> np.ndarray:
+            i, j = np.nonzero(hidden)
+            H, task_H = (side.hat for side in sides)
+            known = (H @ np.where(hidden, 0.0, Y) @ task_H)[hidden]
+            return np.asarray(np.linalg.solve(np.eye(len(i)) - H[np.ix_(i, i)] * task_H[np.ix_(j, j)], known))
 
-    def takes_apart(self, setting: Setting) -> bool:
-        """Tell whether instances or tasks leave."""
-        return setting is not Setting.A
-
-    def part(
-        self,
-        axes: Axes,
-        spectra: dict[tuple[int, bytes], Spectrum],
-        sides: dict[tuple[int, float, bytes], tuple[Smoother, SideProduct]] | None = None,
-    ) -> TwoStep:
-        """Return the model of some rows and columns.
-
-        Parameters
-        ----------
-        axes : (integer array, integer array)
-            Those that stay.
-        spectra : dict
-            Keeps the spectra of parts that are fitted again, which all λ share.
-        sides : dict, default=None
-            Keeps sides under a λ and their products, where other parts may have the same rows or the same columns.
-        """
-        sides = {} if sides is None else sides
-        own = (self.rows, self.columns)
-        keys = [(axis, side.alpha, kept.tobytes()) for axis, (side, kept) in enumerate(zip(own, axes, strict=True))]
-        for key, side, kept in zip(keys, own, axes, strict=True):
-            if key in sides:
-                continue
-            if not side.filter.refits:
-                part = reduced(side, kept)
-            else:
-                if key[::2] not in spectra:
-                    spectra[key[::2]] = side.spectrum.part(kept)
-                part = spectra[key[::2]].smoother(side.filter, side.alpha)
-            sides[key] = part, _smaller(part)
-        (rows, left), (columns, right) = (sides[key] for key in keys)
-        return TwoStep(rows, columns, shared=(left, right))
-
-    def outside(self, axes: Axes, completed: Array) -> Array:
-        """Return, as a grid (m, q), what a completed part says of the rows and columns that left it."""
-        values, places = completed.T, []
-        for side, kept in zip((self.columns, self.rows), axes[::-1], strict=True):
-            n_rows = side.spectrum.n_rows
-            left = without(kept, n_rows)
-            # Where nothing left, all rows are known and asked for.
-            values = (predict_others(side, kept, values) if left.size else side.smooth(values)).T
-            place = np.zeros(n_rows, dtype=np.intp)
-            place[left if left.size else kept] = np.arange(left.size or n_rows)
-            places.append(place)
-        return take_block(values.T, places[1], places[0])
-
-    # --- refit --------------------------------------------------------------------------------------
-
-    def refit_block(
-        self, sides: Sequence[DenseSide], Y: np.ndarray, kept: Sequence[np.ndarray], asked: Sequence[np.ndarray]
-    ) -> np.ndarray:
-        """Return the slow twin's predictions for a block."""
-        left, right = (side.predictor(*masks) for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True))
-        return np.asarray(left @ Y[np.ix_(*kept)] @ right.T)
-
-    def refit_cells(self, sides: Sequence[DenseSide], Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        r"""Return the slow twin's predictions for hidden cells, the paper's transductive objective over the others.
-
-        The kernel between cells has the eigenvalues :math:`1/(u + v + uv)` with :math:`u = \lambda_d/\sigma` and
-        :math:`v = \lambda_t/s`, none for a free constant, and a ridge of 1. At :math:`\lambda_d = \lambda_t = 0` they
-        are infinite; let both vanish together: λ times the kernel has ridge λ, and tends to :math:`1/(1/\sigma + 1/s)`
-        with ridge 0.
-        """
-        if not all(side.is_ridge for side in sides):
-
-            def impute(hidden: np.ndarray) -> np.ndarray:
-                i, j = np.nonzero(hidden)
-                H, task_H = (side.hat for side in sides)
-                known = (H @ np.where(hidden, 0.0, Y) @ task_H)[hidden]
-                return np.asarray(np.linalg.solve(np.eye(len(i)) - H[np.ix_(i, i)] * task_H[np.ix_(j, j)], known))
-
-            return impute
-        alpha, task_alpha, ridge = sides[0].ridge, sides[1].ridge, 1.0
-        if alpha == 0 and task_alpha == 0:
-            alpha, task_alpha, ridge = 1.0, 1.0, 0.0
-        u, v = sides[0].penalties(alpha)[:, None], sides[1].penalties(task_alpha)[None, :]
-        with np.errstate(invalid="ignore"):  # a null direction with a constant: nothing times no end
-            total = u + v + (ridge * u * v if ridge else 0.0)
-        kernel = np.where(np.isfinite(total), pseudo_inverse(np.where(np.isfinite(total), total, 0.0)), 0.0)
-        return fitted_without((sides[0].eigh[1], sides[1].eigh[1]), kernel, ridge, Y, self.free_mean)
+        return impute
+    alpha, task_alpha, ridge = sides[0].ridge, sides[1].ridge, 1.0
+    if alpha == 0 and task_alpha == 0:
+        alpha, task_alpha, ridge = 1.0, 1.0, 0.0
+    u, v = sides[0].penalties(alpha)[:, None], sides[1].penalties(task_alpha)[None, :]
+    with np.errstate(invalid="ignore"):  # a null direction with a constant: nothing times no end
+        total = u + v + (ridge * u * v if ridge else 0.0)
+    kernel = np.where(np.isfinite(total), pseudo_inverse(np.where(np.isfinite(total), total, 0.0)), 0.0)
+    return fitted_without((sides[0].eigh[1], sides[1].eigh[1]), kernel, ridge, Y, model.free_mean)
 
 
 def _smaller(side: Smoother) -> SideProduct:

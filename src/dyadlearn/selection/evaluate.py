@@ -32,7 +32,6 @@ from sklearn.utils import check_random_state
 
 from dyadlearn._array import Array, as_array_of, itemsize, namespace, take_block, to_numpy
 from dyadlearn._checks import check_choice, check_flag, check_share, check_whole
-from dyadlearn._memory import holdout_numbers
 from dyadlearn._tables import write_rows
 from dyadlearn._text import as_text, html_table, make_table, number
 from dyadlearn.exceptions import LeverageError, NotEnoughMemoryError
@@ -45,7 +44,8 @@ from dyadlearn.metrics.cells import Metric, as_average, read_stack
 from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.models.reading import groups_in_order
-from dyadlearn.pairing.leaving import group_members, refuse
+from dyadlearn.pairing.full import check_memory, hold_out_stack
+from dyadlearn.pairing.leaving import group_members, largest_group
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
@@ -624,13 +624,12 @@ def permuted_scores(
     Y, xp, pairing = problem.Y, namespace(problem.Y), problem.pairing
     (m, q), size = Y.shape, int(max(1, _STACK_BYTES // (_GRIDS * itemsize(Y) * max(1, math.prod(Y.shape)))))
     groups = group_members(units.instances, m, "groups"), group_members(units.tasks, q, "task_groups")
-    largest = max((rows.size for each in groups for rows in each or ()), default=1)
     for start in range(0, n_permutations, size):
         some = [next(draws) for _ in range(start, min(start + size, n_permutations))]
-        how = {"largest_group": largest, "n_stacked": len(some)}
-        refuse(holdout_numbers(Y.shape, pairing.ranks, pairing.holdout_grids, **how), Y, setting, ", permuted")
+        sizes = {"largest_group": largest_group(*groups), "n_stacked": len(some)}
+        check_memory(pairing, Y, setting, ", permuted", **sizes)
         stack = xp.stack([permutation.of(Y) for permutation in some])
-        held_out = pairing.holdout_stack(stack, setting, *groups)
+        held_out = hold_out_stack(pairing, stack, setting, *groups)
         for place, permutation in enumerate(some):
             stack[place, ...] = permutation.back(held_out[place, ...])
         yield np.asarray(to_numpy(score(stack)), dtype=np.float64)
@@ -662,7 +661,7 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
         return math.nan
     problem = fitted.problem
     is_closed = problem.labels.full is not None and units.cells is None
-    if not is_closed or problem.pairing.decomposes(setting):
+    if not is_closed or (setting is Setting.D and not problem.pairing.smoothers):
         return math.nan
     permuted = what_is_new(fitted, setting)
     axes = {"instances": (0,), "tasks": (1,)}.get(permuted, (0, 1))

@@ -2,7 +2,7 @@ r"""Scores over all regularisations.
 
 How predictions are held out, `dyadlearn.holdout.plan` decides. Where labels are complete, or where a complete part has
 the same scores, a sweep of the model gives the predictions for many regularisations at the speed of matrix products
-(see `dyadlearn.pairing.base`), and squared error often without any predictions. Elsewhere one regularisation follows
+(see `dyadlearn.pairing.full`), and squared error often without any predictions. Elsewhere one regularisation follows
 the other, and folds that are solved again start from the solution for the one before.
 
 Scores of regularisations that are solved for one by one: all of them, or a coarse-to-fine search.
@@ -40,6 +40,8 @@ from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models.fitted import as_fitted
 from dyadlearn.models.reading import groups_in_order
+from dyadlearn.pairing.base import check_request, settings_of
+from dyadlearn.pairing.full import sweep
 from dyadlearn.pairing.leaving import group_members
 from dyadlearn.settings import Setting, as_setting
 
@@ -383,7 +385,7 @@ def landscape(
         groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     scoring = own or "neg_mean_squared_error" if scoring is None else scoring
     wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
-    wanted = [setting for setting in wanted if setting in problem.pairing.settings] or wanted
+    wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows = check_alphas(alphas, "alphas")
     columns = check_alphas(task_alphas, "task_alphas")
     plans = [planned(problem, setting, (groups, task_groups, cv)) for setting in wanted]
@@ -412,10 +414,10 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
     groups, task_groups, cv = left_out
     pairing = problem.pairing
     used = (groups if setting.new_instance else None, task_groups if setting.new_task else None)
-    pairing.check_request(setting, *used, None)
+    check_request(pairing, setting, *used, None)
     if cv is None and problem.labels.grid is not None:  # folds are counted as they are made
         check_enough_left(problem.labels, setting, *used, knows_tasks=pairing.knows_tasks)
-    for filter in pairing.filters:
+    for filter in (side.filter for side in pairing.smoothers):
         if not filter.uses_alpha():
             raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
     return plan(problem, setting, groups, task_groups, cv)
@@ -441,20 +443,20 @@ def _swept(
     # Where squared errors tell the score, they may be known without predictions.
     told = {setting: scorers[setting].of_squared_errors for setting in settings}
     closed = {setting: of_errors for setting, of_errors in told.items() if of_errors is not None}
-    whole = problem.pairing.sweep(Y, alphas, task_alphas, *members)
+    whole = sweep(problem.pairing, Y, alphas, task_alphas, *members)
     for squared, some in ((True, list(closed)), (False, [setting for setting in settings if setting not in closed])):
         if some:
             whole.check_memory(some, per_stack, squared=squared)
     with Progress(len(alphas) * len(task_alphas) * len(settings), "Landscape", progress) as bar:
 
         def score(wanted: Sequence[Setting], rows: Values, columns: Values) -> dict[Setting, np.ndarray]:
-            sweep = problem.pairing.sweep(Y, rows, columns, *members)
-            errors = sweep.squared_errors([setting for setting in wanted if setting in closed], per_stack)
+            swept = sweep(problem.pairing, Y, rows, columns, *members)
+            errors = swept.squared_errors([setting for setting in wanted if setting in closed], per_stack)
             scores = {setting: closed[setting](found) for setting, found in errors.items()}
             bar.advance(len(rows) * len(columns) * len(scores))
             left = [setting for setting in wanted if setting not in scores]
             scores |= {setting: np.empty((len(rows), len(columns))) for setting in left}
-            for here, there, setting, stack in sweep.walk(left, per_stack):
+            for here, there, setting, stack in swept.walk(left, per_stack):
                 scores[setting][here, there] = to_numpy(scorers[setting](stack))
                 bar.advance(stack.shape[0])
             return scores

@@ -935,7 +935,7 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
             pairing = problem.pairing
             forms = [pairing]
             if isinstance(pairing, PairKernel):
-                forms = [pairing.with_shares(shares) for shares in self._scaled(*pairing.spectra)]
+                forms = [replace(pairing, shares=shares) for shares in self._scaled(*pairing.spectra)]
             found += [replace(problem, pairing=each) for each in forms]
         return found
 

@@ -69,7 +69,7 @@ from dyadlearn._array import (
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import digits_left, solve_block
 from dyadlearn.solve.leaving import inverse_with_border, leave_units_out
-from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, reduced, without
+from dyadlearn.solve.operators import GridOperators, check_hidden, common_floor, embedded, reduced, without
 from dyadlearn.spectrum import Smoother, check_cells, leverage_error
 
 
@@ -116,7 +116,8 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     >>> round(float((side.hat() @ full @ side.hat())[1, 1]), 4)
     0.6667
     """
-    rows, columns = _in_the_limit(rows, columns)
+    if rows.contrast is not None and columns.contrast is not None:  # residuals that do not vanish
+        rows, columns = rows.scaled(), columns.scaled()
     inside, own, xp = np.asarray(missing_rows), np.asarray(missing_columns), namespace(Y)
     if not inside.size or not own.size:
         return xp.asarray(Y, copy=True)
@@ -128,12 +129,7 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     S_missing = take_block(Y, inside, others) @ cross.T
     floor = common_floor(rows, columns)
     filled = step_over_instances(rows, inside, S_observed @ basis, S_missing @ basis, slack, floor=floor) @ basis.T
-    # Other cells of the grid are given some cell of the block, which is then not taken.
-    place, task_place = np.zeros(Y.shape[0], dtype=np.intp), np.zeros(Y.shape[1], dtype=np.intp)
-    place[inside], task_place[own] = np.arange(inside.size), np.arange(own.size)
-    is_missing = np.zeros(tuple(Y.shape), dtype=bool)
-    is_missing[np.ix_(inside, own)] = True
-    return xp.where(as_array_of(is_missing, Y), take_block(filled, place, task_place), Y)
+    return embedded(Y, filled, inside, own)
 
 
 def step_over_instances(
@@ -203,13 +199,6 @@ def _decompose(side: Smoother, inside: np.ndarray, outside: np.ndarray) -> tuple
         slack = slack + xp.clip(1.0 - xp.sum(squares, axis=0), 0.0, 1.0)
     sign = -1.0 if side.prefers_residual else 1.0
     return basis, slack, leverage, (vectors * (sign * weights)) @ take_rows(spectrum.vectors, outside).T
-
-
-def _in_the_limit(rows: Smoother, columns: Smoother) -> tuple[Smoother, Smoother]:
-    """Return both sides with residuals that do not vanish where both are unregularised and of full rank."""
-    if rows.contrast is None or columns.contrast is None:
-        return rows, columns
-    return rows.scaled(), columns.scaled()
 
 
 def leave_one_out_beside_block(
@@ -406,7 +395,8 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
         elif found is None:
             inverse, mean = xp.linalg.inv(_system(matrices, column)), 0.0
             if matrices.has_constant:
-                inverse, mean = inverse_with_border(inverse), _constants(inverse, column.labels)
+                ones = xp.sum(inverse, axis=1)
+                inverse, mean = inverse_with_border(inverse), (ones @ column.labels) / xp.sum(ones)
             own = xp.linalg.diagonal(inverse)[:, None]
             slack = own if column.weights is None else own / column.weights
             if matrices.has_constant and not vanishing and -largest(-slack) < 1.0 - _FAR_FROM_ONE:
@@ -493,7 +483,7 @@ class _Column:
     missing: np.ndarray
 
     def join(self, observed: Array, missing: Array) -> Array:
-        """Put values of observed and of missing rows in their places, shape (m, p)."""
+        """Return values of observed and of missing rows in the order of all rows, shape (m, p)."""
         together = namespace(observed).concat([observed, missing], axis=0)
         return take_rows(together, np.argsort(np.concatenate([self.rows, self.missing])))
 
@@ -528,12 +518,8 @@ class _Matrices:
     """
 
     def __init__(self, side: Smoother, ridge: float) -> None:
-        self._side, self.ridge = side, ridge
-
-    @property
-    def has_constant(self) -> bool:
-        """Whether each column has a constant of its own."""
-        return self._side.spectrum.has_free_constant
+        #: `has_constant`: whether each column has a constant of its own.
+        self._side, self.ridge, self.has_constant = side, ridge, side.spectrum.has_free_constant
 
     @cached_property
     def _weights(self) -> Array:
@@ -602,12 +588,6 @@ def _solved(matrices: _Matrices, column: _Column) -> tuple[Array, Array | float]
     dual, ones = found[:, :-1], found[:, -1:]
     means = xp.sum(dual, axis=0) / xp.sum(ones)
     return dual - ones * means, means
-
-
-def _constants(inverse: Array, labels: Array) -> Array:
-    """Return the constants (p,) of columns, given the inverse (n, n) of their system without a border."""
-    ones = namespace(inverse).sum(inverse, axis=1)
-    return (ones @ labels) / namespace(inverse).sum(ones)
 
 
 def _directions(side: Smoother, column: _Column) -> tuple[Array, Callable[[Array], Array]] | None:

@@ -1,4 +1,4 @@
-r"""Labels with holes: complete the grid, so that a closed form on it is the model of the observed cells.
+r"""Missing labels: complete the grid, so that a closed form on it is the model of the observed cells.
 
 With the pairwise kernel :math:`\mathbf{P}` and ridge :math:`c` of a model (see `dyadlearn.solve.operators`) and weights
 :math:`w` of the observed cells o, the loss :math:`\sum_o w_o(f_o-y_o)^2` and the model's own penalty are minimised by
@@ -28,7 +28,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -145,11 +145,17 @@ def complete(
     if form is None:
         form = _cheaper_form(operators, n_observed, n_missing, weights is not None, max_direct)
     labels, shift = centred_labels(Y, observed) if operators.free_mean else (Y, 0.0)
+    begin = start.solution.values if start is not None and start.form == form else None
+    options: dict[str, Any] = {"rank": rank, "start": begin, "tol": tol, "max_iter": max_iter}
     if form == "missing":
-        found = _solve_missing(operators, labels, observed, rank, start, max_direct, tol, max_iter)
+        known = _where(observed, labels)
+        right = -operators.residual(known) if operators.prefers_residual else operators.hat(known)
+        options["max_direct"] = max_direct
+        solution = solve_missing(operators, _where(~observed, right), observed, **options)
+        found = Completion(solution.values + known, form, solution)
     else:
         is_direct = rank is None and 0 < n_observed <= min(max_direct, _DIRECT_OBSERVED)
-        found = _solve_observed(operators, labels, observed, weights, n_observed, rank, is_direct, start, tol, max_iter)
+        found = _ObservedCells(operators, labels, observed, weights).completed(is_direct, **options)
     if not operators.free_mean:
         return found
     moved = found.labels + shift
@@ -188,24 +194,6 @@ def _where(mask: Array, grid: Array) -> Array:
     """Return a grid with zeros outside the mask."""
     xp = namespace(grid)
     return xp.where(mask, grid, xp.zeros((), dtype=grid.dtype, device=grid.device))
-
-
-def _solve_missing(
-    operators: GridOperators,
-    Y: Array,
-    observed: Array,
-    rank: int | None,
-    start: Completion | None,
-    max_direct: int,
-    tol: float,
-    max_iter: int,
-) -> Completion:
-    right = _missing_right(operators, _where(observed, Y), ~observed)
-    begin = start.solution.values if start is not None and start.form == "missing" else None
-    solution = solve_missing(
-        operators, right, observed, rank=rank, start=begin, max_direct=max_direct, tol=tol, max_iter=max_iter
-    )
-    return Completion(solution.values + _where(observed, Y), "missing", solution)
 
 
 def solve_missing(
@@ -251,10 +239,6 @@ def solve_missing(
         tol=tol,
         max_iter=max_iter,
     )
-
-
-def _missing_right(operators: GridOperators, labels: Array, missing: Array) -> Array:
-    return _where(missing, -operators.residual(labels) if operators.prefers_residual else operators.hat(labels))
 
 
 def _solve_directly(operators: GridOperators, right: Array, mask: np.ndarray) -> Array:
@@ -336,199 +320,154 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
-def _solve_observed(
-    operators: GridOperators,
-    Y: Array,
-    observed: Array,
-    weights: Array | None,
-    n_observed: int,
-    rank: int | None,
-    is_direct: bool,
-    start: Completion | None,
-    tol: float,
-    max_iter: int,
-) -> Completion:
-    """Solve for the unknowns √(1/w) a of the observed cells."""
-    xp, cells = namespace(Y), _Cells(observed)
-    root = cells.gather(xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5)
-    right = root * cells.gather(_where(observed, Y))
-    border = _Border(root) if operators.free_mean else None
-    values = _solve_cells_directly(operators, cells, root, right, to_numpy(observed)) if is_direct else None
-    if values is not None:
-        found = Solution(values, 0, 0.0, True)
-    else:
-        limits = (n_observed, rank, tol, max_iter)
-        found = _iterate(operators, cells, root, right, border, weights is not None, start, *limits)
-    if border is not None:
-        found = replace(found, values=border.project(found.values))
-    dual = cells.scatter(root * found.values)
-    fitted = operators.kernel(dual)
-    if border is not None:
-        fitted += border.share(right - root * cells.gather(fitted))
-    labels = xp.where(observed, Y, fitted) if weights is None else fitted + operators.ridge * dual
-    return Completion(labels, "observed", replace(found, values=cells.scatter(found.values)))
+class _ObservedCells:
+    r"""The system of the observed cells, in the unknowns :math:`\mathbf{a}/\mathbf{r}` with r the roots of the weights.
 
+    What is iterated on is a list of the observed cells, which takes less memory. Arrays of other libraries stay grids,
+    which are zero where nothing is observed.
 
-class _Cells:
-    """Takes grids to what is iterated on, and back: to a list of the observed cells, which takes less memory.
-
-    Arrays of other libraries stay grids, which are zero where nothing is observed.
+    With a free mean the unknowns stay orthogonal to r, so that the dual parameters sum to zero. With
+    :math:`\boldsymbol\Pi = \mathbf{I} - \mathbf{rr}^\top/\mathbf{r}^\top\mathbf{r}` the system :math:`\mathbf{A}`
+    becomes :math:`\boldsymbol\Pi\mathbf{A}\boldsymbol\Pi`, and its approximate inverse :math:`\mathbf{M}` one of
+    that: :math:`\mathbf{M} - \mathbf{Mrr}^\top\mathbf{M}/\mathbf{r}^\top\mathbf{Mr}`.
     """
 
-    def __init__(self, observed: Array) -> None:
-        self.shape = observed.shape
-        self.at = None if is_foreign(observed) else np.flatnonzero(observed)
+    def __init__(self, operators: GridOperators, Y: Array, observed: Array, weights: Array | None) -> None:
+        xp = namespace(Y)
+        self.operators, self.Y, self.observed, self.is_weighted = operators, Y, observed, weights is not None
+        self._at = None if is_foreign(observed) else np.flatnonzero(observed)
+        self.root = self._gather(xp.astype(observed, Y.dtype) if weights is None else _where(observed, weights) ** 0.5)
+        self.right = self.root * self._gather(_where(observed, Y))
+        self._square = inner(self.root, self.root)
 
-    def gather(self, grid: Array) -> Array:
-        return grid if self.at is None else grid.reshape(-1)[self.at]
+    def completed(self, is_direct: bool, **options: Any) -> Completion:
+        """Return the completed grid, solved for directly if possible, or by conjugate gradients."""
+        xp, values = namespace(self.Y), self._solved_directly() if is_direct else None
+        found = self._iterated(**options) if values is None else Solution(values, 0, 0.0, True)
+        found = replace(found, values=self._project(found.values))
+        dual = self._scatter(self.root * found.values)
+        fitted = self.operators.kernel(dual)
+        if self.operators.free_mean:
+            fitted += self._share(self.right - self.root * self._gather(fitted))
+        labels = fitted + self.operators.ridge * dual if self.is_weighted else xp.where(self.observed, self.Y, fitted)
+        return Completion(labels, "observed", replace(found, values=self._scatter(found.values)))
 
-    def scatter(self, values: Array) -> Array:
-        if self.at is None:
+    def _gather(self, grid: Array) -> Array:
+        return grid if self._at is None else grid.reshape(-1)[self._at]
+
+    def _scatter(self, values: Array) -> Array:
+        if self._at is None:
             return values
-        grid = np.zeros(self.shape, dtype=values.dtype)
-        grid.reshape(-1)[self.at] = values
+        grid = np.zeros(self.observed.shape, dtype=values.dtype)
+        grid.reshape(-1)[self._at] = values
         return grid
 
+    def _share(self, values: Array) -> float:
+        """Return the multiple of r that is nearest to values."""
+        return inner(self.root, values) / self._square
 
-def _solve_cells_directly(
-    operators: GridOperators, cells: _Cells, root: Array, right: Array, mask: np.ndarray
-) -> Array | None:
-    """Solve for the observed cells as one dense system, scaled to a unit diagonal, which a free mean borders.
+    def _project(self, values: Array) -> Array:
+        """Return values without their part along r, where a mean is free."""
+        return values - self.root * self._share(values) if self.operators.free_mean else values
 
-    None is returned where the system is singular: conjugate gradients then find one of its solutions.
-    """
-    xp, flat = namespace(right), np.flatnonzero(mask)
-    root, known = (take_rows(xp.reshape(cells.scatter(each), (-1,)), flat) for each in (root, right))
-    system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
-    diagonal = xp.linalg.diagonal(system) + operators.ridge
-    scale = diagonal**-0.5
-    system = with_diagonal(system, diagonal) * scale[:, None] * scale[None, :]
-    try:
-        solved = scale[:, None] * solve(system, scale[:, None] * xp.stack([known, root], axis=1))
-    except np.linalg.LinAlgError:
-        return None
-    values = solved[:, 0]
-    if operators.free_mean:
-        values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
-    return cells.gather(_scattered(values, mask))
+    def _solved_directly(self) -> Array | None:
+        """Solve one dense system, scaled to a unit diagonal, which a free mean borders.
 
+        None is returned where the system is singular: conjugate gradients then find one of its solutions.
+        """
+        xp, mask, operators = namespace(self.right), to_numpy(self.observed), self.operators
+        flat = np.flatnonzero(mask)
+        root, known = (take_rows(xp.reshape(self._scatter(each), (-1,)), flat) for each in (self.root, self.right))
+        system = operators.kernel_block(*np.nonzero(mask)) * root[:, None] * root[None, :]
+        diagonal = xp.linalg.diagonal(system) + operators.ridge
+        scale = diagonal**-0.5
+        system = with_diagonal(system, diagonal) * scale[:, None] * scale[None, :]
+        try:
+            solved = scale[:, None] * solve(system, scale[:, None] * xp.stack([known, root], axis=1))
+        except np.linalg.LinAlgError:
+            return None
+        values = solved[:, 0]
+        if operators.free_mean:
+            values = values - solved[:, 1] * (inner(root, values) / inner(root, solved[:, 1]))
+        return self._gather(_scattered(values, mask))
 
-def _iterate(
-    operators: GridOperators,
-    cells: _Cells,
-    root: Array,
-    right: Array,
-    border: _Border | None,
-    weighted: bool,
-    start: Completion | None,
-    n_observed: int,
-    rank: int | None,
-    tol: float,
-    max_iter: int,
-) -> Solution:
-    """Solve for the observed cells by conjugate gradients; with a border up to what its projection takes away."""
+    def _iterated(self, rank: int | None, start: Array | None, tol: float, max_iter: int) -> Solution:
+        """Solve by conjugate gradients; with a free mean up to what its projection takes away."""
+        operators, root, shape = self.operators, self.root, self.observed.shape
 
-    def multiply(values: Array) -> Array:
-        image = cells.gather(operators.kernel(cells.scatter(root * values)))
-        image *= root
-        image += operators.ridge * values
-        return image
+        def multiply(values: Array) -> Array:
+            image = self._gather(operators.kernel(self._scatter(root * values)))
+            image *= root
+            image += operators.ridge * values
+            return self._project(image)
 
-    limit = _rank_limit(operators, 4)
-    if rank is None:
-        rank = choose_rank(operators.remainder, cells.shape, operators.kernel_cost, n_observed, tol, limit)
-    product: Callable[[Array], Array] = multiply
-    precondition = _observed_preconditioner(operators, cells, root, min(rank, limit)) if rank else None
-    begin = cells.gather(start.solution.values) if start is not None and start.form == "observed" else None
-    if border is not None:
-        if precondition is None and weighted:
+        limit = _rank_limit(operators, 4)
+        if rank is None:
+            n_observed = int(np.count_nonzero(to_numpy(self.observed)))
+            rank = choose_rank(operators.remainder, shape, operators.kernel_cost, n_observed, tol, limit)
+        precondition = self._preconditioner(min(rank, limit)) if rank else None
+        if precondition is None and operators.free_mean and self.is_weighted:
             # Projection mixes weights of all magnitudes: rounding of the largest would stand beside the smallest.
-            mean_kernel = float(namespace(right).sum(operators.kernel_values)) / math.prod(cells.shape)
+            mean_kernel = float(namespace(root).sum(operators.kernel_values)) / math.prod(shape)
             scale = operators.ridge + mean_kernel * root**2
 
             def precondition(values: Array) -> Array:
                 return values / scale
 
-        product, precondition = border.around(product), border.beside(precondition) if precondition else border.project
-        begin = None if begin is None else border.project(begin)
-    return conjugate_gradients(
-        product,
-        right if border is None else border.project(right),
-        precondition=precondition,
-        start=begin,
-        tol=tol,
-        max_iter=max_iter,
-        norm=operators.ridge + largest(operators.kernel_values) * largest(root) ** 2,
-    )
+        if operators.free_mean:
+            precondition = self._bordered(precondition) if precondition else self._project
+        return conjugate_gradients(
+            multiply,
+            self._project(self.right),
+            precondition=precondition,
+            start=None if start is None else self._project(self._gather(start)),
+            tol=tol,
+            max_iter=max_iter,
+            norm=operators.ridge + largest(operators.kernel_values) * largest(root) ** 2,
+        )
 
-
-class _Border:
-    r"""Keeps unknowns orthogonal to the roots r of the weights, so that the dual parameters sum to zero.
-
-    With :math:`\boldsymbol\Pi = \mathbf{I} - \mathbf{rr}^\top/\mathbf{r}^\top\mathbf{r}` the system
-    :math:`\mathbf{A}` becomes :math:`\boldsymbol\Pi\mathbf{A}\boldsymbol\Pi`, and its approximate inverse
-    :math:`\mathbf{M}` one of that: :math:`\mathbf{M} - \mathbf{Mrr}^\top\mathbf{M}/\mathbf{r}^\top\mathbf{Mr}`.
-    """
-
-    def __init__(self, root: Array) -> None:
-        self.root, self.square = root, inner(root, root)
-
-    def share(self, values: Array) -> float:
-        """Return the multiple of r that is nearest to values."""
-        return inner(self.root, values) / self.square
-
-    def project(self, values: Array) -> Array:
-        """Return what is left of values without it."""
-        return values - self.root * self.share(values)
-
-    def around(self, product: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        """Return a product with unknowns that are orthogonal to r, made so as well."""
-        return lambda values: self.project(product(values))
-
-    def beside(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        """Return the inverse under the border."""
+    def _bordered(self, inverse: Callable[[Array], Array]) -> Callable[[Array], Array]:
+        """Return an approximate inverse under the border of a free mean."""
         along = inverse(self.root)
         square = inner(self.root, along)
 
         def bordered(values: Array) -> Array:
             found = inverse(values)
             found -= along * (inner(along, values) / square)
-            return self.project(found)
+            return self._project(found)
 
         return bordered
 
+    def _preconditioner(self, rank: int) -> Callable[[Array], Array] | None:
+        r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ is the mean kernel value p of all that is not deflated.
 
-def _observed_preconditioner(
-    operators: GridOperators, cells: _Cells, root: Array, rank: int
-) -> Callable[[Array], Array] | None:
-    r"""Invert C + √w Φ (p − τ) Φᵀ √w, where τ stands for the kernel values p of all that is not deflated: their mean.
+        Some of these are larger, but what most of the unknowns feel is the mean.
 
-    Some of these are larger, but what most of the unknowns feel is the mean.
+        .. math:: \mathbf{C}^{-1} - \mathbf{C}^{-1}\sqrt{w}\,\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top
+                  \sqrt{w}\,\mathbf{C}^{-1}, \qquad \mathbf{C} = c + \tau w, \quad
+                  \boldsymbol\Omega = w/\mathbf{C}, \quad \mathbf{d} = 1/(p-\tau)
+        """
+        operators, values, root = self.operators, self.operators.kernel_values, self.root
+        leading, kept, edge = _leading(-values, rank, 0.0)
+        kept = -kept
+        # Closer to the ridge than this, Woodbury's difference would be rounding.
+        least = 1e3 * epsilon(values) * largest(values)
+        edge = max(-edge, least)
+        leading, kept = leading[kept > edge], kept[kept > edge]
+        if not leading.size:
+            return None
+        n_left = math.prod(side.n_rows for side in operators.grid_spectra) - leading.size
+        rest = (float(namespace(values).sum(values)) - float(kept.sum())) / max(n_left, 1)
+        edge = min(max(rest, least), edge)
+        scale = operators.ridge + edge * root**2
+        weights = self._scatter(root**2 / scale)
+        deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (kept - edge), weights)
 
-    .. math:: \mathbf{C}^{-1} - \mathbf{C}^{-1}\sqrt{w}\,\boldsymbol\Phi\mathbf{S}^{-1}\boldsymbol\Phi^\top
-              \sqrt{w}\,\mathbf{C}^{-1}, \qquad \mathbf{C} = c + \tau w, \quad \boldsymbol\Omega = w/\mathbf{C}, \quad
-              \mathbf{d} = 1/(p-\tau)
-    """
-    values = operators.kernel_values
-    leading, kept, edge = _leading(-values, rank, 0.0)
-    kept = -kept
-    # Closer to the ridge than this, Woodbury's difference would be rounding.
-    least = 1e3 * epsilon(values) * largest(values)
-    edge = max(-edge, least)
-    leading, kept = leading[kept > edge], kept[kept > edge]
-    if not leading.size:
-        return None
-    n_left = math.prod(side.n_rows for side in operators.grid_spectra) - leading.size
-    rest = (float(namespace(values).sum(values)) - float(kept.sum())) / max(n_left, 1)
-    edge = min(max(rest, least), edge)
-    scale = operators.ridge + edge * root**2
-    deflate = Deflation(*operators.grid_spectra, leading, 1.0 / (kept - edge), cells.scatter(root**2 / scale))
+        def inverse(values: Array) -> Array:
+            scaled = values / scale
+            inside = self._gather(deflate(self._scatter(root * scaled)))
+            inside *= root
+            inside /= scale
+            return scaled - inside
 
-    def inverse(values: Array) -> Array:
-        scaled = values / scale
-        inside = cells.gather(deflate(cells.scatter(root * scaled)))
-        inside *= root
-        inside /= scale
-        return scaled - inside
-
-    return inverse
+        return inverse

@@ -303,11 +303,11 @@ class ObservedSystem:
             Relative residual at which conjugate gradients stop, but no less than the precision allows.
         max_iter : int, default=1000
         """
-        ridge, scale, y = self.operators.ridge, self.scale, self.labels.values
+        ridge, y = self.operators.ridge, self.labels.values
         shift = mean_of(y, self.labels.weights) if self.operators.free_mean else 0.0
         # Of labels far from zero their mean is rounded, and what that leaves of it is taken out too.
         centred = self._centred(y - shift)
-        right, diagonal = self._gathered(centred, scale), self._diagonal(scale)
+        right, diagonal = self._gathered(centred), self._diagonal()
         size = math.sqrt(inner(centred, self._weighted(centred)))
         del centred  # as large as the labels
         tol = max(tol, 50 * epsilon(y))
@@ -322,7 +322,7 @@ class ObservedSystem:
             return math.sqrt(float(square(rest)))
 
         def product(function: Array) -> Array:
-            return self._gathered(self._values(function, scale), scale) + ridge * function
+            return self._gathered(self._values(function)) + ridge * function
 
         if size == 0 or measured(right) == 0:
             return ObservedSolution(namespace(right).zeros_like(right), shift, 0, 0.0, True)
@@ -340,7 +340,7 @@ class ObservedSystem:
             )
             n_iter, values, before = n_iter + found.n_iter, found.values, residual
             left = right - product(values)
-            rest = self._values(left, scale)
+            rest = self._values(left)
             residual = math.sqrt(inner(rest, self._weighted(rest))) / (ridge * size)
             if residual <= tol or n_iter >= max_iter or residual > 0.5 * before:
                 break
@@ -349,27 +349,28 @@ class ObservedSystem:
         allowed = max(tol, 8.0 * epsilon(y) * largest(diagonal) / ridge if n_iter < max_iter else 0.0)
         mean = shift
         if self.operators.free_mean:
-            fitted = self.products.values(values if scale is None else scale * values)
+            fitted = self.products.values(self._scaled(values))
             mean = shift + mean_of((y - shift) - fitted, self.labels.weights)
         return ObservedSolution(self._turned(values, back=True), mean, n_iter, residual, residual <= allowed)
 
     def fitted(self, solution: ObservedSolution, products: PairProducts | GridProducts | None = None) -> Array:
         """Return the function at the pairs, or at others that products of this basis know."""
-        function = self._turned(solution.spectral)
-        scale = self.scale
         products = self.products if products is None else products
-        return products.values(function if scale is None else scale * function) + solution.mean
+        return products.values(self._scaled(self._turned(solution.spectral))) + solution.mean
 
-    @property
+    @cached_property
     def scale(self) -> Array | None:
         """What unknowns are multiplied by, (k, l), before features multiply them; None is one."""
         return None if self.basis.turns is not None else self.operators.kernel_values**0.5
 
-    def _diagonal(self, scale: Array | None) -> Array:
+    def _scaled(self, unknowns: Array) -> Array:
+        return unknowns if self.scale is None else self.scale * unknowns
+
+    def _diagonal(self) -> Array:
         rows, columns = self.basis.loads
         # Some of the pairs have that share of what all of them weigh.
         found = rows[:, None] * (columns * (self.labels.total / self.basis.total**2))
-        return (found if scale is None else scale**2 * found) + self.operators.ridge
+        return self._scaled(self._scaled(found)) + self.operators.ridge
 
     def _weighted(self, values: Array) -> Array:
         return values if self.labels.weights is None else values * self.labels.weights
@@ -377,13 +378,12 @@ class ObservedSystem:
     def _centred(self, values: Array) -> Array:
         return values - mean_of(values, self.labels.weights) if self.operators.free_mean else values
 
-    def _values(self, function: Array, scale: Array | None) -> Array:
+    def _values(self, function: Array) -> Array:
         """Return a function at the pairs, less its mean where that is free."""
-        return self._centred(self.products.values(function if scale is None else scale * function))
+        return self._centred(self.products.values(self._scaled(function)))
 
-    def _gathered(self, values: Array, scale: Array | None) -> Array:
-        found = self.products.gathered(self._weighted(values))
-        return found if scale is None else scale * found
+    def _gathered(self, values: Array) -> Array:
+        return self._scaled(self.products.gathered(self._weighted(values)))
 
     def _turned(self, spectral: Array, back: bool = False) -> Array:
         """Return unknowns in the directions of the basis, or back in those of the spectra."""
@@ -396,7 +396,7 @@ class ObservedSystem:
 
 
 def check_regularised(operators: GridOperators) -> None:
-    """Refuse a model that interpolates."""
+    """Raise if a model interpolates."""
     if operators.ridge <= 0 or operators.floor > 0:
         raise ValueError(
             "Observed pairs alone determine no model without regularisation: use an alpha above 0 (and filters that "
@@ -544,7 +544,8 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     array([2., 3.])
     """
     labels = system.labels
-    free_mean, n_unknowns = system.operators.free_mean, _n_unknowns(system)
+    free_mean = system.operators.free_mean
+    n_unknowns = int(system.basis.left.shape[1] * system.basis.right.shape[1]) + free_mean
     # Predictions move with labels where the mean is free; far from zero these would leave their rounding.
     shift = mean_of(labels.values, labels.weights) if free_mean else 0.0
     y = labels.values - shift
@@ -605,10 +606,6 @@ def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -
     return placed(left_out, places, labels.size) + shift
 
 
-def _n_unknowns(system: ObservedSystem) -> int:
-    return int(system.basis.left.shape[1] * system.basis.right.shape[1]) + system.operators.free_mean
-
-
 def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
     """Return all products of features of some pairs (p, k·l), and a one where the mean is free."""
     labels, basis = system.labels, system.basis
@@ -621,7 +618,7 @@ def _rows(system: ObservedSystem, at: np.ndarray) -> Array:
 
 
 def _check(slack: Array, floor: float) -> None:
-    """Refuse to leave out what is fitted exactly."""
+    """Raise if something that is left out is fitted exactly."""
     xp = namespace(slack)
     least = float(xp.min(xp.linalg.eigvalsh(slack)))
     if not least > floor:

@@ -1,4 +1,4 @@
-r"""What a model of pairs does to grids, as the solvers of this room see it.
+r"""What a model of pairs does to grids, as the solvers see it.
 
 With :math:`\mathbf{F} = \mathbf{H}[\mathbf{Y}]` the fitted grid, a model has a hat :math:`\mathbf{H}` and a residual
 operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated labels with entries
@@ -38,100 +38,19 @@ same holds of :math:`\sqrt{w}\,\boldsymbol\Xi_{OO}\sqrt{w}` and of labels multip
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    epsilon,
-    largest,
-    namespace,
-    svd,
-    take_block,
-    take_rows,
-    to_numpy,
-    zeros,
-)
+from dyadlearn._array import Array, epsilon, largest, namespace, svd, take_block, take_rows, to_numpy, zeros
+from dyadlearn._rounding import is_graded, ratio
 from dyadlearn.filters import Tabulated
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error, slack_floor
 from dyadlearn.vectrick import sandwich
-
-
-class GridOperators(Protocol):
-    """The operators of a model on grids of shape (m, q)."""
-
-    @property
-    def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
-        """Spectra of the rows and of the columns."""
-
-    @property
-    def ridge(self) -> float:
-        """The ridge that goes with the pairwise kernel."""
-
-    @property
-    def vanishing(self) -> bool:
-        """Whether λ = 0 at full rank, where hats are identities and residuals are known up to scale."""
-
-    @property
-    def floor(self) -> float:
-        """What slacks must exceed; 0 if nothing is ever interpolated."""
-
-    @property
-    def is_graded(self) -> bool:
-        """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
-
-    @property
-    def prefers_residual(self) -> bool:
-        """Whether most of the spectrum is kept, so that the residual is the small part and carries the digits."""
-
-    @property
-    def residual_cost(self) -> int:
-        """Multiplications in one product with the residual operator."""
-
-    @property
-    def kernel_cost(self) -> int:
-        """Multiplications in one product with the pairwise kernel."""
-
-    @property
-    def remainder(self) -> Array:
-        """The residual in the rotated labels, shape (k, l)."""
-
-    @property
-    def kernel_values(self) -> Array:
-        """The pairwise kernel in the rotated labels, shape (k, l)."""
-
-    @property
-    def free_mean(self) -> bool:
-        """Whether a grand mean that no penalty holds is part of hat and residual."""
-
-    @property
-    def is_product(self) -> bool:
-        """Whether the pairwise kernel is the product of both sides' kernels."""
-
-    @property
-    def takes_pairs(self) -> bool:
-        """Whether observed pairs can be solved for without their grid, see `dyadlearn.solve.observed`."""
-
-    def hat(self, grid: Array) -> Array:
-        """Return the fitted grid."""
-
-    def residual(self, grid: Array) -> Array:
-        """Return the grid less the fitted grid."""
-
-    def kernel(self, grid: Array) -> Array:
-        """Return the pairwise kernel times a grid."""
-
-    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
-        """Return the residual operator between some cells, shape (n, n)."""
-
-    def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
-        """Return the pairwise kernel between some cells, shape (n, n)."""
-
-    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
-        """Return a part of the kernel between some cells (n, n), and a border of it, see `dyadlearn.solve.leaving`."""
 
 
 class SideProduct:
@@ -196,6 +115,122 @@ def between(block: Callable[[np.ndarray], Array], index: np.ndarray) -> Array:
     """Return an operator of one side between rows that repeat; it is formed between distinct ones."""
     distinct, place = np.unique(index, return_inverse=True)
     return take_block(block(distinct), place, place)
+
+
+class GridOperators(ABC):
+    r"""The operators of a model on grids of shape (m, q), from the spectra of its sides and the `remainder`.
+
+    By default it is ridge regression on pairs with the kernel :math:`(1-\rho)/\rho` in the rotated labels, where
+    :math:`\rho` is the remainder, and a ridge of one.
+    """
+
+    #: Whether it can be solved for observed pairs alone, see `dyadlearn.solve.observed`.
+    takes_pairs: ClassVar[bool] = False
+
+    @property
+    def ridge(self) -> float:
+        """The ridge that goes with the pairwise kernel."""
+        return 1.0
+
+    @property
+    def free_mean(self) -> bool:
+        """Whether the grand mean carries no penalty, so that the dual parameters sum to zero."""
+        return False
+
+    @property
+    def is_product(self) -> bool:
+        """Whether the pairwise kernel is the product of both sides' kernels."""
+        return False
+
+    @property
+    def vanishing(self) -> bool:
+        """Whether λ = 0 at full rank, where hats are identities and residuals are known up to scale."""
+        return False
+
+    @property
+    def floor(self) -> float:
+        """What slacks must exceed; 0 if nothing is ever interpolated."""
+        whole = self.remainder <= 0
+        return slack_floor(self.grid_spectra[0], math.inf) if bool(namespace(whole).any(whole)) else 0.0
+
+    @property
+    def prefers_residual(self) -> bool:
+        """Whether most of the spectrum is kept, so that the residual is the small part and carries the digits."""
+        xp, kept = namespace(self.remainder), self.remainder < 0.5
+        n_cells = math.prod(side.n_rows for side in self.grid_spectra)
+        return not self.is_truncated and 2 * int(xp.sum(xp.astype(kept, xp.int64))) > n_cells
+
+    @property
+    def residual_cost(self) -> int:
+        """Multiplications in one product with the residual operator."""
+        return rotation_cost(*self.grid_spectra)
+
+    @property
+    def kernel_cost(self) -> int:
+        """Multiplications in one product with the pairwise kernel."""
+        return rotation_cost(*self.grid_spectra)
+
+    @property
+    @abstractmethod
+    def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
+        """Spectra of the rows and of the columns."""
+
+    @property
+    def shrinkage(self) -> Array:
+        """The hat f in the rotated labels, shape (k, l)."""
+        return 1.0 - self.remainder
+
+    @property
+    @abstractmethod
+    def remainder(self) -> Array:
+        """The residual 1 − f in the rotated labels, shape (k, l); up to its scale where it vanishes."""
+
+    @property
+    def kernel_values(self) -> Array:
+        """The pairwise kernel in the rotated labels, shape (k, l); zero where nothing is penalised."""
+        return ratio(self.shrinkage, self.remainder)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether a null space is left out of a spectrum."""
+        return any(spectrum.is_truncated for spectrum in self.grid_spectra)
+
+    @cached_property
+    def is_graded(self) -> bool:
+        """Whether blocks of the residual operator and of the kernel may be singular to all digits."""
+        return self._is_graded(namespace(self.remainder).reshape(self.remainder, (-1, 1)))
+
+    def _is_graded(self, remainders: Array) -> bool:
+        return is_graded(remainders, sum(side.n_rows for side in self.grid_spectra), self.is_truncated)
+
+    def hat(self, grid: Array) -> Array:
+        """Return the fitted grid."""
+        return rotated_product(*self.grid_spectra, self.shrinkage, grid)
+
+    def residual(self, grid: Array) -> Array:
+        """Return the grid less the fitted grid."""
+        if self.is_truncated:
+            return grid - self.hat(grid)
+        return rotated_product(*self.grid_spectra, self.remainder, grid)
+
+    def kernel(self, grid: Array) -> Array:
+        """Return the pairwise kernel times a grid."""
+        return rotated_product(*self.grid_spectra, self.kernel_values, grid)
+
+    def residual_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the residual operator between some cells, shape (n, n)."""
+        if not self.is_truncated:
+            return rotated_block(*self.grid_spectra, self.remainder, rows, columns)
+        block = rotated_block(*self.grid_spectra, -self.shrinkage, rows, columns)
+        return block + namespace(block).eye(block.shape[0], dtype=block.dtype, device=block.device)
+
+    def kernel_block(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        """Return the pairwise kernel between some cells, shape (n, n)."""
+        return rotated_block(*self.grid_spectra, self.kernel_values, rows, columns)
+
+    def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
+        """Return a part of the kernel between some cells (n, n), and a border of it: ones without a penalty."""
+        return self.kernel_block(rows, columns), None, None
 
 
 def common_floor(*sides: Smoother) -> float:
@@ -350,8 +385,17 @@ def without(rows: np.ndarray, n_rows: int) -> np.ndarray:
     return np.delete(np.arange(n_rows), rows)
 
 
+def embedded(grid: Array, values: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
+    """Return a grid (m, q) with a block of values put where it belongs."""
+    xp = namespace(grid)
+    places = np.arange(math.prod(grid.shape)).reshape(grid.shape) + math.prod(values.shape)
+    places[np.ix_(rows, columns)] = np.arange(math.prod(values.shape)).reshape(values.shape)
+    together = xp.concat([xp.reshape(values, (-1,)), xp.reshape(grid, (-1,))])
+    return xp.reshape(take_rows(together, places.reshape(-1)), grid.shape)
+
+
 def _whole(side: Smoother) -> np.ndarray:
-    """Tell which directions are kept whole, or cannot be told from those in the precision at hand."""
+    """Return which directions are kept whole, or cannot be told from those in the precision at hand."""
     scale = 1.0 if side.spectrum.is_truncated else largest(side.remainder)
     return np.asarray(to_numpy(side.remainder) <= scale * epsilon(side.remainder) ** 2)
 

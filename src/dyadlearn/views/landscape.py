@@ -222,7 +222,7 @@ def landscapes_of_model(
         `dyadlearn.landscape`.
     """
     pairing, estimator = fitted.pairing, fitted.estimator
-    fixed = [each for each in pairing.filters if not each.uses_alpha()]
+    fixed = [side.filter for side in pairing.smoothers if not side.filter.uses_alpha()]
     if fixed:
         return [], [f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."]
     if estimator.learns_kernels:

@@ -32,6 +32,7 @@ from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import FittedRidge
 from dyadlearn.models.reading import groups_in_order
 from dyadlearn.models.side import KernelSpec
+from dyadlearn.pairing.base import working
 from dyadlearn.selection.evaluate import Interval, SettingScore, evaluate, scoring_of
 from dyadlearn.selection.learned import CONSTANT
 from dyadlearn.selection.search import edges_of
@@ -113,10 +114,12 @@ def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
     if pairing.smoothers:
         return found
     # No side is filtered by itself: the filter works on the eigenvalues of the kernel between pairs.
-    values, kept = (to_numpy(part).astype(np.float64).ravel() for part in pairing.pair_spectrum)
+    operators = working(pairing)
+    both = (operators.kernel_values, operators.shrinkage)
+    values, kept = (to_numpy(part).astype(np.float64).ravel() for part in both)
     order = np.argsort(values)[::-1]
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
-    kernel = "product" if pairing.is_product else "between pairs"
+    kernel = "product" if operators.is_product else "between pairs"
     return found | {"pairs": SideSpectrum(values[order], kept[order], n_pairs, pairing.alphas["alpha"], kernel)}
 
 

@@ -1,0 +1,230 @@
+r"""Questions about a model of complete labels: hold-out, what it costs, jackknife and the weights of labels.
+
+Each is a `functools.singledispatch` function of a model. The defaults work for every `Coupled` model, from one dense
+system of all cells. A model registers its formulas in its own module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dyadlearn._array import Array, epsilon, namespace, take_rows, zeros
+from dyadlearn._memory import holdout_numbers
+from dyadlearn.pairing.base import Pairing, working
+from dyadlearn.pairing.certainty import Jackknife
+from dyadlearn.pairing.expansion import Asked
+from dyadlearn.pairing.leaving import Members, largest_group, refuse, unit_codes
+from dyadlearn.settings import Setting
+from dyadlearn.solve.conjugate_gradients import warn_unless_converged
+from dyadlearn.solve.leaving import leave_set_out, leave_units_out
+from dyadlearn.solve.missing import complete
+
+# A dense system of this many cells takes 128 MiB and about the time of a hundred iterations.
+_DIRECT_CELLS = 4096
+
+
+@singledispatch
+def holdout_grids(model: Pairing) -> tuple[float, float]:
+    """Return the cost of `hold_out`: the most grids (m, q), and grids rotated by one side, that it holds at once."""
+    return 4.0 * math.prod(side.n_rows for side in working(model).grid_spectra), 0.0
+
+
+def check_memory(model: Pairing, Y: Array, setting: Setting, how: str = "", beside: float = 0.0, **sizes: int) -> None:
+    """Raise if the hold-out predictions of labels (m, q) do not fit in memory.
+
+    `how` ends the message, `beside` counts grids that are held beside them, and `sizes` are as in `holdout_numbers`.
+    """
+    grids, rotated = holdout_grids(model)
+    refuse(holdout_numbers(Y.shape, model.ranks, (grids + beside, rotated), **sizes), Y, setting, how)
+
+
+@singledispatch
+def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Members) -> Array:
+    """Return the prediction for each cell by the model that never saw what the setting leaves out.
+
+    What depends on the sides alone is shared by all grids.
+
+    Parameters
+    ----------
+    model : Pairing
+    stack : array of shape (n, m, q)
+        Labels of n grids.
+    setting : Setting
+    groups : nothing, or lists of integer arrays or None
+        Row positions of each group of instances and of tasks, in the settings that leave them out.
+
+    Returns
+    -------
+    array of shape (n, m, q)
+
+    Raises
+    ------
+    LeverageError
+        If something is fitted exactly whatever its labels, so that nothing else predicts it.
+    """
+    operators, (n, m, q), (members, task_members) = working(model), stack.shape, groups or (None, None)
+    rows, columns = np.divmod(np.arange(m * q), q)
+    own, other = unit_codes(members, m)[rows], unit_codes(task_members, q)[columns]
+    xp, inverse = namespace(stack), operators.residual_block(rows, columns)
+    shift = xp.mean(stack, axis=(1, 2), keepdims=True) if operators.free_mean else zeros((1, 1, 1), stack)
+    labels = xp.reshape(stack - shift, (n, m * q)).T
+    if setting is Setting.D:
+        pieces, places = [], []
+        for i, j in np.unique(np.stack([own, other]), axis=1).T:
+            left_out = np.flatnonzero((own == i) | (other == j))
+            asked = np.flatnonzero((own[left_out] == i) & (other[left_out] == j))
+            pieces.append(take_rows(leave_set_out(inverse, labels, left_out), asked))
+            places.append(left_out[asked])
+        held_out = take_rows(xp.concat(pieces, axis=0), np.argsort(np.concatenate(places)))
+    else:
+        units = {Setting.A: cell_units(model, rows, columns), Setting.B: own, Setting.C: other}[setting]
+        held_out = leave_units_out(inverse, labels, units)
+    return xp.reshape(held_out.T, stack.shape) + shift
+
+
+def hold_out(model: Pairing, Y: Array, setting: Setting, *groups: Members) -> Array:
+    """Return the hold-out predictions (m, q) of one grid, as `hold_out_stack` does for many."""
+    return hold_out_stack(model, Y[None, ...], setting, *groups)[0, ...]
+
+
+def each_grid(held_out: Callable[[Array], Array], stack: Array) -> Array:
+    """Return what a function makes of each grid of a stack (n, m, q), one after the other."""
+    if stack.shape[0] == 1:
+        return held_out(stack[0, ...])[None, ...]
+    found = zeros(tuple(stack.shape), stack)
+    for place in range(stack.shape[0]):
+        found[place, ...] = held_out(stack[place, ...])
+    return found
+
+
+def cell_units(model: Pairing, rows: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
+    """Return codes (n,) of cells that are left out together: both directions of an edge; None is each by itself."""
+    if not model.symmetry:
+        return None
+    return np.asarray(np.minimum(rows, columns) * model.spectra[0].n_rows + np.maximum(rows, columns))
+
+
+@singledispatch
+def leave_cells_out(model: Pairing, Y: Array) -> Array:
+    r"""Return a grid in which missing cells S hold the predictions of the others, as exactly as these allow.
+
+    .. math:: \mathbf{R}_{SS}\,\mathbf{f}_S = (\mathbf{H}\mathbf{y}_{\setminus S})_S
+              = -(\mathbf{R}\mathbf{y}_{\setminus S})_S
+
+    A small set is solved for directly, a large one by conjugate gradients, whose products are a few matrix
+    products of the size of the grid.
+    """
+    tol = 100 * epsilon(Y)
+    found = complete(working(model), Y, form="missing", max_direct=_DIRECT_CELLS, tol=tol)
+    warn_unless_converged(found.solution, tol, " in a fold of cells")
+    return found.labels
+
+
+@singledispatch
+def jackknife(model: Pairing, Y: Array, members: Members = None) -> Jackknife | None:
+    """Return the models of complete labels (m, q) without each of some units of instances; None if there are none."""
+    return None
+
+
+@singledispatch
+def cell_slack(model: Pairing) -> Array:
+    """Return the diagonal of the residual operator, shape (m, q), or (m, 1) if it is the same for all tasks."""
+    operators = working(model)
+    rows, columns = operators.grid_spectra
+    weights = operators.shrinkage if operators.is_truncated else operators.remainder
+    diagonal = columns.diagonal(rows.diagonal(weights).T).T
+    return 1.0 - diagonal if operators.is_truncated else diagonal
+
+
+@singledispatch
+def closed_weights(model: Pairing, row: Asked, column: Asked) -> Array:
+    """Return the weight of each label of a complete grid in the prediction for one pair, shape (m, q).
+
+    Predictions are linear in the labels: the weight of a label is the prediction where it is one and all others are
+    zero.
+    """
+    spectra, sides = working(model).grid_spectra, (row, column)
+    asked = [None if isinstance(each, int) else each for each in sides]
+    place, task_place = (each if isinstance(each, int) else 0 for each in sides)
+    weights = zeros(tuple(side.n_rows for side in spectra), spectra[0].values)
+    for i, j in np.ndindex(*weights.shape):
+        unit = namespace(weights).zeros_like(weights)
+        unit[i, j] = 1.0
+        weights[i, j] = model.expansion(model.coefficients(unit)).grid(*asked)[place, task_place]
+    return weights
+
+
+#: Positions among the regularisations of instances and of tasks, the setting, and predictions of shape (n, m, q).
+Stack = tuple[slice | int, slice | int, Setting, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """A model on complete labels, held out under each of some regularisations.
+
+    Attributes
+    ----------
+    model : Pairing
+    Y : array of shape (m, q)
+    alphas, task_alphas : sequences of float
+        The latter is one value, whatever it is, for a model with one regularisation.
+    members, task_members : lists of integer arrays, or None
+        Row positions of each group of instances and of tasks, used by the settings that leave them out.
+    """
+
+    model: Pairing
+    Y: Array
+    alphas: Sequence[float]
+    task_alphas: Sequence[float]
+    members: Members = None
+    task_members: Members = None
+
+    def _groups(self, setting: Setting) -> tuple[Members, Members]:
+        """Return the groups that a setting leaves out."""
+        return self.members if setting.new_instance else None, self.task_members if setting.new_task else None
+
+    def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
+        """Raise if the predictions to score do not fit in memory; `squared` if squared errors are wanted."""
+        beside = 1.0 + 3 * len(settings)  # each setting has labels prepared for its scores
+        for setting in settings:
+            largest = largest_group(*self._groups(setting))
+            check_memory(self.model, self.Y, setting, beside=beside, largest_group=largest)
+
+    def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
+        """Return mean squared errors (n, n_tasks) that need no predictions, of the settings that have them."""
+        return {}
+
+    def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
+        """Yield predictions for all regularisations, some together.
+
+        Parameters
+        ----------
+        settings : sequence of Setting
+        per_stack : int
+            How many grids may be held at once.
+
+        Yields
+        ------
+        rows, columns : slice or int
+            Which regularisations.
+        setting : Setting
+        predictions : array of shape (n, m, q)
+            The next one may overwrite it.
+        """
+        for setting in settings:
+            for (row, alpha), (column, task_alpha) in product(enumerate(self.alphas), enumerate(self.task_alphas)):
+                held_out = hold_out(self.model.at(alpha, task_alpha), self.Y, setting, *self._groups(setting))
+                yield slice(row, row + 1), column, setting, held_out[None, ...]
+
+
+@singledispatch
+def sweep(model: Pairing, *given: Any) -> Sweep:
+    """Return the hold-out predictions under each of some regularisations; arguments are those of `Sweep`."""
+    return Sweep(model, *given)
