@@ -49,6 +49,8 @@ ORDER = (
 )
 # Differences shown in full; the others are counted.
 SHOWN = 20
+# A worker is replaced after this many cases, because the memory of a process that refits models for hours grows.
+CASES_PER_PROCESS = 250
 
 
 def kind_of(number: int) -> str:
@@ -78,9 +80,13 @@ class Worker:
             variables["PYTHONPATH"] = str(path)
         self._start = [str(python), str(ROOT / "fuzz" / "answering.py"), str(home), version], variables
         self._process: subprocess.Popen[bytes] | None = None
+        self._n_cases = 0
 
     def ask(self, kind: str, seed: int) -> None:
         """Send a case."""
+        if self._n_cases >= CASES_PER_PROCESS:
+            self.close()
+        self._n_cases += 1
         if self._process is None:
             command, variables = self._start
             self._process = subprocess.Popen(command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -107,7 +113,7 @@ class Worker:
         """End the process."""
         if self._process is not None:
             self._process.communicate()  # closes its input, at whose end it returns
-        self._process = None
+        self._process, self._n_cases = None, 0
 
 
 def old_worker() -> Worker:

@@ -142,6 +142,11 @@ class PairingCase:
         other = whole[1] if letter == "B" else columns
         return [(i, j) for i in one for j in other]
 
+    def some(self, letter: str, shape: tuple[int, int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return some of many folds, in every row and column, or all of a few."""
+        folds = self.singles(letter, shape)
+        return folds if len(folds) <= max(shape) else [folds[i * shape[1] + i % shape[1]] for i in range(shape[0])]
+
     # --- the tests -----------------------------------------------------------------------------------------------
 
     @over(covering(shape=SHAPES, kinds=KINDS, alphas=ALPHAS))
@@ -164,7 +169,7 @@ class PairingCase:
             with pytest.raises(ValueError, match=f"Setting {letter}"):
                 model.holdout(letter)
             return
-        folds = self.singles(letter, Y.shape)
+        folds = self.some(letter, Y.shape)
         self.check(model.holdout(letter), self.expected(letter, K, G, Y, alphas, None, folds), 1e-8)
 
     def folds(self, letter: str, shape: tuple[int, int]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -220,15 +225,15 @@ class PairingCase:
         whole = np.ones(m, dtype=bool), np.ones(q, dtype=bool)
         expected = self.fitted(K[:m, :m], G[:q, :q], Y, alphas, weights, *whole)
         self.check(self.of_training(model, K[:m, :m]), expected, 1e-7)
-        expected = self.expected("A", K, G, Y, alphas, weights, self.singles("A", Y.shape))
+        expected = self.expected("A", K, G, Y, alphas, weights, self.some("A", Y.shape))
         self.check(model.holdout("A"), np.where(np.isnan(Y), np.nan, expected), 1e-7)
 
-    @over(every(alphas=[(1e-7, 1e-7), (1e7, 1e7), (1e-7, 1e7)], letter="ABCD"))
+    @over(every(alphas=[(1e-7, 1e-7), (1e7, 1e7)], letter="ABCD"))
     def test_both_ends(self, alphas, letter):
         """The twin is as good as its system is conditioned: at small λ on kernels of full rank it is."""
         if letter in self.settings:
             K, G, Y = self.sides((Q, 4), ("full", "full"))
-            folds = self.singles(letter, Y.shape)
+            folds = self.some(letter, Y.shape)
             found = self.fit(K, G, Y, alphas).holdout(letter)
             self.check(found, self.expected(letter, K, G, Y, alphas, None, folds), 1e-7)
 
@@ -240,7 +245,7 @@ class PairingCase:
             self.check(limit.predict(K[:, : len(Y)]), nearly.predict(K[:, : len(Y)]), 1e-6)
             self.check(limit.holdout(letter), nearly.holdout(letter), 1e-5)
 
-    @over(covering(kinds=[KINDS[0], KINDS[3]], letter="ABCD"))
+    @over(covering(kinds=[KINDS[0], KINDS[3]], letter="ABCD", strength=1))
     def test_single_precision(self, kinds, letter):
         if letter in self.settings:
             K, G, Y = self.sides((M, Q), kinds)
@@ -252,7 +257,12 @@ class PairingCase:
 
     @over(
         covering(
-            letter="ABCD", kinds=[KINDS[1], KINDS[3]], alphas=ALPHAS[1:], missing=[False, True], weighted=[False, True]
+            letter="ABCD",
+            kinds=[KINDS[1], KINDS[3]],
+            alphas=ALPHAS[1:],
+            missing=[False, True],
+            weighted=[False, True],
+            strength=1,
         )
     )
     def test_labels_and_a_constant_give_predictions_and_that_constant(self, letter, kinds, alphas, missing, weighted):

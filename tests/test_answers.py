@@ -81,7 +81,7 @@ def forms() -> dict[str, Form]:
     """Return a small problem of each form of labels."""
     alphas, how = [0.01, 1.0, 100.0], {"setting": "A", "scoring": SCORING, "cv": 3, "progress": False}
     two_step, kronecker = TwoStepRidgeCV(alphas, alphas, **how), KroneckerRidgeCV(alphas, **how)
-    learned = LearnedKernelRidge(stages=1, n_steps=4, cv=3, random_state=0, progress=False)
+    learned = LearnedKernelRidge(stages=1, n_steps=2, cv=2, random_state=0, progress=False)
     pairs, sides = (PAIRS, MISSING[tuple(PAIRS.T)]), {"instances": X, "tasks": T}
     network = {"symmetry": "symmetric"}
     return {
@@ -167,9 +167,9 @@ def asks_compare(form: Form, _: Path) -> None:
 
 
 def asks_test(form: Form, _: Path) -> None:
-    found = dyadlearn.permutation_test(form.fitted, form.setting, n_permutations=4, scoring=SCORING, progress=False)
+    found = dyadlearn.permutation_test(form.fitted, form.setting, n_permutations=2, scoring=SCORING, progress=False)
     assert_allclose(found.score, scored(form).score, rtol=1e-9)
-    assert found.p_value in {1 / 5, 2 / 5, 3 / 5, 4 / 5, 1.0}
+    assert found.p_value in {1 / 3, 2 / 3, 1.0}
 
 
 def asks_nested(form: Form, _: Path) -> None:
@@ -247,7 +247,8 @@ REFUSED = {
 
 @pytest.mark.parametrize("answer", ANSWERS)
 @pytest.mark.parametrize("form", forms())
-def test_every_answer_is_given_or_refused_for_a_reason(form, answer, fitted_forms, tmp_path):
+def test_every_answer_is_given_or_refused_for_a_reason(form, answer, fitted_forms, tmp_path, monkeypatch):
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)  # intervals of a report take longer than all the rest
     ask, problem = ANSWERS[answer], fitted_forms[form]
     reason = REFUSED.get((form, answer))
     if reason is None:

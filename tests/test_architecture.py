@@ -7,11 +7,17 @@ import graphlib
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imports(package: Path) -> dict[str, set[str]]:
@@ -22,7 +28,7 @@ def imports(package: Path) -> dict[str, set[str]]:
         paths[name.removesuffix(".__init__")] = path
     found = {}
     for name, path in paths.items():
-        waiting, nodes = [ast.parse(path.read_text(encoding="utf-8"))], []
+        waiting, nodes = [tree_of(path)], []
         while waiting:  # imports inside functions are not those of the module
             children = [node for node in ast.iter_child_nodes(waiting.pop()) if not isinstance(node, ast.FunctionDef)]
             nodes += [node for node in children if isinstance(node, ast.ImportFrom)]
@@ -91,7 +97,7 @@ EXTENSIONS = (
 
 def private_names(path: Path) -> list[str]:
     """Return the private attributes that a module reads of objects whose class it does not define."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     nodes = list(ast.walk(tree))
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     own |= {node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}

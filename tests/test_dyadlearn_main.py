@@ -79,7 +79,15 @@ def test_the_package_is_the_command():
 
 
 def test_help_and_wrong_options_load_neither_numpy_nor_the_library():
-    script = "import sys; sys.argv = ['dyadlearn', *{!r}]; from _dyadlearn_main import main\ntry: main()\n"
-    script += "except SystemExit as stop: print(stop.code, 'numpy' in sys.modules, 'dyadlearn.models' in sys.modules)"
-    for words, code in ((["tune", "--help"], 0), (["evaluate", "--nonsense"], 2), (["tune"], 2)):
-        assert run("-c", script.format(words))[1].endswith(f"{code} False False\n")
+    script = """
+import sys
+from _dyadlearn_main import main
+for words in (["tune", "--help"], ["evaluate", "--nonsense"], ["tune"]):
+    sys.argv = ["dyadlearn", *words]
+    try:
+        main()
+    except SystemExit as stop:
+        print("ended with", stop.code, "numpy" in sys.modules, "dyadlearn.models" in sys.modules)
+"""
+    ends = [line for line in run("-c", script)[1].splitlines() if line.startswith("ended with")]
+    assert ends == [f"ended with {code} False False" for code in (0, 2, 2)]

@@ -340,7 +340,7 @@ def test_two_step_bounds_d_b_and_gamma(a, b):
 
 
 @over(lines("a b", *FACTORIZATION_BOUNDS))
-@over(every(nu=[0.01, 0.25, 0.4, 0.5]))
+@over(every(nu=[0.1, 0.5]))
 def test_two_step_gamma_nu_is_at_most_2ab_up_to_one_half(a, b, nu):
     for alpha in LAMBDAS:
         assert two_step_supremum(a, b, nu, alpha) <= 2 * a * b * (1 + 1e-12)

@@ -19,6 +19,14 @@ from dyadlearn import cli
 COMMAND = get_command(cli.app)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _no_draws():
+    """Draw no intervals for a report, which take longer than all the rest of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dyadlearn.views.summary._DRAWS", 0)
+        yield
+
+
 @dataclass(frozen=True)
 class Ran:
     """How a command ended."""

@@ -14,6 +14,7 @@ from dyadlearn import cli
 from dyadlearn.exceptions import KernelError, ModelFileError, NotEnoughMemoryError
 
 COMMANDS = ["demo", "datasets", "tune", "evaluate", "predict", "recommend", "screen", "update", "inspect", "report"]
+FRAMES = ("pandas", "polars", "pyarrow")
 
 
 def test_version():
@@ -109,6 +110,31 @@ def test_a_bug_is_not_hidden(monkeypatch, tmp_path):
         cli.main()
 
 
+def test_no_command_needs_a_library_of_data_frames(tables, model, run, tmp_path, monkeypatch):
+    expected = run("predict", model, *tables.sides).out
+
+    class Nothing:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] in FRAMES:
+                raise ModuleNotFoundError(name, name=name)
+
+    for name in [name for name in sys.modules if name.partition(".")[0] in FRAMES]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Nothing(), *sys.meta_path])
+    path = tmp_path / "other.dyad"
+    for words in (
+        ["tune", tables.labels, *tables.sides, "-o", path, "-q", "--alphas", "1,10"],
+        ["evaluate", path],
+        ["screen", path],
+        ["recommend", path, "--for", "u3"],
+    ):
+        assert run(*words).code == 0, words
+    assert run("predict", model, *tables.sides).out == expected
+    with pytest.raises(ModuleNotFoundError):
+        import pandas  # noqa: F401
+
+
+@pytest.mark.slow
 def test_another_process_needs_no_library_of_data_frames_and_predicts_the_same(tables, model, run, tmp_path):
     path = tmp_path / "other.dyad"
     script = f"""

@@ -55,9 +55,9 @@ def learned(tables, several, run, kept):
                 "--setting",
                 setting,
                 "--steps",
-                4,
+                2,
             ]
-            ran = run(*words, *more, "--cv", 3, "-o", path, "-q")
+            ran = run(*words, *more, "--cv", 2, "-o", path, "-q")
             assert (ran.code, ran.out, ran.err) == (0, "", "")
             kept[setting] = path.read_bytes()
         path.write_bytes(kept[setting])
@@ -72,7 +72,7 @@ def test_the_model_is_the_one_the_library_learns(tables, several, learned, run, 
     found = load(path)
     _, asked, described = several
     kernels = {"noise": "rbf", "sim": "precomputed"}
-    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=4, cv=3, random_state=0)
+    twin = LearnedKernelRidge(kernel=kernels, setting=setting, n_steps=2, cv=2, random_state=0)
     training = {"noise": described["noise"][:12], "sim": described["sim"][:12, :12]}
     twin.fit(training, tables.Y, tasks=tables.T)
     assert_allclose(found.holdout_error_, twin.holdout_error_)
@@ -131,7 +131,7 @@ def test_what_machines_see(tables, several, run):
         "--setting",
         "A",
     ]
-    ran = run(*words, "--stages", 2, "--steps", 2, "--cv", 3, "-o", tables.folder / "m.dyad")
+    ran = run(*words, "--stages", 2, "--steps", 1, "--cv", 2, "-o", tables.folder / "m.dyad")
     found = ran.json
     model = load(tables.folder / "m.dyad")
     assert (found["stages"], found["setting"], found["observed"]) == (model.n_stages_, "A", 96)
@@ -192,7 +192,7 @@ def test_known_pairs_of_a_model_with_profiles(tables, several, run, put):
         "--steps",
         6,
         "--cv",
-        3,
+        2,
         "--setting",
         "A",
     ]

@@ -132,8 +132,8 @@ def test_a_list_answers_what_a_grid_does(files, run):
         ("recommend", model, "--pairs"),
         ("predict", "--explain", model, "--instance", "u0", "--task", "i1"),
         ("evaluate", model, "--setting", "B", "--permutations", 2),
-        ("evaluate", model, "--against", other, "--setting", "B"),
-        ("report", model, "-o", files / "page.html"),
+        ("evaluate", model, "--against", other, "--setting", "B", "--resamples", 10),
+        ("report", model, "-o", files / "page.html", "--setting", "AD"),
     ):
         ran = run(*words)
         assert ran.code == 0, (words, ran.out, ran.err)

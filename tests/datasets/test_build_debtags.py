@@ -197,6 +197,7 @@ def test_names_that_contradict_the_tree_are_refused(script, tmp_path, capsys):
     assert "x11::font" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TABLES.is_dir(), reason=f"the tables of all tagged packages are not at {TABLES}")
 def test_the_embedded_file_is_what_the_script_makes(script, tmp_path):
     output = tmp_path / "debtags.npz"

@@ -200,7 +200,7 @@ def test_mean_and_main_effects_are_added_to_the_same_interactions(symmetry, sign
     """What is added is a + b + mean, of the stated mean square, and nothing else changes."""
     given = {"noise": 0.0, "symmetry": symmetry, "random_state": 5}
     mean = 0.0 if symmetry == "antisymmetric" else 100.0
-    plain, data = make_dyads(60, 40, **given), make_dyads(60, 40, mean=mean, main_effects=4.0, **given)
+    plain, data = make_dyads(20, 15, **given), make_dyads(20, 15, mean=mean, main_effects=4.0, **given)
     assert_array_equal(plain.X, data.X)
     added = data.truth - plain.truth - mean
     # A sum of a row and a column effect has no interactions.
@@ -215,9 +215,9 @@ def test_mean_and_main_effects_are_added_to_the_same_interactions(symmetry, sign
         sizes = [
             make_dyads(40, 3, main_effects=main, noise=0, random_state=seed).truth.var(axis=0).mean()
             for main in (4.0, 0.0)
-            for seed in range(30)
+            for seed in range(15)
         ]
-        size = np.mean(sizes[:30]) - np.mean(sizes[30:])
+        size = np.mean(sizes[:15]) - np.mean(sizes[15:])
         assert 2.0 < size < 6.0
 
 

@@ -140,7 +140,7 @@ def test_the_interval_holds_the_truth():
     """Two predictions with errors that rows and columns share: draws of both cover their true difference."""
     rng = np.random.default_rng(0)
     hits, judge, zeros = [], scorer("neg_mean_squared_error"), np.zeros((25, 20))
-    for seed in range(30):
+    for seed in range(20):
         first, second = (
             size * rng.normal(size=(25, 1)) + size * rng.normal(size=20) + 0.3 * rng.normal(size=(25, 20))
             for size in (0.5, 0.7)
@@ -149,8 +149,8 @@ def test_the_interval_holds_the_truth():
         scores = resampled_scores(zeros, stack, judge, average="micro", n_resamples=60, random_state=seed)
         _, low, high, _ = _intervals(judge(zeros, stack), scores, [(0, 1)], 0.95)
         hits.append(low[0] <= 2 * (0.7**2 - 0.5**2) <= high[0])
-    # 28 or 29 are expected.
-    assert 26 <= sum(hits) <= 30
+    # 19 are expected.
+    assert 17 <= sum(hits) <= 20
 
 
 def test_the_same_predictions_are_not_told_apart():

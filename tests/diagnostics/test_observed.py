@@ -93,9 +93,10 @@ def test_labels_are_permuted(listed):
     assert dyadlearn.permutation_test(again, "D", n_permutations=2, random_state=0).method.endswith("searched again")
 
 
+@pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
 @over([{"setting": setting} for setting in "ABCD"])
 def test_nested_scores_are_the_same(listed, setting):
-    search = KroneckerRidgeCV([0.01, 0.1, 1.0, 10.0, 1e3], setting=setting, cv=2, tol=1e-12)
+    search = KroneckerRidgeCV([0.1, 10.0], setting=setting, cv=2, tol=1e-12)
     found = dyadlearn.nested_score(search, X, SPARSE, T, n_splits=2, random_state=0)
     if setting == "A":  # folds of a list are cut among its labels alone
         assert_array_equal(found.predictions.indices, SPARSE.indices)
@@ -107,9 +108,10 @@ def test_nested_scores_are_the_same(listed, setting):
     assert_allclose(found.fold_scores, expected.fold_scores, rtol=1e-5)
 
 
-def test_a_page_is_written(models, tmp_path):
+def test_a_page_is_written(models, tmp_path, monkeypatch):
+    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)
     for model in models:
-        write_report(model, tmp_path / "page.html", settings="BD")
+        write_report(model, tmp_path / "page.html", settings="B")
         assert "KroneckerRidge" in (tmp_path / "page.html").read_text() or model is models[1]
         plots.GridDisplay.from_estimator(model)
         plt.close("all")
@@ -128,10 +130,10 @@ def test_new_instances_are_recommended_for(models):
 
 
 def test_held_out_pairs_are_drawn(models):
-    for model in models:
-        display = plots.HoldoutDisplay.from_estimator(model, "AD")
-        table = dyadlearn.evaluate(model, "AD", scoring="r2")
-        assert len(display.view.curves) == 2
+    for model, settings in zip(models, ("A", "AD", "A"), strict=True):
+        display = plots.HoldoutDisplay.from_estimator(model, settings)
+        table = dyadlearn.evaluate(model, settings, scoring="r2")
+        assert len(display.view.curves) == len(settings)
         assert_allclose(list(display.scores.values()), table["r2"])
         plt.close("all")
 

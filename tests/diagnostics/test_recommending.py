@@ -485,7 +485,14 @@ def in_form(form, W, rows, columns):
 FORMS = ["grid", "array", "sparse", "pairs", "long", "polars"]
 
 
-@over(covering(model=MODELS, new=["X", "tasks", "both"], k=[1, 3, 50], form=FORMS))
+@over(
+    covering(
+        model={name: MODELS[name] for name in ("two-step", "kronecker", "online", "other pairs")},
+        new=["X", "tasks", "both"],
+        k=[1, 3, 50],
+        form=FORMS,
+    )
+)
 def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     pd = pytest.importorskip("pandas")
     X, T, Y = make()

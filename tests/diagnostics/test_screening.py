@@ -36,7 +36,7 @@ def make(m, q, labels, seed=0):
 
 
 @over(
-    every(
+    covering(
         labels=["real", "binary", "signs"], shape=[(9, 6), (4, 11)], dtype=[np.float64, np.float32], setting=["A", "D"]
     )
 )

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -84,7 +85,13 @@ def packed_text(path):
 
 def packed_archive(path):
     if not path.exists():
-        np.savez_compressed(path, x=np.zeros((5000, 4000)), ids=[f"i{row}" for row in range(5000)])
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, array in {
+                "x": np.zeros((5000, 4000)),
+                "ids": np.array([f"i{row}" for row in range(5000)]),
+            }.items():
+                with archive.open(f"{name}.npy", "w") as file:
+                    np.lib.format.write_array(file, array)
     return path
 
 

@@ -206,8 +206,10 @@ def test_other_libraries(constant, library):
         assert_allclose(errors, [[error]], rtol=10 * library.rtol)
 
 
-@over(every(constant=[False, True], holes=[False, True], alpha=[0.0, 1e-6, 1.0, 1e4]))
+@over(covering(constant=[False, True], holes=[False, True], alpha=[0.0, 1e-6, 1.0, 1e4]))
 def test_features_of_any_scales(constant, holes, alpha, library):
+    if library.dtype == "float32":
+        return  # which cannot hold the features to nine digits
     rng = np.random.default_rng(0)
     scales, Z, Y = 10.0 ** np.array([8, -8, 0, 4]), rng.normal(size=(20, 4)), rng.normal(size=(20, 2))
     X = Z * scales
@@ -223,8 +225,6 @@ def test_features_of_any_scales(constant, holes, alpha, library):
         return level + (Z[row] - mean) @ weights
 
     wanted = np.array([[without(row, task) for task in range(2)] for row in range(20)])
-    if library.dtype == "float32":
-        return  # which cannot hold the features to nine digits
     given = [library.asarray(part) for part in (X, Y)]
     model = OnlineRidge(collect(*given, constant=constant), alpha)
     found = library.to_numpy(online_holdout(model, *given, Setting.B))

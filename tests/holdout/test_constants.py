@@ -132,7 +132,7 @@ def test_every_fold_is_fitted_again(model, kernels, labels, letter, grouped, wei
     close(holdout(problem, letter, **(given if grouped else {})), wanted)
 
 
-@over(every(model=MODELS, pattern=["rows", "columns", "rows and columns"]))
+@over(covering(model=MODELS, pattern=["rows", "columns", "rows and columns"], strength=1))
 def test_what_is_complete_but_for_whole_rows_has_its_shortcuts(model, pattern, monkeypatch):
     """A free mean does not change that: of a pair kernel rows without labels say nothing."""
 

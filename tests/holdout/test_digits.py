@@ -127,12 +127,11 @@ def test_independent_tasks(data, alpha):
 @over(
     lines(
         "alpha task_alpha",
-        *zip(ALPHAS[::2], ALPHAS[::2], strict=True),
+        (1e-10, 1e-10),
+        (1e-3, 1e-3),
         (1e12, 1e12),
         (1e-10, 1e10),
         (1e10, 1e-10),
-        (1e-10, 1.0),
-        (1.0, 1e10),
     )
 )
 @over(every(setting="ABCD"))
@@ -141,7 +140,7 @@ def test_two_step(data, setting, alpha, task_alpha):
     assert worst_error(holdout(problem_of("two_step", data, alpha, task_alpha), setting), expected) < 1e-12
 
 
-@over(covering(alpha=[1e-10, 1e-3, 1.0, 1e6, 1e10], setting="ABCD"))
+@over(covering(alpha=[1e-10, 1.0, 1e10], setting="ABCD"))
 def test_kronecker(data, setting, alpha):
     expected = refit_kronecker(data, setting, alpha)
     assert worst_error(holdout(problem_of("kronecker", data, alpha), setting), expected) < 1e-12
@@ -149,7 +148,7 @@ def test_kronecker(data, setting, alpha):
 
 @over(
     covering(
-        alpha=[1e-10, 1e-3, 1.0, 1e6, 1e10],
+        alpha=[1e-10, 1.0, 1e10],
         setting="ABCD",
         shares=[(1.0, 0.0, 0.0), (0.6, 0.3, 0.2), (1.0, 0.4, 0.0)],
         free=[True, False],
@@ -163,7 +162,7 @@ def test_pair_kernels(data, setting, alpha, shares, free):
     assert worst_error(holdout(Problem.of(pairing, Y), setting), expected) < 1e-12
 
 
-@over(every(setting="ABCD", alpha=[1e-10, 1e-4]))
+@over(covering(setting="ABCD", alpha=[1e-10, 1e-4], strength=1))
 def test_a_free_mean_costs_a_digit_at_most(setting, alpha):
     """On smooth kernels, whose eigenvalues fall below any regularisation."""
     rng = np.random.default_rng(7)
@@ -180,7 +179,7 @@ def test_a_free_mean_costs_a_digit_at_most(setting, alpha):
     assert lost[1] < max(10.0 * lost[0], 1e-12), lost
 
 
-@over(every(sign=[1, -1], alpha=[1e-10, 1e-3, 1.0, 1e6, 1e10]))
+@over(covering(sign=[1, -1], alpha=[1e-10, 1.0, 1e10], strength=1))
 def test_network(data, alpha, sign):
     rng = np.random.default_rng(3)
     upper = rng.normal(size=(M, M))

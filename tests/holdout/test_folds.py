@@ -113,26 +113,38 @@ def close(found: Any, expected: np.ndarray, rtol: float = 1e-8) -> None:
 # --- single cells --------------------------------------------------------------------------------
 
 
-@over(covering(**every_model, **every_pattern))
+@over(
+    covering(**every_model, **every_pattern, strength=1, also=every(**every_model, labels={"some": PATTERNS["some"]}))
+)
 def test_single_cells(model, labels):
     own = fitted(model, labels, None)
     expected = without_cells(model, labels, None, np.arange(M * Q).reshape(M, Q))
-    close(own.holdout("A"), expected)
-    close(own.holdout("A")[np.isnan(labels)], own.completed_[np.isnan(labels)])
+    found = own.holdout("A")
+    close(found, expected)
+    close(found[np.isnan(labels)], own.completed_[np.isnan(labels)])
 
 
-@over(every(**every_model, labels={"holes": PATTERNS["rows and some"], "complete": Y}))
+@over(covering(**every_model, labels={"holes": PATTERNS["rows and some"], "complete": Y}, strength=1))
 def test_single_cells_with_weights(model, labels):
     expected = without_cells(model, labels, WEIGHTS, np.arange(M * Q).reshape(M, Q))
     close(fitted(model, labels, WEIGHTS).holdout("A"), expected)
 
 
-@over(covering(**every_model, **weighted_or_not, name=["some", "rows and some", "block"]))
+@over(
+    covering(
+        strength=1,
+        also=every(**every_model, weights={"weighted": WEIGHTS}, name=["rows and some"]),
+        **every_model,
+        **weighted_or_not,
+        name=["some", "block"],
+    )
+)
 def test_folds_of_cells(model, weights, name):
     labels, cells = PATTERNS[name], np.random.default_rng(4).integers(3, size=(M, Q))
     expected = without_cells(model, labels, weights, cells)
-    close(fitted(model, labels, weights).holdout("A", cells=cells), expected)
-    close(fitted(model, labels, weights).holdout("A", cells=np.array(list("xyz"))[cells]), expected)
+    own = fitted(model, labels, weights)
+    close(own.holdout("A", cells=cells), expected)
+    close(own.holdout("A", cells=np.array(list("xyz"))[cells]), expected)
 
 
 @over(every(**every_model))
@@ -145,13 +157,13 @@ def test_the_last_label_leaves_nothing(model):
 # --- instances and tasks -------------------------------------------------------------------------
 
 
-@over(covering(**pair_models, **new_sides, **every_pattern))
+@over(covering(**pair_models, **new_sides, **every_pattern, strength=1))
 def test_new_instances_and_tasks(model, letter, labels):
     found = fitted(model, labels, None).holdout(letter)
     close(found, without_sides(model, labels, None, letter, None, None))
 
 
-@over(covering(**pair_models, **new_sides))
+@over(covering(**pair_models, **new_sides, strength=1))
 def test_new_instances_and_tasks_with_weights(model, letter):
     labels = PATTERNS["rows and some"]
     found = fitted(model, labels, WEIGHTS).holdout(letter)
@@ -166,15 +178,16 @@ def test_groups_of_instances_and_tasks(model, letter, weights, name):
     close(found, without_sides(model, labels, weights, letter, **groups))
 
 
-@over(covering(name=["independent", "independent primal"], **every_pattern, **weighted_or_not))
+@over(covering(name=["independent", "independent primal"], **every_pattern, **weighted_or_not, strength=1))
 def test_independent_tasks(name, labels, weights):
     own = fitted(MODELS[name], labels, weights)
     expected = without_sides(MODELS[name], labels, weights, "B", None, None)
     observed = ~np.isnan(labels)
     for letter in "AB":
-        close(own.holdout(letter)[observed], expected[observed])
+        found = own.holdout(letter)
+        close(found[observed], expected[observed])
         # Nothing has to leave for a cell that was never seen.
-        close(own.holdout(letter)[~observed], own.predict(X)[~observed])
+        close(found[~observed], own.predict(X)[~observed])
     close(own.holdout("B", groups=GROUPS), without_sides(MODELS[name], labels, weights, "B", GROUPS, None))
 
 
@@ -255,10 +268,10 @@ def test_every_library_leaves_out_alike(model, library):
     own = fitted(model, PATTERNS["rows and some"], None)
     other = type(model)(**model.get_params())
     other.fit(library.asarray(X), library.asarray(PATTERNS["rows and some"]), tasks=library.asarray(T))
-    for letter in "ABCD":
-        found = other.holdout(letter)
+    for letter, groups in (("A", {}), ("D", {"groups": GROUPS, "task_groups": TASK_GROUPS})):
+        found = other.holdout(letter, **groups)
         assert type(found) is type(library.asarray(Y))
-        close(library.to_numpy(found), own.holdout(letter), 100 * library.rtol)
+        close(library.to_numpy(found), own.holdout(letter, **groups), 100 * library.rtol)
 
 
 def test_every_library_leaves_out_columns_and_parts_alike(library):

@@ -131,7 +131,7 @@ def rows_with_their_own_features(rng):
 def test_leverage_one_is_never_answered_by_noise(cases, method, setting, primal, grouped):
     """Whatever rounding makes of a slack of zero: it is refused, or right."""
     refused = 0
-    for seed in range(8):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         features = rows_with_their_own_features(rng)
         n, q = len(features), int(rng.integers(3, 8))
@@ -180,7 +180,7 @@ def test_alpha_zero_of_independent_tasks(cases, setting):
 
 @over(covering(alphas=[(0.0, 0.0), (0.0, 0.7), (0.7, 0.0)], setting="ABCD", method=PAIRED))
 def test_alpha_zero_at_full_rank(cases, method, setting, alphas):
-    for shape in cases.COMPLETE.values():
+    for shape in ((6, 4), (4, 5)):
         problem = cases.problem(method, shape, alpha=alphas[0], task_alpha=alphas[1])
         assert cases.error(holdout(problem, setting), refit(problem, setting)) <= 1e-9, shape
         tiny = problem.at(alphas[0] or 1e-9, alphas[1] or 1e-9)
@@ -266,11 +266,11 @@ def test_groups_of_a_singular_kernel_are_refused_or_right(method):
 def test_twins_in_a_network_are_refused_or_right(cases, alpha):
     """Each may be left out alone, and both together are interpolated: r² takes all of the slack."""
     outcomes = set()
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
-        for features in (twins(rng, 6), rng.normal(size=(6, 4)), rng.normal(size=(6, 6))):
+        for features in (twins(rng, 5), rng.normal(size=(5, 3)), rng.normal(size=(5, 5))):
             for spectrum in (Spectrum.from_gram(features @ features.T), Spectrum.from_features(features)):
-                labels = rng.normal(size=(6, 6))
+                labels = rng.normal(size=(5, 5))
                 problem = posed("network", labels + labels.T, spectrum, alpha, spectrum, alpha)
                 try:
                     found = holdout(problem, "D")

@@ -17,7 +17,7 @@ from sweeps import every, lines, over
 
 transductive = partial(refit, fixed_penalty=True)
 
-M, Q = 9, 7
+M, Q = 6, 5
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def fitted(name, data, model_class=None):
     if name.startswith("independent"):
         return model.fit(X, Y)
     if name.endswith("symmetric"):
-        square = np.hstack([Y, Y[:, :2]])
+        square = np.hstack([Y, Y[:, : M - Q]])
         return model.fit(X, square + (-1 if name == "antisymmetric" else 1) * square.T)
     return model.fit(X, Y, tasks=tasks)
 
@@ -73,7 +73,7 @@ def test_models_equal_fitting_the_estimator_again(data, name, setting):
     """The user's own loop: fit on what remains, predict what was left out."""
     X, tasks, Y = data
     found = fitted(name, data).holdout(setting)
-    for i, j in [(0, 0), (3, 5), (8, 6)]:
+    for i, j in [(0, 0), (3, 4), (5, 2)]:
         rows = [a for a in range(M) if a != i] if setting in "BD" else list(range(M))
         columns = [b for b in range(Q) if b != j] if setting in "CD" else list(range(Q))
         again = MODELS[name].__class__(**MODELS[name].get_params())
@@ -197,8 +197,8 @@ def test_array_labels_in_an_array_out(data, frames):
 LABELS = {
     "A": {"cells": np.arange(M * Q).reshape(M, Q) % 5},
     "B": {"groups": np.arange(M) // 3},
-    "C": {"task_groups": list("aabbccc")},
-    "D": {"groups": np.arange(M) // 3, "task_groups": list("aabbccc")},
+    "C": {"task_groups": list("aabbc")},
+    "D": {"groups": np.arange(M) // 3, "task_groups": list("aabbc")},
 }
 
 
@@ -210,7 +210,7 @@ def test_verify_holdout_with_groups(data, name, setting):
     assert np.abs(model.holdout(setting, **LABELS[setting]) - model.holdout(setting)).max() > 1e-3
 
 
-@over(lines("name setting", *LEGAL))
+@over(lines("name setting", *LEGAL[::3]))
 def test_verify_holdout_sees_a_wrong_shortcut(data, name, setting):
     class Wrong(type(MODELS[name])):
         def holdout(self, setting, **labels):

@@ -25,8 +25,8 @@ ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
 
 @over(covering(sign=[1, -1], kind=KINDS, setting="ABCD"))
 def test_equals_refitting(cases, setting, kind, sign):
-    for n in (5, 6):
-        for alpha in ALPHAS:
+    for n in (4, 5):
+        for alpha in ALPHAS[::2]:
             problem = cases.problem("network", (n, n), (kind, kind), alpha, sign=sign)
             allowed = 1e-8 if kind == "full" else cases.tolerance(problem)
             expected = refit(problem, setting)
@@ -35,7 +35,7 @@ def test_equals_refitting(cases, setting, kind, sign):
 
 @over(covering(sign=[1, -1], kind=KINDS, setting="ABCD"))
 def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
-    for share in (1e-2, 1.0, 1e4):
+    for share in (1e-2, 1e4):
         exact = cases.problem("network", (6, 6), (kind, kind), sign=sign)
         (side,) = exact.pairing.spectra
         if kind == "primal":
@@ -53,13 +53,13 @@ def test_equals_refitting_in_single_precision(cases, setting, kind, sign):
 @over(every(sign=[1, -1]))
 def test_an_edge_leaves_in_both_directions(cases, sign):
     """By brute force: put values in both cells until the fit of the whole network returns them."""
-    problem = cases.problem("network", (6, 6), sign=sign)
+    problem = cases.problem("network", (4, 4), sign=sign)
     (side,) = problem.pairing.spectra
     K = (side.vectors * side.values) @ side.vectors.T
-    H = K @ np.linalg.inv(K + 0.5 * np.eye(6))
+    H = K @ np.linalg.inv(K + 0.5 * np.eye(4))
     found = holdout(problem, "A")
-    for i in range(6):
-        for j in range(i, 6):
+    for i in range(4):
+        for j in range(i, 4):
             labels = problem.Y.copy()
             for _ in range(500):
                 labels[i, j], labels[j, i] = (H @ labels @ H)[[i, j], [j, i]]

@@ -21,7 +21,7 @@ from problems import ALL_MODELS, bordered, close, features, spectrum, two_step_p
 from sweeps import covering, every, lines, over
 
 KINDS = {"full": ("full", "full"), "thin": ("thin", "primal"), "sparse": ("sparse", "singular")}
-SHAPES = {"tall": (11, 6), "wide": (6, 11), "square": (8, 8)}
+SHAPES = {"tall": (8, 5), "wide": (5, 8), "square": (6, 6)}
 GROUPED = {"A": ("cells",), "B": ("groups",), "C": ("task_groups",), "D": ("groups", "task_groups")}
 
 
@@ -59,7 +59,7 @@ class Given:
         m, q = self.Y.shape
         rows = np.asarray(groups.get("groups", np.arange(m)))
         columns = np.asarray(groups.get("task_groups", np.arange(q)))
-        cells, pairs = groups.get("cells", np.arange(self.rows.size)), np.arange(self.rows.size)[::3]
+        cells, pairs = groups.get("cells", np.arange(self.rows.size)), np.arange(self.rows.size)[::4]
         found = np.full(pairs.size, np.nan)
         for place, pair in enumerate(pairs):
             out = {
@@ -139,7 +139,7 @@ def test_folds_are_those_of_refitting(model, setting, shape, kinds, weighted, gr
     close(holdout(given.problem, Setting(setting), **groups)[pairs], expected, 1e-8)
 
 
-@over(every(model=ALL_MODELS, setting=list("ABC"), kinds=KINDS, weighted=[False, True]))
+@over(covering(model=ALL_MODELS, setting=list("ABC"), kinds=KINDS, weighted=[False, True]))
 def test_one_at_a_time_is_refitting(model, setting, kinds, weighted):
     given = Given(model, (8, 6), kinds, weighted=weighted)
     if given.model == "two-step" and setting != "A":
@@ -152,7 +152,7 @@ def test_one_at_a_time_is_refitting(model, setting, kinds, weighted):
 
 @over(every(model=ALL_MODELS, setting=list("ABCD")))
 def test_folds_are_those_of_the_grid_with_holes(model, setting):
-    given = Given(model, (11, 7), KINDS["thin"])
+    given = Given(model, (8, 5), KINDS["thin"])
     groups = {name: given.groups[name] for name in GROUPED[setting]}
     whole = Problem.of(given.pairing, given.Y, None, tol=1e-13)
     named = dict(groups)
@@ -233,9 +233,10 @@ def test_systems_too_large_for_a_formula_want_folds(monkeypatch):
 
 @over(
     covering(
+        strength=1,
         model=ALL_MODELS,
         setting=list("ABCD"),
-        splitter={"five": None, "three": 3},
+        splitter={"five": None, "two": 2},
     )
 )
 def test_splitters_of_tables_make_folds(model, setting, splitter):
@@ -260,21 +261,21 @@ def test_splitters_of_tables_make_folds(model, setting, splitter):
 
 def test_one_fold_after_another_starts_where_it_was():
     for model in ALL_MODELS:
-        given = Given(model, (11, 7), KINDS["full"])
+        given = Given(model, (9, 6), KINDS["full"])
         problem = Problem(given.pairing, given.problem.labels, tol=1e-10)
-        for setting in "AB":
-            folds = cut(problem, Setting(setting), 3)
+        for setting in "AB" if model == ALL_MODELS[0] else "A":
+            folds = cut(problem, Setting(setting), 2)
             folds.held_out()
             cold = [start.n_iter for start in folds.starts]
             assert folds.converged
             again = folds.held_out()
             assert all(start.n_iter <= 1 for start in folds.starts)
             other = given.pairing.at(0.6)
-            fresh = cut(Problem(other, given.problem.labels, tol=1e-10), Setting(setting), 3).held_out()
+            fresh = cut(Problem(other, given.problem.labels, tol=1e-10), Setting(setting), 2).held_out()
             close(folds.held_out(other), fresh, 1e-8)
             assert max(cold) > 1
             assert np.abs(again - fresh).max() > 1e-4
-            loose = cut(problem, Setting(setting), 3)
+            loose = cut(problem, Setting(setting), 2)
             loose.held_out(tol=1e-2)
             assert max(start.n_iter for start in loose.starts) < max(cold)
 
@@ -297,7 +298,7 @@ def test_folds_that_stop_short_are_told():
 
 
 def test_reaches_are_residuals_of_folds():
-    given = Given("kronecker + 1", (12, 11), KINDS["thin"])
+    given = Given("kronecker + 1", (8, 7), KINDS["thin"])
     intervals = FlatIntervals(given.problem.labels, lambda setting: plan(given.problem, setting).held_out())
     for setting in Setting:
         errors = np.abs(given.problem.labels.values - cut(given.problem, setting).held_out())
@@ -309,11 +310,7 @@ def test_reaches_are_residuals_of_folds():
 # --- other libraries -----------------------------------------------------------------------------------------------
 
 
-@over(
-    lines(
-        "setting model", ("A", "two-step"), ("B", "two-step"), ("D", "two-step"), ("A", "kronecker"), ("C", "kronecker")
-    )
-)
+@over(lines("setting model", ("D", "two-step"), ("A", "kronecker")))
 def test_every_library_computes_the_same(library, setting, model):
     rng = np.random.default_rng(0)
     X, T, Y = rng.normal(size=(9, 3)), rng.normal(size=(8, 2)), rng.normal(size=40) + 2.0

@@ -60,7 +60,7 @@ def test_independent_tasks(network, setting):
 def test_two_step(network, precomputed, setting):
     K, G, Y = network
     model = TwoStepRidge(**precomputed).fit(K, Y, tasks=G)
-    for alpha, task_alpha in [*zip(ALPHAS, ALPHAS, strict=True), (1e-7, 1e6), (1e6, 1e-7)]:
+    for alpha, task_alpha in [(1e-7, 1e-7), (1.0, 1.0), (1e-7, 1e6), (1e6, 1e-7)]:
         assert largest_difference(model.set_alpha(alpha, task_alpha), setting) < 1e-8, (alpha, task_alpha)
 
 
@@ -70,7 +70,7 @@ def test_kronecker(network, precomputed, setting):
     for fit_intercept in (False, True):
         model = KroneckerRidge(**precomputed, fit_intercept=fit_intercept).fit(K, Y, tasks=G)
         norms = [np.linalg.norm(side + float(fit_intercept), 2) for side in (K, G)]
-        for alpha in ALPHAS:
+        for alpha in ALPHAS[::2]:
             allowed = 1e-9 + np.finfo(float).eps * norms[0] * norms[1] / alpha  # see docs/holdout.md
             assert largest_difference(model.set_alpha(alpha), setting) < allowed, alpha
 
@@ -104,7 +104,7 @@ def test_networks(network, symmetry, setting):
     degree = shared.diagonal()
     labels = shared if symmetry == "symmetric" else np.sign(degree[:, None] - degree[None, :])
     model = TwoStepRidge(kernel="precomputed", symmetry=symmetry).fit(K, labels)
-    for alpha in ALPHAS:
+    for alpha in ALPHAS[::2]:
         assert largest_difference(model.set_alpha(alpha, alpha), setting) < 1e-8, alpha
 
 

@@ -34,7 +34,7 @@ KINDS = [
 ]
 ALPHAS = [1e-10, 1e-3, 1.0, 1e6, 1e10]
 # Two-step also with its sides at opposite ends.
-ALPHA_PAIRS = [*((alpha, alpha) for alpha in ALPHAS), (1e-10, 1e10), (1e10, 1e-10), (1e-3, 1e6)]
+ALPHA_PAIRS = [(1e-10, 1e-10), (1.0, 1.0), (1e10, 1e10), (1e-10, 1e10)]
 GROUPINGS = ["none", "unequal", "all but one"]
 GROUPED = [(*legal, grouping) for legal in LEGAL for grouping in GROUPINGS]
 
@@ -67,7 +67,7 @@ def some_cells(shape):
     covering(
         where=lambda legal, alphas, **others: legal[0] == "two_step" or alphas[0] == alphas[1],
         legal=GROUPED,
-        kinds=KINDS,
+        kinds=KINDS[:2] + KINDS[3:5],
         shape=COMPLETE,
         alphas=ALPHA_PAIRS,
     )
@@ -81,7 +81,7 @@ def test_equals_refitting(cases, legal, shape, kinds, alphas):
     assert cases.error(holdout(problem, setting, **labels), refit(problem, setting, **labels)) <= allowed
 
 
-@over(covering(legal=GROUPED, kinds=KINDS[:3], shape=COMPLETE, share=[1e-2, 1.0, 1e4]))
+@over(covering(legal=GROUPED, kinds=KINDS[:3:2], shape={"tall": (7, 5), "wide": (5, 7)}, share=[1e-2, 1e4]))
 def test_equals_refitting_in_single_precision(cases, legal, kinds, shape, share):
     method, setting, grouping = legal
     exact = cases.problem(method, shape, kinds)
@@ -103,7 +103,20 @@ def single(spectrum):
     return Spectrum.from_features(features.astype(np.float32))
 
 
-@over(lines("method setting", *[*LEGAL, *(("network", s) for s in "ABCD")]))
+@over(
+    lines(
+        "method setting",
+        ("independent", "A"),
+        ("independent", "B"),
+        ("two_step", "A"),
+        ("two_step", "D"),
+        ("kronecker", "A"),
+        ("kronecker", "C"),
+        ("kronecker", "D"),
+        ("network", "A"),
+        ("network", "D"),
+    )
+)
 def test_every_array_library(cases, library, method, setting):
     gram, rng = cases.gram, np.random.default_rng(5)
     K, G, Y = gram(6, 6, rng), gram(5, 4, rng), rng.normal(size=(6, 5))
@@ -119,10 +132,9 @@ def test_every_array_library(cases, library, method, setting):
     expected = refit(problem, setting)
     assert_allclose(library.to_numpy(found), expected, rtol=library.rtol, atol=library.rtol)
     if method != "network":
-        for grouping in GROUPINGS[1:]:
-            labels = labels_of(grouping, setting, Y.shape)
-            found = library.to_numpy(holdout(problem, setting, **labels))
-            assert_allclose(found, refit(problem, setting, **labels), rtol=library.rtol, atol=library.rtol)
+        labels = labels_of("unequal", setting, Y.shape)
+        found = library.to_numpy(holdout(problem, setting, **labels))
+        assert_allclose(found, refit(problem, setting, **labels), rtol=library.rtol, atol=library.rtol)
 
 
 @over(lines("method setting", *LEGAL))
@@ -180,7 +192,7 @@ def test_one_row_and_one_column(cases):
 @over(every(kinds=KINDS))
 def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
     """D loops over whichever side has fewer groups: each side in turn, with and without groups."""
-    for shape in cases.COMPLETE.values():
+    for shape in ((6, 4), (4, 6)):
         problem = cases.problem("kronecker", shape, kinds)
         m, q = shape
         for groups, task_groups in (
@@ -196,11 +208,16 @@ def test_both_sides_of_the_loop_of_kronecker_d(cases, kinds):
 
 
 @over(
-    covering(block=[1, 60, 10**6], kinds=[("full", "full"), ("full", "primal"), ("full", "singular")], shape=COMPLETE)
+    covering(
+        block=[1, 60, 10**6],
+        kinds=[("full", "full"), ("full", "primal"), ("full", "singular")],
+        shape=COMPLETE,
+        strength=1,
+    )
 )
 def test_kronecker_d_of_many_alphas(cases, kinds, block, shape, monkeypatch):
     monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
-    alphas = [1e-3, 0.0, 0.1, 1.0, 10.0, 0.0, 1e4]
+    alphas = [1e-3, 0.0, 1.0, 0.0, 1e4]
     problem = cases.problem("kronecker", shape, kinds)
     found = problem.pairing.new_both(problem.Y[None, ...], alphas)[0, ...]
     assert found.shape == (len(alphas), *shape)
@@ -220,10 +237,10 @@ def test_kronecker_groups_in_small_blocks(cases, setting, block, monkeypatch):
 
 @over(covering(kinds=KINDS, method=["independent", "two_step", "kronecker"]))
 def test_large_folds_of_cells_are_solved_by_iteration(cases, method, kinds, monkeypatch):
-    for alpha in (1e-3, 1.0, 1e6):
-        problem = cases.problem(method, kinds=kinds, alpha=alpha, task_alpha=alpha)
+    for alpha in (1e-3, 1e6):
+        problem = cases.problem(method, (5, 4), kinds, alpha, alpha)
         for grouping in GROUPINGS[1:]:
-            labels = labels_of(grouping, "A", (7, 5))
+            labels = labels_of(grouping, "A", (5, 4))
             expected = refit(problem, "A", **labels)
             with monkeypatch.context() as patch:
                 patch.setattr(base_module, "_DIRECT_CELLS", 0)
@@ -248,7 +265,7 @@ def test_d_is_c_after_b(cases, kinds):
 
 
 @over(lines("method setting", *LEGAL))
-@over(every(kinds=KINDS))
+@over(every(kinds=[KINDS[0], KINDS[4]]))
 def test_groups_of_one_are_leave_one_out(cases, method, setting, kinds):
     problem = cases.problem(method, kinds=kinds)
     m, q = problem.Y.shape
@@ -264,7 +281,7 @@ def test_groups_of_one_are_leave_one_out(cases, method, setting, kinds):
 
 @over(every(grouping=GROUPINGS, kind=["full", "singular", "primal"]))
 def test_kronecker_with_unrelated_tasks_is_independent(cases, kind, grouping):
-    for alpha in ALPHAS:
+    for alpha in ALPHAS[::2]:
         independent = cases.problem("independent", kinds=(kind, kind), alpha=alpha)
         tasks = Spectrum.from_gram(np.eye(5))
         pairs = posed("kronecker", independent.Y, independent.pairing.rows.spectrum, alpha, tasks)

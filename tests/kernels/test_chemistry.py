@@ -262,7 +262,7 @@ def test_parameters_can_be_searched_and_cloned():
     assert MorganFingerprints(n_bits=3).get_feature_names_out().tolist() == ["bit_0", "bit_1", "bit_2"]
 
 
-@pytest.mark.parametrize("name", ["nr", "gpcr", "ic", pytest.param("e", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["nr", "gpcr", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ic", "e"))])
 def test_real_drugs_are_similar_where_published_to_be(shared_data, name):
     data = fetch_yamanishi(name, data_home=shared_data, instances="drugs", download=False)
     smiles = {drug: data.smiles[drug] for drug in data.instance_names.tolist()}

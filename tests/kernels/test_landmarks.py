@@ -87,7 +87,7 @@ def test_pivots_are_drawn_with_the_odds_of_what_is_left(monkeypatch):
         left = np.diag(K) - K[first] ** 2 / K[first, first]
         left[first] = 0.0
         odds[first] = K[first, first] / np.trace(K) * left / left.sum()
-    for block, n_draws, seed in ((1, 600, 0), (16, 1200, 1)):
+    for block, n_draws, seed in ((1, 300, 0), (16, 600, 1)):
         monkeypatch.setattr(room, "_BLOCK", block)
         rng, counts = np.random.default_rng(seed), np.zeros((4, 4))
         for _ in range(n_draws):
@@ -116,8 +116,8 @@ def test_uniform_landmarks_are_a_random_subset():
 
 
 def test_pivots_beat_uniform_landmarks_where_a_few_rows_are_unlike_the_rest():
-    X = np.vstack([0.01 * points(500, 2), 20 + 5 * points(20, 2, seed=1)])
-    errors = {m: [Landmarks(25, method=m, random_state=s).fit(X).error_ for s in range(5)] for m in METHODS}
+    X = np.vstack([0.01 * points(300, 2), 20 + 5 * points(12, 2, seed=1)])
+    errors = {m: [Landmarks(15, method=m, random_state=s).fit(X).error_ for s in range(3)] for m in METHODS}
     assert max(errors["rpcholesky"]) < 0.1 * min(errors["uniform"])
 
 
@@ -216,7 +216,7 @@ def test_no_landmark_is_chosen_twice_where_the_kernel_itself_is_rounded():
     for offset, level in ((0.0, 1e-14), (3e3, 1e-8), (1e5, 1e-4)):  # what k(x, x) is wrong by
         X = points(40, 2) + offset
         K = gram(X, kernel="rbf")
-        for method, seed in itertools.product(METHODS, range(5)):
+        for method, seed in itertools.product(METHODS, range(2)):
             found = Landmarks(40, method=method, random_state=seed)
             with warnings.catch_warnings():
                 warnings.simplefilter("error" if level < 1e-6 else "ignore", KernelRepairWarning)
@@ -241,11 +241,11 @@ def test_single_precision_keeps_its_digits():
 
 @over(covering(kernel=["rbf", "linear", "tanimoto", "precomputed"], method=METHODS))
 def test_every_library_makes_the_same_features(kernel, method, library):
-    X, new = np.abs(points(40, 15)), np.abs(points(9, 15, seed=1))
+    X, new = np.abs(points(20, 9)), np.abs(points(5, 9, seed=1))
     if kernel == "precomputed":
         X, new = gram(X, kernel="rbf"), gram(new, X, kernel="rbf")
-    wanted = Landmarks(12, kernel=kernel, method=method, random_state=0).fit(X)
-    found = Landmarks(12, kernel=kernel, method=method, random_state=0)
+    wanted = Landmarks(7, kernel=kernel, method=method, random_state=0).fit(X)
+    found = Landmarks(7, kernel=kernel, method=method, random_state=0)
     Phi = found.fit_transform(library.asarray(X))
     assert type(Phi) is type(found.transform(library.asarray(new))) is type(library.asarray(X))
     assert_array_equal(found.component_indices_, wanted.component_indices_)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -38,7 +39,13 @@ def tables(rows, columns, library=None):
 
 
 def twins(rows, columns, normalize):
-    """Return the kernel of each description between any entities, entry by entry as the definition reads."""
+    """Return the kernel of each description between any entities."""
+    return [block[np.ix_(rows, columns)] for block in _all_twins(normalize)]
+
+
+@cache
+def _all_twins(normalize):
+    """Return the kernel of each description between all entities, entry by entry as the definition reads."""
     kernels = {
         "x": lambda a, b: X[a] @ X[b],
         "bits": lambda a, b: _jaccard(BITS[a], BITS[b]),
@@ -48,11 +55,10 @@ def twins(rows, columns, normalize):
     found = []
     for name, k in kernels.items():
         mean = np.mean([k(a, a) for a in TRAIN])
-        block = np.zeros((len(rows), len(columns)))
-        for i, a in enumerate(rows):
-            for j, b in enumerate(columns):
-                scale = np.sqrt(k(a, a) * k(b, b)) if normalize else mean
-                block[i, j] = k(a, b) / scale if scale > 0 else 0.0
+        block = np.zeros((len(X), len(X)))
+        for a, b in np.ndindex(block.shape):
+            scale = np.sqrt(k(a, a) * k(b, b)) if normalize else mean
+            block[a, b] = k(a, b) / scale if scale > 0 else 0.0
         found.append(block if name == "x" else np.maximum(block, 0.0))
     return found
 
@@ -96,7 +102,7 @@ def test_blocks_and_their_sum_of_training_rows_and_new_ones(normalize, library):
         (new, wide.values, TEST, TRAIN),
         (new, take(wide.values, some), TEST, some),
     ]
-    for A, B, rows, columns in cases:
+    for A, B, rows, columns in cases if library.name == "numpy" else cases[::3]:
         expected = twins(rows, columns, normalize)
         for found, block in zip(kernel.blocks(A, B), expected, strict=True):
             assert found.dtype == A.dtype

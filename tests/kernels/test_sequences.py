@@ -89,7 +89,7 @@ def slow_score(a: str, b: str, score, gap_open: float, gap_extend: float) -> flo
 )
 def test_equals_trying_every_gap(engine, matrix, gap_open, gap_extend):
     score = score_of_letters(matrix)
-    texts = [*random_sequences(4, 16, seed=3), "X*X", "W", "PPPP"]
+    texts = [*random_sequences(3, 13, seed=3), "X*X", "W", "PPPP"]
     gaps = {"gap_open": gap_open, "gap_extend": gap_extend}
     scores, _ = smith_waterman(texts, matrix=matrix, normalized=False, **gaps)
     expected = np.array([[slow_score(a, b, score, **gaps) for b in texts] for a in texts])
@@ -102,7 +102,7 @@ def test_equals_trying_every_gap(engine, matrix, gap_open, gap_extend):
 
 def test_gaps_may_follow_each_other(engine):
     score = score_of_letters("BLOSUM50")
-    for seed in range(15):
+    for seed in range(7):
         texts = random_sequences(3, 16, seed)
         scores, _ = smith_waterman(texts, matrix="BLOSUM50", gap_open=1, gap_extend=1, normalized=False)
         assert_array_equal(scores, [[slow_score(a, b, score, 1, 1) for b in texts] for a in texts])

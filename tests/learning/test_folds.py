@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dyadlearn.learning.error import Tolerances
 from learning_case import dense_pairs, dense_predictions, differences, fold_error, mixture, parameters
 from problems import close
-from sweeps import covering, over
+from sweeps import lines, over
 
 SHAPE = (6, 5)
 
@@ -25,15 +25,15 @@ def _problem(constant, weighted, holes, put=np.asarray, seed=0):
         Y[rng.random(SHAPE) < 0.25] = np.nan
         Y[2] = np.nan
     weights = rng.uniform(0.3, 3.0, size=SHAPE) if weighted else None
-    masks = [(rng.random(SHAPE) < 0.6, None) for _ in range(3)]
+    masks = [(rng.random(SHAPE) < 0.6, None) for _ in range(2)]
     masks = [(train, ~train) for train, _ in masks]
     error = fold_error(Y, masks, sides, weights, constant, put)
     return error, parameters(sides, rng), Y, weights, masks
 
 
-def _expected(error, at, Y, weights, masks, to_numpy=np.asarray):
+def _expected(error, at, Y, weights, masks):
     """Return sums of squares and of weights, and predictions, of each fold."""
-    pairs = dense_pairs(error.sides, at, Y.shape[1], to_numpy)
+    pairs = dense_pairs(error.sides, at, Y.shape[1])
     observed, found = ~np.isnan(Y), []
     for train, test in masks:
         own = np.ones(Y.shape) if weights is None else weights
@@ -43,12 +43,13 @@ def _expected(error, at, Y, weights, masks, to_numpy=np.asarray):
     return found
 
 
-@over(covering(constant=[None, "grand", "task"], weighted=[False, True], holes=[False, True]))
+@over(lines("constant weighted holes", (None, True, False), ("grand", True, True), ("task", False, True)))
 def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library):
     tol = 1e-13 if library.dtype == "float64" else 1e-6
     error, at, Y, weights, masks = _problem(constant, weighted, holes, library.asarray)
     error = replace(error, tolerances=Tolerances(tol, tol))
-    expected = _expected(error, at, Y, weights, masks, library.to_numpy)
+    plain = _problem(constant, weighted, holes)[0]
+    expected = _expected(plain, at, Y, weights, masks)
     rtol = max(library.rtol, 1e-8)
     for part, (squares, count, predicted) in enumerate(expected):
         fold = error.folds[part]
@@ -60,7 +61,7 @@ def test_the_error_of_folds_and_its_gradient(constant, weighted, holes, library)
         assert_allclose(loss, squares / count, rtol=rtol)
 
         def function(vector, part=part):
-            (found,) = _expected(error, at.of(vector), Y, weights, masks[part : part + 1], library.to_numpy)
+            (found,) = _expected(plain, at.of(vector), Y, weights, masks[part : part + 1])
             squares, count, _ = found
             return squares / count
 

@@ -44,7 +44,7 @@ def test_rows_without_a_profile_give_no_nan():
 # What leaks --------------------------------------------------------------------------------------------------------
 
 
-def _noise(seed=0, shape=(24, 16)):
+def _noise(seed=0, shape=(18, 12)):
     rng = np.random.default_rng(seed)
     sides = [Mixture([distance_kernel(n, rng)], [True], True, [True]) for n in shape]
     Y = rng.normal(size=shape)
@@ -57,7 +57,7 @@ def _noise(seed=0, shape=(24, 16)):
 def test_profiles_of_noise_say_nothing(monkeypatch):
     """Labels are noise: whoever predicts held-out ones better than their variance has seen them."""
     labels, sides, masks = _noise()
-    how = Descent(25, 0.1)
+    how = Descent(12, 0.1)
 
     def learned():
         return learn(FoldError.of(labels, sides, masks), how, 3, (True, True))

@@ -17,11 +17,11 @@ from dyadlearn.settings import Setting
 from learning_case import distance_kernel, similarity
 from sweeps import lines, over
 
-HOW = Descent(8, 0.1)
+HOW = Descent(6, 0.1)
 BOTH = (True, True)
 
 
-def _problem(seed=0, shape=(18, 12), rank=2, noise=0.3, missing=0.2, kernels=(2, 1)):
+def _problem(seed=0, shape=(14, 9), rank=2, noise=0.3, missing=0.2, kernels=(2, 1)):
     """Return labels of low rank, of which the first kernel of the instances tells something, the others nothing."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(shape[0], rank))
@@ -32,8 +32,8 @@ def _problem(seed=0, shape=(18, 12), rank=2, noise=0.3, missing=0.2, kernels=(2,
     columns = Mixture([distance_kernel(shape[1], rng) for _ in range(kernels[1])], [True] * kernels[1], True)
     observed = (rng.random(shape) >= missing).astype(float)
     Y = (Y - Y[observed > 0].mean()) / Y[observed > 0].std()
-    code = rng.permutation(Y.size).reshape(shape) % 4
-    masks = [(code != fold, code == fold) for fold in range(4)]
+    code = rng.permutation(Y.size).reshape(shape) % 3
+    masks = [(code != fold, code == fold) for fold in range(3)]
     return Targets(Y * observed, observed, None, "grand"), rows, columns, masks
 
 
@@ -45,9 +45,9 @@ def _single(mixture: Mixture, place: int) -> Mixture:
     return Mixture([mixture.grams[place]], [mixture.has_exponent[place]], mixture.constant)
 
 
-@over(lines("seed rank noise missing", (0, 1, 0.1, 0.3), (1, 3, 0.5, 0.1), (2, 2, 3.0, 0.5)))
+@over(lines("seed rank noise missing", (0, 1, 0.1, 0.3), (2, 2, 3.0, 0.5)))
 def test_the_number_of_stages_is_chosen_by_the_error(seed, rank, noise, missing):
-    labels, rows, columns, masks = _problem(seed, (14, 9), rank=rank, noise=noise, missing=missing)
+    labels, rows, columns, masks = _problem(seed, rank=rank, noise=noise, missing=missing)
     found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH)
     errors = [stage.error for stage in found.stages]
     assert found.best == int(np.argmin(errors))
@@ -73,15 +73,15 @@ def test_labels_of_low_rank_want_profiles_and_noise_does_not():
 @over(lines("profiled kinds", ((True, False), (2, 0)), ((False, True), (0, 2)), ((False, False), (0, 0))))
 def test_only_known_sides_have_profiles(profiled, kinds):
     labels, rows, columns, masks = _problem()
-    stage = _learned(labels, [rows, columns], masks, Descent(3, 0.1), 2, profiled).stages[1]
+    stage = _learned(labels, [rows, columns], masks, Descent(1, 0.1), 2, profiled).stages[1]
     assert tuple(map(len, stage.profiles)) == kinds
     assert len(stage.parameters.weights[0]) == rows.n_weights + kinds[0]
     assert len(stage.parameters.weights[1]) == columns.n_weights + kinds[1]
 
 
-@over(lines("seed kernels exact", (0, (3, 2), True), (4, (1, 3), True), (2, (2, 2), False)))
+@over(lines("seed kernels exact", (0, (3, 2), True), (2, (2, 1), False)))
 def test_no_single_kernel_is_better_than_all(seed, kernels, exact):
-    labels, rows, columns, masks = _problem(seed, (14, 9), missing=0.0, kernels=kernels)
+    labels, rows, columns, masks = _problem(seed, missing=0.0, kernels=kernels)
 
     def error(rows, columns):
         if not exact:
@@ -141,7 +141,7 @@ def uninterrupted():
     return found
 
 
-@over(lines("stage step", (0, 1), (0, 8), (0, 20), (1, 1), (2, 5)))
+@over(lines("stage step", (0, 1), (0, 14), (1, 1), (2, 5)))
 def test_an_interrupt_keeps_the_best_so_far(stage, step, uninterrupted):
     labels, rows, columns, masks = _problem(0, rank=1, noise=0.1)
     found = _learned(labels, [rows, columns], masks, HOW, 3, BOTH, Stop(stage, step))
@@ -152,7 +152,7 @@ def test_an_interrupt_keeps_the_best_so_far(stage, step, uninterrupted):
     assert [each.error for each in found.stages[:stage]] == [each.error for each in uninterrupted.stages[:stage]]
 
 
-@pytest.mark.parametrize("call", [1, 2, 4])
+@pytest.mark.parametrize("call", [1, 4])
 def test_an_interrupt_between_descents_keeps_the_best_so_far(call, monkeypatch):
     """While candidates are evaluated, or profiles are made."""
     labels, rows, columns, masks = _problem()

@@ -94,10 +94,10 @@ def test_undefined_for_equal_labels_altogether(each):
 def test_nan_among_the_predictions(each, library):
     cases = ["roc_auc", "average_precision", "concordance_index", "mean_squared_error", "r2", "enrichment_factor"]
     cases += ["mean_absolute_error", "root_mean_squared_error", "pearson", "spearman"]
-    for name, average in each(product(cases, ["micro", "instance", "task"])):
+    for name, average in each(product(cases, ["micro", "task"])):
         real = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, np.nan], [7.0, 8.0, 9.0]])
         labels = np.array([[1.0, 0.0, 1.0], [0.0, 1.0, np.nan], [1.0, 0.0, 0.0]]) if name in BINARY else real
-        for cell in [(0, 0), (0, 2), (1, 1), (2, 2)]:
+        for cell in [(0, 2), (1, 1)]:
             holed = np.concatenate([F, F[:1]])
             holed[cell] = np.nan
             with pytest.raises(ValueError, match="F contains NaN where Y is observed"):

@@ -183,9 +183,9 @@ def test_metric_equals_its_twin(name, missing, predictions, average, shape):
 
 
 def test_other_libraries(each, library):
-    for name, average in each(product(METRICS, AVERAGES)):
+    for name, average in each(product(METRICS, ("micro", "task"))):
         kind, _, options = METRICS[name]
-        for missing in (0.0, 0.3):
+        for missing in (0.0, 0.3) if name == "roc_auc" else (0.3,):
             Y = make_labels(kind, (7, 6), 1, missing)
             stack = np.stack([make_predictions(predictions, Y.shape, 2) for predictions in ("distinct", "tied")])
             stack = stack.astype(library.dtype).astype(np.float64)

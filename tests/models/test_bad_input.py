@@ -14,7 +14,7 @@ from scipy import sparse
 
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge
 from dyadlearn.exceptions import IdError, KernelError
-from sweeps import every, lines, over
+from sweeps import covering, every, lines, over
 
 M, Q = 6, 4
 RNG = np.random.default_rng(0)
@@ -200,7 +200,7 @@ def test_only_a_few_of_many_ids_are_listed():
 # --- numbers that are none ---------------------------------------------------------------------
 
 
-@over(every(bad=[np.nan, np.inf, -np.inf], **every_model))
+@over(covering(bad=[np.nan, np.inf, -np.inf], **every_model, strength=1))
 def test_instances_must_be_finite(Model, bad, library):
     with pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
         Model().fit(library.asarray(spoilt(X, bad)), library.asarray(Y))
@@ -211,7 +211,7 @@ def test_instances_must_be_finite(Model, bad, library):
         model.predict(library.asarray(spoilt(K, bad)))
 
 
-@over(every(bad=[np.nan, np.inf, -np.inf], **every_pair_model))
+@over(covering(bad=[np.nan, np.inf, -np.inf], **every_pair_model, strength=1))
 def test_tasks_must_be_finite(Model, bad, library):
     with pytest.raises(ValueError, match=r"tasks contains (NaN|infinity)"):
         Model().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(spoilt(T, bad)))

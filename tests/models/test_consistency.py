@@ -13,7 +13,7 @@ from sweeps import every, over
 
 QUALIFICATION = 0.5
 SIZES = [8, 16, 32, 64]
-SEEDS = range(4)
+SEEDS = range(2)
 UNIVERSAL = {
     "kernel": "rbf",
     "task_kernel": "rbf",

@@ -126,7 +126,7 @@ def test_predictions_in_all_settings(Model, pattern, kernel):
         close(model.predict_pairs(*given, pairs), np.array([expected(K, G)[pair] for pair in pairs]))
 
 
-@over(covering(**every_model, **every_pattern))
+@over(covering(**every_model, **every_pattern, strength=1))
 def test_labels_are_completed_by_predictions(Model, pattern):
     X, Y, T = make_data()
     Y = with_holes(Y, pattern)
@@ -297,7 +297,9 @@ def make_network(symmetry: str, share: float = 0.4, m: int = 10):
     return X, Y
 
 
-@over(every(symmetry=["symmetric", "antisymmetric"], holes=["edges", "vertices", "one edge", "one loop"]))
+@over(
+    covering(symmetry=["symmetric", "antisymmetric"], holes=["edges", "vertices", "one edge", "one loop"], strength=1)
+)
 def test_networks_with_missing_edges(symmetry, holes):
     X, Y = make_network(symmetry, 0.4 if holes == "edges" else 0.0)
     if holes == "vertices":
@@ -335,8 +337,8 @@ def test_a_network_misses_an_edge_both_ways_or_not_at_all():
 
 @over(
     covering(
-        filter=[IteratedTikhonov(3), Landweber(), Landweber(4), SpectralCutoff()],
-        pattern=["one missing", "5%", "50%", "rows", "block"],
+        filter=[IteratedTikhonov(3), Landweber(4), SpectralCutoff()],
+        pattern=["one missing", "50%", "rows", "block"],
     )
 )
 def test_other_filters_confirm_what_they_put_in_the_holes(filter, pattern):
@@ -345,9 +347,9 @@ def test_other_filters_confirm_what_they_put_in_the_holes(filter, pattern):
     options = {"alpha": 0.8, "kernel": "rbf", "filter": filter}
     models = [IndependentTaskRidge(**options)]
     models.append(TwoStepRidge(task_alpha=0.8, task_kernel="rbf", task_filter=filter, tol=1e-13, **options))
+    # The hat matrix of a side is what the model makes of unit labels.
+    hats = [IndependentTaskRidge(**options).fit(side, np.eye(len(side))).predict(side) for side in (X, T)]
     for model in models:
-        # The hat matrix of a side is what the model makes of unit labels.
-        hats = [IndependentTaskRidge(**options).fit(side, np.eye(len(side))).predict(side) for side in (X, T)]
         hat = np.kron(hats[0], np.eye(Q) if isinstance(model, IndependentTaskRidge) else hats[1])
         at = np.flatnonzero(missing)
         outside = hat[at] @ np.where(missing, 0.0, Y).ravel()
@@ -428,7 +430,7 @@ def test_completed_labels_come_in_the_form_of_the_labels(Model):
     pd.testing.assert_series_equal(series, pd.Series(vector, rows))
 
 
-@over(every(**every_model, pattern=["5%", "50%", "block", "rows"]))
+@over(covering(**every_model, pattern=["5%", "50%", "block", "rows"], strength=1))
 def test_every_library_completes_alike(Model, library, pattern):
     X, Y, T = make_data()
     Y = with_holes(Y, pattern)

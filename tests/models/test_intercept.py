@@ -60,6 +60,7 @@ FORMS: dict[str, tuple[str, Callable[[np.ndarray, int], Any]]] = {
 }
 NAMES = ["two-step", "independent", "network", "kronecker"]
 MIXED = [(name, name) for name in FORMS] + [("rbf", "primal"), ("primal", "dual"), ("sparse", "precomputed")]
+FEW_FORMS = [("primal", "dual"), ("sparse", "precomputed"), ("rbf", "primal"), ("sparse dual", "sparse dual")]
 
 
 def kernel_of(form: str, rows: np.ndarray) -> np.ndarray:
@@ -118,7 +119,7 @@ def without(K: np.ndarray, n: int, groups: np.ndarray, leaves: bool, alpha: floa
 # --- labels that move --------------------------------------------------------------------------------------------
 
 
-@over(covering(name=NAMES, forms=MIXED, dtype=["float64", "float32"], filter=FILTERS))
+@over(covering(name=NAMES, forms=FEW_FORMS, dtype=["float64", "float32"], filter=FILTERS))
 def test_labels_that_move_take_predictions_with_them(name, forms, dtype, filter):
     Y = labels_of(name)
     options: dict[str, Any] = {} if name == "kronecker" else {"filter": filter}
@@ -144,7 +145,7 @@ def test_labels_that_move_leave_landscapes_where_they_are(name, scoring):
     """The form of squared errors that needs no predictions, and the one that does."""
     Y = labels_of(name)
     judge: Any = scoring if scoring[-1] != "F" else lambda Y, F: -float(((Y - F) ** 2).mean())
-    grid = [1e-8, 1e-2, 1.0, 1e8]
+    grid = [1e-8, 1.0, 1e8]
     found, moved = (
         landscape(fitted(name, ("rbf", "rbf"), labels, repair="clip")[0], grid, grid, scoring=judge)
         for labels in (Y, Y + 1000)
@@ -170,7 +171,7 @@ def test_searches_do_not_mind_where_labels_lie():
 # --- who is left out is centred without ----------------------------------------------------------------------------
 
 
-@over(covering(forms=MIXED, setting="BCD", grouped=[False, True], alphas=[(0.6, 0.3), (1e-4, 1e3), (1e3, 1e-4)]))
+@over(covering(forms=FEW_FORMS, setting="BCD", grouped=[False, True], alphas=[(0.6, 0.3), (1e-4, 1e3), (1e3, 1e-4)]))
 def test_hold_out_is_a_refit_that_centres_anew(forms, setting, grouped, alphas):
     K, G = kernel_of(forms[0], X), kernel_of(forms[1], T)
     groups, task_groups = (GROUPS, TASK_GROUPS) if grouped else (np.arange(M), np.arange(Q))
@@ -428,20 +429,25 @@ def test_sparse_features_are_never_made_dense(monkeypatch):
 # --- digits ------------------------------------------------------------------------------------------------------
 
 
-@over(every(offset=[2.0**13, 2.0**20, -(2.0**23)], forms=[("primal", "primal"), ("dual", "dual"), ("primal", "dual")]))
-def test_features_far_from_zero_keep_their_digits(offset, forms):
+@over(
+    covering(
+        offset=[2.0**13, 2.0**20, -(2.0**23)],
+        forms=[("primal", "primal"), ("dual", "dual"), ("primal", "dual")],
+        alphas=[(1e-8, 1e-8), (0.5, 0.2), (1e6, 1e6)],
+    )
+)
+def test_features_far_from_zero_keep_their_digits(offset, forms, alphas):
     """The offsets are added without rounding, so that what is without them is exact."""
     made = []
     for form, entities in zip(forms, (X, T), strict=True):
         rows = wide(entities) if form == "dual" else entities
         made.append(np.round(rows * 2**20) / 2**20)
     rows, tasks = made
-    for alphas in ((1e-8, 1e-8), (0.5, 0.2), (1e6, 1e6)):
-        near, far = (TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks=tasks[:Q] + shift) for shift in (0.0, offset))
-        expected = near.predict(rows, tasks=tasks)
-        problems.close(far.predict(rows + offset, tasks=tasks + offset), expected, 1e-9)
-        for setting in "ABCD":
-            problems.close(far.holdout(setting), near.holdout(setting), 1e-8, setting)
+    near, far = (TwoStepRidge(*alphas).fit(rows[:M] + shift, Y, tasks=tasks[:Q] + shift) for shift in (0.0, offset))
+    expected = near.predict(rows, tasks=tasks)
+    problems.close(far.predict(rows + offset, tasks=tasks + offset), expected, 1e-9)
+    for setting in "ABCD":
+        problems.close(far.holdout(setting), near.holdout(setting), 1e-8, setting)
 
 
 def bordered(K: Any, o: list[int], asked: int, alpha: float, constant: bool) -> Any:
@@ -496,7 +502,7 @@ DIGITS = {
 }
 
 
-ALPHAS = [(1e-10, 1e-10), (1e-10, 1e10), (1e-6, 1e-2), (1.0, 1.0), (1e4, 1e-7), (1e10, 1e10)]
+ALPHAS = [(1e-10, 1e-10), (1e-10, 1e10), (1e4, 1e-7), (1e10, 1e10)]
 
 
 @over(covering(name=list(DIGITS), setting="ABCD", alphas=ALPHAS))

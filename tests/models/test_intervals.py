@@ -114,6 +114,8 @@ def test_cell_slack_is_what_a_fit_leaves_of_a_label(model, kernel, intercept, al
     Y, given = (Y - Y.T if sign < 0 else Y), ({} if sign else {"tasks": T})
     slack = fitted.fit(X, Y, **given)._problem().pairing.cell_slack()
     for i, j in np.ndindex(Y.shape):
+        if (i + 2 * j) % 3:
+            continue
         unit = np.zeros(Y.shape)
         unit[i, j] = 1.0
         if i != j:
@@ -136,7 +138,7 @@ class NewRidge(KroneckerRidge):
         return New(side.spectrum, task_side.spectrum, alpha, free_mean=self.fit_intercept)
 
 
-@over(every(intercept=[True, False], new=["", "X", "T", "XT"]))
+@over(covering(intercept=[True, False], new=["", "X", "T", "XT"], strength=1))
 def test_a_model_without_smoothers_has_intervals(intercept, new):
     X, T, Y = data(2)
     found = NewRidge(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
@@ -198,7 +200,7 @@ def test_models_of_folds_are_models_without_them(model, intercept, weighted, tra
     new = fitted._task_rows(T[Q:])[1] if transposed else fitted._instance_rows(X[M:])[1]
     models = intervals._jackknife
     found = models.predictions(new)
-    for number, fold in enumerate(models.members):
+    for number, fold in list(enumerate(models.members))[::4]:
         kept = np.setdiff1d(np.arange(Q if transposed else M), fold)
         rows, columns = (np.arange(M), kept) if transposed else (kept, np.arange(Q))
         own = None if weights is None else weights[np.ix_(rows, columns)]
@@ -555,7 +557,7 @@ def test_ends_do_not_cross(coverage):
     assert (lower <= upper).all()
 
 
-@over(every(model=["two-step", "Kronecker"], holes=[True, False]))
+@over(lines("model holes", ("two-step", True), ("Kronecker", False)))
 def test_models_travel_after_they_were_asked(model, holes):
     X, T, Y = data(24)
     Y = Y[:M, :Q].copy()
@@ -564,8 +566,9 @@ def test_models_travel_after_they_were_asked(model, holes):
     fitted = MODELS[model](0.3, **RBF).fit(X[:M], Y, tasks=T[:Q])
     asked = [(X[M:], None), (None, T[Q:]), (X[M:], T[Q:]), (None, None)]
     wanted = [fitted.predict_interval(*each, coverage=0.8) for each in asked]
-    for again in (pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted), copy.copy(fitted)):
-        for each, bounds in zip(asked, wanted, strict=True):
+    unpickled = pickle.loads(pickle.dumps(fitted))
+    for again in (unpickled, copy.deepcopy(fitted), copy.copy(fitted)):
+        for each, bounds in list(zip(asked, wanted, strict=True))[: 4 if again is unpickled else 1]:
             assert_allclose(again.predict_interval(*each, coverage=0.8), bounds, rtol=1e-12)
 
 
@@ -645,23 +648,21 @@ def test_pairs_of_a_search_are_calibrated_by_what_it_has_held_out():
 
 @over(
     lines(
-        "model holes intercept",
-        (MODELS["two-step"], True, True),
-        (MODELS["Kronecker"], False, False),
-        (MODELS["pair kernel"], True, False),
-        (MODELS["independent"], False, True),
+        "model holes intercept asked",
+        (MODELS["two-step"], True, True, ["X", ""]),
+        (MODELS["pair kernel"], False, False, ["XT"]),
+        (MODELS["independent"], False, True, ["X"]),
     )
 )
-def test_in_every_library(model, holes, intercept, library):
+def test_in_every_library(model, holes, intercept, asked, library):
     X, T, Y = data(30)
+    M, Q = 8, 7
     if holes:
         Y[1, 2] = Y[5, 3] = np.nan
     fitted = model(0.3, fit_intercept=intercept, **RBF).fit(X[:M], Y[:M, :Q], tasks=T[:Q])
     other = clone(fitted).fit(*map(library.asarray, (X[:M], Y[:M, :Q])), tasks=library.asarray(T[:Q]))
-    asked = [(X[M:], None), (None, None)]
-    if not isinstance(fitted, IndependentTaskRidge):
-        asked += [(None, T[Q:]), (X[M:], T[Q:])]
-    for rows, tasks in asked:
+    for new in asked:
+        rows, tasks = X[M:] if "X" in new else None, T[Q:] if "T" in new else None
         given = [None if each is None else library.asarray(each) for each in (rows, tasks)]
         bounds = fitted.predict_interval(rows, tasks, coverage=0.8)
         for found, wanted in zip(other.predict_interval(*given, coverage=0.8), bounds, strict=True):

@@ -329,7 +329,7 @@ def test_the_watch_watches(stays_sparse):
 
 
 @may_be_indefinite
-@over(covering(**pair_models, form=[sparse.csr_array, sparse.csr_matrix], name=SPARSE))
+@over(covering(**pair_models, form=[sparse.csr_array, sparse.csr_matrix], name=SPARSE, strength=1))
 def test_sparse_features_stay_sparse(Model, form, name, stays_sparse):
     dense = make(Model, name).fit(X, Y, tasks=T)
     model = make(Model, name).fit(form(X), Y, tasks=form(T))

@@ -73,13 +73,12 @@ def both(model, weighted=False):
     return grid, pairs
 
 
-@over(MODELS.values())
-def test_predictions_are_those_of_the_grid_with_holes(listed, model):
-    for weighted in (False, True):
-        grid, pairs = both(model, weighted)
-        assert_allclose(pairs.predict(X[:5], T[:4]), grid.predict(X[:5], T[:4]), rtol=1e-7, atol=1e-8)
-        assert_allclose(pairs.predict(), grid.predict(), rtol=1e-7, atol=1e-8)
-        assert pairs.residual_ <= 1e-9
+@over({**case, "weighted": place % 3 == 0} for place, case in enumerate(MODELS.values()))
+def test_predictions_are_those_of_the_grid_with_holes(listed, model, weighted):
+    grid, pairs = both(model, weighted)
+    assert_allclose(pairs.predict(X[:5], T[:4]), grid.predict(X[:5], T[:4]), rtol=1e-7, atol=1e-8)
+    assert_allclose(pairs.predict(), grid.predict(), rtol=1e-7, atol=1e-8)
+    assert pairs.residual_ <= 1e-9
 
 
 @over(MODELS[name] for name in ("kronecker", "two-step, one kernel", "two-step, filter"))
@@ -186,10 +185,13 @@ def test_another_regularisation_is_another_fit(listed, model):
 
 
 @over(
-    covering(
-        model=[KroneckerRidge(0.7), TwoStepRidge(0.7, 2.0), TwoStepRidge(0.7, fit_intercept=False, kernel="rbf")],
-        dtype=["float64", "float32"],
-        labels=["float64", "float32", "int64"],
+    lines(
+        "model dtype labels",
+        (KroneckerRidge(0.7), "float64", "float32"),
+        (KroneckerRidge(0.7), "float32", "int64"),
+        (TwoStepRidge(0.7, 2.0), "float32", "float64"),
+        (TwoStepRidge(0.7, 2.0), "float64", "int64"),
+        (TwoStepRidge(0.7, fit_intercept=False, kernel="rbf"), "float32", "float32"),
     )
 )
 def test_a_file_and_a_pickle_hold_the_model(listed, tmp_path, model, dtype, labels):
@@ -240,7 +242,7 @@ SIDES = {
 }
 
 
-@over(every(sides=SIDES, model=[KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)], fit_intercept=[True, False]))
+@over(covering(sides=SIDES, model=[KroneckerRidge(tol=1e-11), TwoStepRidge(tol=1e-11)], fit_intercept=[True, False]))
 def test_poor_sides_are_those_of_the_grid(listed, sides, model, fit_intercept):
     rows, tasks = sides
     model = clone(model).set_params(fit_intercept=fit_intercept)
@@ -513,8 +515,10 @@ def test_attributes_of_a_grid_are_not_there(listed):
 
 @over(lines("Model weighted", (KroneckerRidge, True), (TwoStepRidge, False)))
 def test_tables_of_every_library(listed, library, Model, weighted):
-    pairs, y = np.c_[ROWS, COLUMNS], Y[ROWS, COLUMNS].astype(library.dtype)
-    weights = SPARSE_WEIGHTS.data if weighted else None
+    some = np.flatnonzero((ROWS < 12) & (COLUMNS < 9))
+    rows, columns = ROWS[some], COLUMNS[some]
+    pairs, y = np.c_[rows, columns], Y[rows, columns].astype(library.dtype)
+    weights = SPARSE_WEIGHTS.data[some] if weighted else None
 
     def fitted(put):
         return PairRegressor(Model(tol=1e-9), instances=put(X), tasks=put(T)).fit(pairs, y, sample_weight=weights)
@@ -522,7 +526,7 @@ def test_tables_of_every_library(listed, library, Model, weighted):
     found, expected = fitted(library.asarray), fitted(np.asarray)
     assert found.model_._labels.grid is None
     # A long table knows no rows without labels.
-    kept = np.flatnonzero(np.isin(np.arange(M), ROWS)), np.flatnonzero(np.isin(np.arange(Q), COLUMNS))
+    kept = np.unique(rows), np.unique(columns)
     new = library.asarray(X[kept[0]]), library.asarray(T[kept[1]])
     predicted = found.model_.predict(*new)
     assert type(predicted) is type(library.asarray(X))
@@ -530,10 +534,12 @@ def test_tables_of_every_library(listed, library, Model, weighted):
         library.to_numpy(predicted), expected.model_.predict(X[kept[0]], T[kept[1]]), rtol=0, atol=1e3 * library.rtol
     )
     assert_allclose(library.to_numpy(found.predict(pairs)), expected.predict(pairs), rtol=0, atol=1e3 * library.rtol)
-    for setting in "AB":
-        folds = {"cells": np.arange(y.size) % 3} if setting == "A" else {"groups": np.arange(kept[0].size) % 3}
-        left_out = [each.model_.holdout(setting, **folds).data for each in (found, expected)]
-        assert_allclose(left_out[0], left_out[1], rtol=0, atol=1e3 * library.rtol)
+    setting = "A" if weighted else "B"
+    folds = {"cells": np.arange(y.size) % 2} if setting == "A" else {"groups": np.arange(kept[0].size) % 2}
+    left_out = [each.model_.holdout(setting, **folds).data for each in (found, expected)]
+    assert_allclose(left_out[0], left_out[1], rtol=0, atol=1e3 * library.rtol)
+    if not weighted:
+        return
     lower, upper = found.model_.predict_interval()
     assert type(lower) is type(library.asarray(X))
     assert float(library.to_numpy(upper - lower).min()) > 0

@@ -12,7 +12,7 @@ from sklearn.linear_model import Ridge
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRegressor, TwoStepRidge
 from dyadlearn._tables import Ids, Table
 from dyadlearn.exceptions import NoLabelWarning, NotEnoughMemoryError, PrecisionWarning
-from sweeps import every, lines, over
+from sweeps import covering, every, lines, over
 
 M, P, Q, R = 24, 5, 6, 3
 both = {"fit_intercept": [True, False]}
@@ -31,7 +31,7 @@ def twin(X, Y, T, alpha=0.3, task_alpha=0.7, fit_intercept=True):
     return TwoStepRegressor(*steps).fit(X, Y, tasks=T)
 
 
-@over(every(**both, first_has_holes=[True, False], sparse_rows=[True, False]))
+@over(covering(**both, first_has_holes=[True, False], sparse_rows=[True, False]))
 def test_equals_two_ridge_regressions_in_a_row(fit_intercept, first_has_holes, sparse_rows):
     X, Y, T = make()
     if not first_has_holes:
@@ -259,7 +259,7 @@ def test_other_libraries(library):
     assert type(found) is type(mine)
     assert_allclose(library.to_numpy(found), wanted.predict(X), **tolerance)
     numbers = OnlineTwoStepRidge(0.3, 0.7).fit(X, Y, tasks=T)
-    for setting in "ABCD":
+    for setting in "AD":
         held_out = model.holdout(mine, labels, setting)
         assert_allclose(library.to_numpy(held_out), numbers.holdout(X, Y, setting), **tolerance)
     scores = model.landscape(mine, labels, [0.3, 1.0], [0.7])

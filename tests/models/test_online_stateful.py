@@ -236,7 +236,7 @@ class OnlineMachine(RuleBasedStateMachine):
 TestOnline = pytest.mark.filterwarnings(f"ignore::{NoLabelWarning.__module__}.NoLabelWarning")(OnlineMachine.TestCase)
 TestOnline.settings = settings(
     derandomize=True,  # the same examples in every run
-    max_examples=12,
+    max_examples=8,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -45,7 +45,7 @@ def _table(n_known=11, share=0.8):
 
 def _model(form, **given):
     X, T, kernels = _sides(form)
-    model = LearnedKernelRidge(task_kernel=RBF, n_steps=2, cv=2, **{**kernels, **given})
+    model = LearnedKernelRidge(task_kernel=RBF, n_steps=1, cv=2, **{**kernels, **given})
     return PairRegressor(model, instances=X, tasks=T)
 
 
@@ -72,7 +72,6 @@ def _grid_twin(model, form):
         "form setting stages",
         ("plain", "B", 1),
         ("kernel", "A", 2),
-        ("mapping", "A", 1),
         ("mapping", "B", 2),
     )
 )
@@ -106,10 +105,10 @@ def test_all_forms_of_descriptions_are_one():
     pairs, y = _table()
     U, K, T, _ = _entities()
     numbers = np.stack([[int(each[1:]) for each in pairs[column]] for column in pairs], axis=1)
-    wanted = _model("mapping").fit(pairs, y).predict(pairs)
-    assert_array_equal(_model("Descriptions").fit(pairs, y).predict(pairs), wanted)
+    wanted = _model("mapping", stages=1).fit(pairs, y).predict(pairs)
+    assert_array_equal(_model("Descriptions", stages=1).fit(pairs, y).predict(pairs), wanted)
     kernels = {"kernel": [RBF, "precomputed"], "task_kernel": RBF}
-    model = PairRegressor(LearnedKernelRidge(n_steps=2, cv=2, **kernels), instances=[U, K], tasks=T)
+    model = PairRegressor(LearnedKernelRidge(n_steps=1, cv=2, stages=1, **kernels), instances=[U, K], tasks=T)
     assert_allclose(model.fit(numbers, y).predict(numbers), wanted, atol=1e-3)
 
 

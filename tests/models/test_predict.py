@@ -13,7 +13,7 @@ from sklearn.kernel_approximation import Nystroem
 from dyadlearn import IndependentTaskRidge, KroneckerRidge, OnlineTwoStepRidge, TwoStepRidge, _memory
 from dyadlearn.exceptions import NotEnoughMemoryError
 from dyadlearn.pairing import expansion
-from sweeps import covering, every, over
+from sweeps import covering, over
 
 rng = np.random.default_rng(0)
 X, T, Y = rng.normal(size=(12, 5)), rng.normal(size=(9, 4)), rng.normal(size=(12, 9))
@@ -35,9 +35,9 @@ PAIR_MODELS = [name for name, model in MODELS.items() if name.startswith(("two",
 BLOCKS = [1, 300]
 
 
-@over(every(name=list(MODELS), block=BLOCKS))
+@over(covering(name=list(MODELS), block=BLOCKS, strength=1))
 def test_blocks_of_instances(name, block, monkeypatch):
-    new = rng.normal(size=(13, 5))
+    new = rng.normal(size=(5, 5))
     for rows in (new, sparse.csr_array(new), new[:1]):
         whole = MODELS[name].predict(rows)
         with monkeypatch.context() as patch:
@@ -55,14 +55,14 @@ def test_blocks_of_both_sides(name, sizes, block, monkeypatch):
     assert_allclose(found, whole, rtol=1e-12, atol=1e-13)
 
 
-@over(every(name=[name for name in MODELS if not name.startswith("online")], block=BLOCKS))
+@over(covering(name=[name for name in MODELS if not name.startswith("online")], block=BLOCKS, strength=1))
 def test_blocks_of_pairs(name, block, monkeypatch):
-    model, new = MODELS[name], rng.normal(size=(13, 5))
+    model, new = MODELS[name], rng.normal(size=(6, 5))
     tasks = rng.normal(size=(5, 4)) if name in PAIR_MODELS else None
     b = 1 if name == "vector" else 5
-    pairs = np.stack([rng.integers(0, 13, size=20), rng.integers(0, b, size=20)], axis=1)
+    pairs = np.stack([rng.integers(0, 6, size=8), rng.integers(0, b, size=8)], axis=1)
     for known in (tasks, None):
-        expected = model.predict(new, tasks=known).reshape(13, -1)[pairs[:, 0], pairs[:, 1]]
+        expected = model.predict(new, tasks=known).reshape(6, -1)[pairs[:, 0], pairs[:, 1]]
         with monkeypatch.context() as patch:
             patch.setattr(expansion, "_BLOCK_BYTES", block)
             assert_allclose(model.predict_pairs(new, known, pairs), expected, rtol=1e-12, atol=1e-13)
@@ -70,10 +70,10 @@ def test_blocks_of_pairs(name, block, monkeypatch):
 
 
 def test_the_kernel_of_new_rows_is_never_whole(monkeypatch):
-    rows, new = rng.normal(size=(1000, 3)), rng.normal(size=(4000, 3))
+    rows, new = rng.normal(size=(500, 3)), rng.normal(size=(8000, 3))
     model = IndependentTaskRidge(kernel="rbf").fit(rows, rows[:, 0])
     monkeypatch.setattr(expansion, "_BLOCK_BYTES", 2**20)
-    for predict in (model.predict, lambda rows: model.predict_pairs(rows, None, [(0, 0), (3999, 0)])):
+    for predict in (model.predict, lambda rows: model.predict_pairs(rows, None, [(0, 0), (7999, 0)])):
         tracemalloc.start()
         predict(new)
         peak = tracemalloc.get_traced_memory()[1]

@@ -25,7 +25,7 @@ UNITS = {False: 20, True: 200}
 both = {"fit_intercept": [False, True]}
 # Rows in one block, and each by itself.
 BLOCK_BYTES = cycle([2**27, 1])
-ALPHAS = [(1e-10, 1e-10), (1e-7, 1e-7), (1e-7, 1e-3), (1e-10, 1e6), (1e6, 1e-10), (1e-3, 1.0), (1e6, 1e6)]
+ALPHAS = [(1e-10, 1e-10), (1e-7, 1e-3), (1e-10, 1e6), (1e6, 1e-10)]
 PHI = {
     Tikhonov(): lambda s, alpha: 1 / (s + alpha),
     IteratedTikhonov(3): lambda s, alpha: (1 - (alpha / (s + alpha)) ** 3) / s,
@@ -206,7 +206,7 @@ def test_null_directions_are_left_out(make, sizes, alphas, fit_intercept):
     check_digits(model, rows, tasks, Y)
 
 
-@over(covering(name=["fewer tasks", "fewer instances", "few features", "few task features"], **both))
+@over(covering(name=["fewer tasks", "fewer instances", "few features", "few task features"], **both, strength=1))
 def test_array_libraries(name, fit_intercept, library):
     rows, tasks = sides_of(name)
     Y = labels_of(rows, tasks)

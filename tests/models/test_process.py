@@ -112,7 +112,18 @@ def of_family(shares, fit_intercept):
     return model, {"shares": shares, "free_mean": fit_intercept}
 
 
-@over(covering(side=list(SIDES), task_side=list(SIDES), member=FAMILY, dtype=["float64", "float32"]))
+@over(
+    covering(
+        side=list(SIDES),
+        task_side=list(SIDES),
+        member=FAMILY,
+        dtype=["float64", "float32"],
+        strength=1,
+        also=covering(
+            side=["linear", "precomputed"], task_side=["rbf", "sparse"], member=FAMILY, dtype=["float64", "float32"]
+        ),
+    )
+)
 def test_deviations_are_those_of_the_dense_process(side, task_side, member, dtype):
     model, params = of_family(*member)
     model, (new, given), (task_new, task_given), kernels = posed(side, task_side, model, dtype)

@@ -15,7 +15,7 @@ from dyadlearn import IndependentTaskRidge, KroneckerRidge, TwoStepRidge
 from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralFilter, Tikhonov
 
 # The same examples in every run, and no opinion on how fast the machine is.
-any_data = settings(derandomize=True, deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+any_data = settings(derandomize=True, deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 
 
 @dataclass(frozen=True)

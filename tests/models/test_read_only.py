@@ -43,7 +43,7 @@ pytestmark = [
 ]
 
 RNG = np.random.default_rng(0)
-N, Q = 12, 7
+N, Q = 9, 6
 X, T, Y = RNG.random((N, 3)), RNG.random((Q, 2)), RNG.normal(size=(N, Q))
 HOLES = np.where(RNG.random((N, Q)) < 0.2, np.nan, Y)
 BITS = (X > 0.5).astype(float)
@@ -72,7 +72,7 @@ KERNELS = {
 }
 MODELS = {
     "independent": (IndependentTaskRidge(), (X, HOLES, None)),
-    "independent search": (IndependentTaskRidgeCV(), (X, Y, None)),
+    "independent search": (IndependentTaskRidgeCV([0.1, 1.0]), (X, Y, None)),
     "two-step": (TwoStepRidge(), (X, Y, T)),
     "two-step holes": (TwoStepRidge(kernel="rbf"), (X, HOLES, T)),
     "two-step kernels": (TwoStepRidge(**PRE), (SKEW, Y, G)),
@@ -83,7 +83,7 @@ MODELS = {
     "kronecker search": (KroneckerRidgeCV([0.1, 1.0]), (X, HOLES, T)),
     "pair kernel": (PairKernelRidge(), (X, Y, T)),
     "pair kernel search": (PairKernelRidgeCV([0.1, 1.0]), (X, Y, T)),
-    "learned": (LearnedKernelRidge(n_steps=1), (X, Y, T)),
+    "learned": (LearnedKernelRidge(n_steps=1, stages=1, cv=2), (X, Y, T)),
     "online": (OnlineTwoStepRidge(), (X, Y, T)),
 }
 FORMS = ("array", "by columns", "pandas", "sparse")
@@ -154,6 +154,6 @@ def test_weights_and_pairs_are_not_written_to():
         model.fit(rows, grid, tasks=tasks, sample_weight=weights)
         model.predict_interval(rows)
     PairRegressor(KroneckerRidge(), instances=rows, tasks=tasks).fit(pairs, locked(Y[~np.isnan(HOLES)], "array", ""))
-    LearnedKernelRidge(n_steps=1).fit(Descriptions({"a": rows, "b": rows[:, :2]}), grid, tasks=tasks)
+    LearnedKernelRidge(n_steps=1, stages=1, cv=2).fit(Descriptions({"a": rows, "b": rows[:, :2]}), grid, tasks=tasks)
     for part, before in ((weights, WEIGHTS), (rows, X), (tasks, T), (grid, Y)):
         assert_array_equal(part, before)

@@ -155,7 +155,7 @@ def test_fewer_tasks_than_instances_need_no_holder():
 
 @over(both_sides)
 def test_grid_search_over_both_alphas(rows, tasks, pairwise):
-    grid = {"alpha": [1e-2, 1.0, 100.0], "task_alpha": [1e-2, 1.0]}
+    grid = {"alpha": [1e-2, 100.0], "task_alpha": [1e-2, 1.0]}
     model = requesting(model_for(TwoStepRidge, pairwise), "fit", "score")
     search = GridSearchCV(model, grid, cv=FOLDS, error_score="raise").fit(rows, Y, tasks=Tasks(tasks))
     expected = [

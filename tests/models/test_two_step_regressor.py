@@ -140,7 +140,7 @@ def test_one_instance_or_task_at_a_time_is_left_out_as_by_the_shortcuts(kind, fi
     assert_allclose(model.holdout(setting, **alone), ridge.holdout(setting), rtol=1e-8, atol=1e-9)
 
 
-@over(every(alphas=[(1e-6, 1e6), (1e8, 1e-5), (1e-6, 1e-5)], **both_orders))
+@over(covering(alphas=[(1e-6, 1e6), (1e8, 1e-5), (1e-6, 1e-5)], **both_orders, strength=1))
 def test_regularisations_of_all_sizes_agree_where_kernels_are_singular(alphas, first):
     model, ridge, _ = kernel_ridges("intercept", *alphas, first_step=first)
     model.fit(X, Y, tasks=T)
@@ -192,14 +192,13 @@ def test_any_learners_are_two_fits_in_a_row(learners, first, holes):
     labels = np.where(HOLES, np.nan, Y) if holes else Y
     model = TwoStepRegressor(*learners, first_step=first).fit(X, labels, tasks=T)
     estimators = tuple(map(single, learners))
-    for given in (None, X_NEW):
-        for task_given in (None, T_NEW):
-            new = X if given is None else given, T if task_given is None else task_given
-            expected = by_hand(first, labels, (X, T), new, estimators)
-            assert_allclose(model.predict(given, task_given), expected, rtol=1e-12)
+    expected = by_hand(first, labels, (X, T), (np.vstack([X, X_NEW]), np.vstack([T, T_NEW])), estimators)
+    for given, rows in ((None, slice(M)), (X_NEW, slice(M, None))):
+        for task_given, columns in ((None, slice(Q)), (T_NEW, slice(Q, None))):
+            assert_allclose(model.predict(given, task_given), expected[rows, columns], rtol=1e-12)
 
 
-@over(every(**both_orders, setting="ABCD"))
+@over(lines("first setting", *zip([*ORDERS, *ORDERS[::-1]], "ABCD", strict=True)))
 def test_any_learners_are_held_out_by_fitting_again(first, setting):
     learners = LEARNERS["trees and ridge"]
     model = TwoStepRegressor(*learners, first_step=first).fit(X, Y, tasks=T)
@@ -235,14 +234,15 @@ def test_the_order_matters_unless_steps_are_linear():
 
 
 def test_without_imputing_a_cell_is_left_out_of_its_own_step_alone():
-    K, G = rbf_kernel(X, **GAMMA), rbf_kernel(T, **TASK_GAMMA)
+    m, q = 5, 4
+    K, G = rbf_kernel(X[:m], **GAMMA), rbf_kernel(T[:q], **TASK_GAMMA)
     H, H_tasks = (kernel @ np.linalg.inv(kernel + a * np.eye(len(kernel))) for kernel, a in ((K, 0.3), (G, 0.7)))
     model, *_ = kernel_ridges("kernels", 0.3, 0.7)
-    model.fit(X, Y, tasks=T)
+    model.fit(X[:m], Y[:m, :q], tasks=T[:q])
     # The first step without a cell is its leave-one-out; the second sees fitted values in all other cells of the row.
-    fitted, h = H @ Y, np.diag(H)[:, None]
-    expected = fitted @ H_tasks + ((fitted - h * Y) / (1 - h) - fitted) * np.diag(H_tasks)
-    assert_allclose(model.holdout("A", cells=np.arange(M * Q).reshape(M, Q)), expected, rtol=1e-9)
+    fitted, h = H @ Y[:m, :q], np.diag(H)[:, None]
+    expected = fitted @ H_tasks + ((fitted - h * Y[:m, :q]) / (1 - h) - fitted) * np.diag(H_tasks)
+    assert_allclose(model.holdout("A", cells=np.arange(m * q).reshape(m, q)), expected, rtol=1e-9)
 
 
 @over(every(**both_orders))
@@ -256,7 +256,7 @@ def test_what_has_no_label_is_predicted_as_if_it_were_new(first):
     assert_allclose(model.predict(X_NEW, T_NEW), part.predict(X_NEW, T_NEW), rtol=1e-12)
 
 
-@over(every(**both_orders, setting="ABCD"))
+@over(lines("first setting", *zip([*ORDERS, *ORDERS[::-1], "tasks"], "ABCDA", strict=True)))
 def test_no_label_has_a_part_in_its_own_prediction(first, setting):
     # Nearest neighbours reproduce what they have seen, so that any leak would show.
     model = TwoStepRegressor(KNeighborsRegressor(1), KNeighborsRegressor(1), first_step=first)
@@ -281,14 +281,15 @@ def test_no_label_has_a_part_in_its_own_prediction(first, setting):
 def test_folds_are_those_of_the_splitter(setting):
     model = TwoStepRegressor(Ridge(0.1), Ridge(0.1)).fit(X, Y, tasks=T)
     expected = np.full_like(Y, np.nan)
-    for train, test in SettingKFold(setting, 3, random_state=4).split_grid(M, Q):
+    for train, test in SettingKFold(setting, 2, random_state=4).split_grid(M, Q):
         rows, columns = train.any(axis=1), train.any(axis=0)
         labels = np.where(train, Y, np.nan)[np.ix_(rows, columns)]
         part = clone(model).fit(X[rows], labels, tasks=T[columns])
         expected[test] = part.predict(X, T)[test]
-    assert_allclose(model.holdout(setting, cv=SettingKFold(setting, 3, random_state=4)), expected, rtol=1e-10)
-    standard = SettingKFold(setting, 5, random_state=0)
-    assert_allclose(model.holdout(setting), model.holdout(setting, cv=standard), rtol=1e-12)
+    assert_allclose(model.holdout(setting, cv=SettingKFold(setting, 2, random_state=4)), expected, rtol=1e-10)
+    if setting in "BC":
+        standard = SettingKFold(setting, 5, random_state=0)
+        assert_allclose(model.holdout(setting), model.holdout(setting, cv=standard), rtol=1e-12)
 
 
 def test_groups_are_left_out_as_they_are_and_dealt_into_folds_where_asked():
@@ -533,7 +534,7 @@ def test_it_is_evaluated_by_what_it_predicts_without_each_fold():
         evaluate(without, "C")
 
 
-@over(every(setting=["A", "B", "C", "D"]))
+@over(every(setting=["A", "C", "D"]))
 def test_intervals_have_the_width_of_held_out_residuals(setting):
     model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
     rows, columns = X_NEW if setting in "BD" else None, T_NEW if setting in "CD" else None
@@ -556,8 +557,8 @@ def test_it_is_asked_as_other_models_are():
     assert recommend(holes, instance=1, k=1).ids == (best,)
     binary = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, (Y > 3) * 1.0, tasks=T)
     assert calibrate(binary, "B")["B"].brier < 0.25
-    found = permutation_test(model, "B", n_permutations=9, random_state=0)
-    assert found.p_value == 0.1
+    found = permutation_test(model, "B", n_permutations=4, random_state=0)
+    assert found.p_value == 0.2
     assert_allclose(found.score, evaluate(model, "B").results[0].score)
     ridge = TwoStepRidge(0.5, 0.1).fit(X, Y, tasks=T)
     assert set(compare({"any": model, "ridge": ridge}, "B", n_resamples=20, random_state=0).scores) == {"any", "ridge"}

@@ -239,7 +239,7 @@ def test_labels_and_an_offset(shares, kinds, letter, alpha):
 
 @over(
     covering(
-        shares=SHARES,
+        shares=SHARES[::2],
         kinds=KINDS,
         letter=LETTERS,
         free=[True, False],
@@ -285,7 +285,7 @@ def test_single_precision(shares, kinds, letter, free, alpha):
     grids.close(found, holdout(Problem.of(pairing, Y), letter), 2e-4)
 
 
-@over(covering(kinds=KINDS[:3], shares=SHARES, letter=LETTERS, grouped=[True, False]))
+@over(covering(kinds=KINDS[:3], shares=SHARES[2:5], letter=LETTERS, grouped=[True, False]))
 def test_in_every_library(kinds, shares, letter, grouped, library):
     pairing, kernels, Y = posed(kinds, (6, 5), shares, True, 0.4)
     given = {}
@@ -309,7 +309,7 @@ def test_in_every_library(kinds, shares, letter, grouped, library):
 )
 def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypatch):
     monkeypatch.setattr(new_both_module, "_BLOCK_NUMBERS", block)
-    alphas = [1e-3, 0.1, 10.0, 1e4]
+    alphas = [1e-3, 10.0]
     pairing, _, Y = posed(kinds, shape, shares, True, 1.0)
     for alpha, found in zip(alphas, pairing.new_both(Y[None, ...], alphas)[0, ...], strict=True):
         grids.close(found, refit(Problem.of(pairing.at(alpha), Y), "D"), 1e-9)
@@ -317,7 +317,7 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
 
 @over(
     covering(
-        shares=SHARES,
+        shares=SHARES[1::2],
         kinds=KINDS,
         free=[True, False],
         constant=[True, False],
@@ -327,9 +327,9 @@ def test_both_new_for_many_regularisations(shares, kinds, block, shape, monkeypa
     )
 )
 def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, scoring, grouped):
-    alphas = [1e-8, 1e-2, 1.0, 1e4]
-    pairing, _, Y = posed(kinds, (6, 5), shares, free, 1.0, constant=constant)
-    given = {"groups": np.arange(6) % 3, "task_groups": np.arange(5) % 3} if grouped else {}
+    alphas = [1e-8, 1.0]
+    pairing, _, Y = posed(kinds, (5, 4), shares, free, 1.0, constant=constant)
+    given = {"groups": np.arange(5) % 3, "task_groups": np.arange(4) % 3} if grouped else {}
     found = landscape(Problem.of(pairing, Y), alphas, None, LETTERS, scoring, **given)
     for letter in LETTERS:
         left_out = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}

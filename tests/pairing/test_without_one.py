@@ -34,7 +34,7 @@ def kernels(n):
     }
 
 
-@pytest.mark.parametrize("n", [2, 3, 7, 40])
+@pytest.mark.parametrize("n", [2, 3, 7, 20])
 def test_a_row_that_leaves_is_as_good_as_a_decomposition_without_it(n):
     for name, gram in kernels(n).items():
         values, vectors = np.linalg.eigh(gram)
@@ -78,13 +78,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("shape", [(9, 6), (5, 8)])
+@pytest.mark.parametrize("shape", [(6, 4), (5, 6)])
 def test_pairs_left_out_are_those_of_models_fitted_again(name, shape):
     first, second, shares, free_mean = CASES[name]
     grams = kernels(shape[0])[first], kernels(shape[1])[second]
     sides = [Spectrum.from_gram(gram / np.trace(gram)) for gram in grams]
     Y = np.random.default_rng(1).normal(size=shape)
-    alphas, groups = [1e-4, 0.3, 20.0], [np.array([0, 2]), np.array([1, 3]), np.array([4, *range(5, shape[0])])]
+    alphas, groups = [1e-4, 20.0], [np.array([0, 2]), np.array([1, 3]), np.array([4, *range(5, shape[0])])]
     for members in (None, groups):
         given = (*map(strict, sides), array_api_strict.asarray(Y[None, ...]), alphas, members)
         found = new_both(*given, shares=shares, free_mean=free_mean)[0, ...]

@@ -12,12 +12,6 @@ _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _DESKTOP = {"width": 1200, "height": 900}
 
 
-@pytest.fixture(autouse=True)
-def _few_draws(monkeypatch):
-    """Draw as few grids for an interval as there may be: they take longer than all the rest of a page."""
-    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 100)
-
-
 @pytest.fixture(scope="module")
 def browser():
     api = pytest.importorskip(
@@ -73,7 +67,9 @@ def visit(windows):
         assert address in heard
 
 
-@pytest.fixture(autouse=True)
-def _no_draws(monkeypatch):
+@pytest.fixture(autouse=True, scope="module")
+def _no_draws():
     """Draw no intervals, which take longer than all the rest; a test of them asks for some."""
-    monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dyadlearn.views.summary._DRAWS", 0)
+        yield

@@ -14,8 +14,8 @@ from dyadlearn.views.summary import summary_of
 
 @pytest.fixture(scope="module")
 def learned(real):
-    X, Y, T = real
-    model = LearnedKernelRidge(setting="A", stages=2, n_steps=4, cv=3)
+    X, Y, T = real[0][:12], real[1][:12, :8], real[2][:8]
+    model = LearnedKernelRidge(setting="A", stages=2, n_steps=1, cv=2)
     return model.fit({"<b>": X[:, :3], "rest": X[:, 3:]}, Y, tasks=T)
 
 

@@ -24,7 +24,7 @@ def slow_settings(train, test):
 tables = st.lists(st.tuples(st.integers(0, 6), st.sampled_from("uvwxyz")), min_size=1, max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(train=tables, test=tables)
 def test_settings_and_leaks_are_those_of_a_loop(train, test):
     letters, repeated = slow_settings(train, test)
@@ -159,7 +159,7 @@ def test_an_unknown_setting():
 edges = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(train=edges, test=edges)
 def test_a_network_is_audited_by_edges_and_nodes(train, test):
     nodes, seen = {node for pair in train for node in pair}, {frozenset(pair) for pair in train}

@@ -57,7 +57,8 @@ def worst(Y, F):
             "precision_at_3",
             worst,
         ],
-        model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7), TwoStepRidge(1.0, 1.0, kernel="rbf")],
+        model=[TwoStepRidge(0.5, 2.0), KroneckerRidge(0.7)],
+        strength=1,
     )
 )
 def test_every_setting_has_its_own_average(model, scoring):
@@ -118,7 +119,7 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(every(kind=["arrays", "pandas", "polars"]))
+@over(every(kind=["arrays", "polars"]))
 def test_a_search_is_scored_with_its_groups_and_folds(kind, tmp_path):
     X, Y, T = make_data()
     names = [f"t{j}" for j in range(7)]
@@ -127,7 +128,7 @@ def test_a_search_is_scored_with_its_groups_and_folds(kind, tmp_path):
         ({}, {"groups": np.arange(9) // 3}, "exact leave-group-out"),
         ({"cv": 3}, {}, "exact leave-fold-out"),
     ):
-        search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], **options).fit(X, labels, tasks=T, **given)
+        search = TwoStepRidgeCV([0.1, 1.0, 10.0], 1.0, **options).fit(X, labels, tasks=T, **given)
         alone = scorer(search.scoring)(Y, np.asarray(search.holdout("B")))
         save(search, tmp_path / "search.dyad")
         for model in (search, load(tmp_path / "search.dyad")):
@@ -201,13 +202,13 @@ def make_holes():
 )
 def test_what_has_no_shortcut_is_left_out_in_folds(model, scoring, monkeypatch):
     monkeypatch.setattr("dyadlearn.pairing.base.FEW_CELLS", 20)
-    X, Y, T = problems.data(18, 12, missing=0.2)
+    X, Y, T = problems.data(10, 8, missing=0.2)
     model.fit(X, Y, tasks=T)
-    table = evaluate(model, scoring=scoring, cv=3)
-    assert list(table["method"]) == [*["3 folds, solved again"] * 3, "3×3 folds, solved again"]
+    table = evaluate(model, scoring=scoring, cv=2)
+    assert list(table["method"]) == [*["2 folds, solved again"] * 3, "2×2 folds, solved again"]
     for setting, score in zip(table["setting"], table[scoring], strict=True):
         F = np.full(Y.shape, np.nan)
-        for train, test in SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape):
+        for train, test in SettingKFold(setting, 2, random_state=0).split_grid(*Y.shape):
             seen, known = train.any(axis=1), train.any(axis=0)
             own = type(model)(**model.get_params()).fit(
                 X[seen], np.where(train, Y, np.nan)[np.ix_(seen, known)], tasks=T[known]
@@ -406,18 +407,19 @@ def row_of(table):
 
 @over(every(setting=list("ABCD")))
 def test_means_are_left_out_in_the_same_folds(setting):
-    X, Y, T = make_holes()
+    X, Y, T = problems.data(15, 12, missing=0.2)
     model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
     tests = [test for _, test in SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape)]
     codes = SettingKFold(setting, 3, random_state=0).units(Labels.of_grid(Y))
     expected = scores_of_means(Y, setting, "neg_mean_squared_error", units=codes)
-    assert_allclose(row_of(evaluate(model, setting, cv=3)), expected)
+    table = evaluate(model, setting, cv=3)
+    assert_allclose(row_of(table), expected)
     # Twin: really without the fold.
     F = np.full(Y.shape, np.nan)
     for test, (train, _) in zip(tests, SettingKFold(setting, 3, random_state=0).split_grid(*Y.shape), strict=True):
         F[test] = np.nanmean(Y[train])
     judge = scorer("neg_mean_squared_error")
-    assert_allclose(evaluate(model, setting, cv=3)["grand_mean"][0], judge(Y, F, setting=setting))
+    assert_allclose(table["grand_mean"][0], judge(Y, F, setting=setting))
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -426,7 +428,6 @@ def test_means_are_left_out_in_the_same_folds(setting):
         "search options given units",
         (TwoStepRidgeCV, {"setting": "B"}, {}, Units()),
         (TwoStepRidgeCV, {"setting": "B"}, {"groups": list("aabbbccdd")}, Units(np.array([0, 0, 1, 1, 1, 2, 2, 3, 3]))),
-        (TwoStepRidgeCV, {"setting": "C", "cv": 3}, {}, "folds"),
         (TwoStepRidgeCV, {"setting": "D", "cv": 2}, {}, "folds"),
         (TwoStepRidgeCV, {"setting": "A", "cv": 3}, {}, "folds"),
         (TwoStepRidgeCV, {"setting": "A", "cv": SettingKFold("A", 3)}, {}, "kept"),
@@ -510,7 +511,7 @@ def test_units_of_another_grid_are_no_part_of_a_model():
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
-@over(every(setting="ABCD", scoring=["r2", "concordance_index"]))
+@over(lines("setting scoring", ("A", "r2"), ("B", "concordance_index"), ("C", "r2"), ("D", "concordance_index")))
 def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
     X, Y, T = make_data()
     Y = Y + np.random.default_rng(5).normal(size=Y.shape)

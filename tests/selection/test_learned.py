@@ -75,15 +75,15 @@ def _refit(model, Y, G=None):
     )
 )
 def test_the_error_is_that_of_models_without_each_unit(setting, intercept, tasks):
-    X, Y, T = _problem(8, 6)
+    X, Y, T = _problem(7, 5)
     model = LearnedKernelRidge(setting=setting, stages=1, fit_intercept=intercept, **FAST)
     model.fit(X, Y, tasks=T if tasks else None)
     assert model.holdout_method_ == "exact leave-one-out"
     plain, K, G = _refit(model, Y)
-    expected = np.empty(Y.shape)
-    rows, columns = np.arange(8), np.arange(6)
-    if setting == "A":
-        for i, j in np.ndindex(Y.shape):
+    expected = np.array(model.holdout_)
+    rows, columns = np.arange(7), np.arange(5)
+    if setting == "A":  # some cells, in all rows and columns
+        for i, j in zip(rows, rows % 5, strict=True):
             hidden = Y.copy()
             hidden[i, j] = np.nan
             expected[i, j] = _fitted(plain, K, hidden, G).predict()[i, j]
@@ -111,7 +111,7 @@ def test_the_model_is_that_of_fixed_kernels(setting, stages):
     """Fitted labels and those of new rows, from the kernels that were learned."""
     X, Y, T = _problem(8, 6)
     Y = _holes(Y)
-    model = LearnedKernelRidge(setting=setting, stages=stages, cv=3, tol=1e-12, **FAST).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting=setting, stages=stages, cv=2, tol=1e-12, **FAST).fit(X, Y, tasks=T)
     plain, K, G = _refit(model, Y)
     expected = _fitted(plain, K, Y, G)
     assert_allclose(model.predict(), expected.predict(), rtol=1e-7)
@@ -126,8 +126,8 @@ def test_the_model_is_that_of_fixed_kernels(setting, stages):
 
 
 def test_the_weights_say_which_description_matters():
-    X, Y, T = _problem(24, 16, noise=0.1)
-    model = LearnedKernelRidge(setting="B", n_steps=30).fit({"told": X[0], "noise": X[1]}, Y, tasks=T)
+    X, Y, T = _problem(18, 12, noise=0.1)
+    model = LearnedKernelRidge(setting="B", n_steps=20).fit({"told": X[0], "noise": X[1]}, Y, tasks=T)
     weights = model.weights_["instances"]
     assert weights["told"] > 5 * weights["noise"]
     assert list(weights) == ["told", "noise", "constant"]
@@ -161,7 +161,7 @@ def test_profiles_of_known_sides_only():
 def profiled():
     """Give a model whose both sides are described by profiles, stored, so that each test has one of its own."""
     X, Y, T = _low_rank()
-    model = LearnedKernelRidge(n_steps=6, cv=3, stages=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(n_steps=4, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     return pickle.dumps(model)
 
@@ -185,7 +185,7 @@ def test_known_rows_of_a_profiled_side_are_told_by_their_ids():
     names, task_names = [f"r{i}" for i in range(16)], [f"t{j}" for j in range(12)]
     X, T = pd.DataFrame(X, names, ["a", "b"]), pd.DataFrame(T, task_names, ["c", "d"])
     Y = pd.DataFrame(Y, names, task_names)
-    model = LearnedKernelRidge(n_steps=6, cv=3, stages=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(n_steps=3, cv=2, stages=2).fit(X, Y, tasks=T)
     assert model.n_stages_ == 2
     found = model.predict(X.iloc[[3, 1]], T.iloc[[5]])
     assert_allclose(found, model.predict().loc[["r3", "r1"], ["t5"]])
@@ -206,12 +206,14 @@ def test_noise_is_not_predicted():
     assert np.mean(errors) > 0.97 * Y.var()
 
 
-@over(lines("setting stages holes seed", ("A", 2, True, 0), ("B", 1, False, 1), ("C", 1, False, 2)))
-def test_no_single_kernel_is_better_than_all(setting, stages, holes, seed):
+@over(lines("setting holes seed", ("A", True, 0), ("B", False, 1)))
+def test_no_single_kernel_is_better_than_all(setting, holes, seed):
     X, Y, T = _problem(10, 7, seed)
     Y = _holes(Y) if holes else Y
-    model = LearnedKernelRidge(setting=setting, stages=stages, cv=3, n_steps=4)
-    singles = [clone(model).fit([x], Y, tasks=[t]).holdout_error_ for x in X for t in T]
+    model = LearnedKernelRidge(setting=setting, stages=1, cv=2, n_steps=4)
+    singles = [
+        clone(model).fit([x], Y, tasks=[t]).holdout_error_ for x, t in ((X[0], T[0]), (X[1], T[0]), (X[0], T[1]))
+    ]
     assert clone(model).fit(X, Y, tasks=T).holdout_error_ <= 1.005 * min(singles)
 
 
@@ -222,7 +224,7 @@ def test_given_random_state_everything_is_the_same():
     X, Y, T = _problem(9, 6)
     X, Y, T = X[0], _holes(Y), T[0]
     first, again, other, plain = (
-        LearnedKernelRidge(stages=2, random_state=seed, **FAST).fit(X, Y, tasks=T) for seed in (3, 3, 4, None)
+        LearnedKernelRidge(cv=2, stages=2, random_state=seed, **FAST).fit(X, Y, tasks=T) for seed in (3, 3, 4, None)
     )
     assert_array_equal(first.predict(), again.predict())
     assert_array_equal(first.holdout_, again.holdout_)
@@ -230,7 +232,7 @@ def test_given_random_state_everything_is_the_same():
     assert first.history_ == again.history_
     assert first.holdout_error_ != other.holdout_error_ != plain.holdout_error_
     assert (
-        LearnedKernelRidge(cv=np.int64(5), stages=2, random_state=3, **FAST).fit(X, Y, tasks=T).history_
+        LearnedKernelRidge(cv=np.int64(2), stages=2, random_state=3, **FAST).fit(X, Y, tasks=T).history_
         == first.history_
     )
 
@@ -282,9 +284,9 @@ def test_small_grids(m, q, setting):
 
 @over(covering(setting=["A", "B", "C", "D"], value=[0.0, 0.1, -3.0], holes=[True, False], intercept=[True, False]))
 def test_labels_that_are_all_equal(setting, value, holes, intercept):
-    X, Y, T = _problem()
+    X, Y, T = _problem(7, 5)
     Y = np.full_like(Y, value)
-    model = LearnedKernelRidge(setting=setting, stages=1, n_steps=2, fit_intercept=intercept)
+    model = LearnedKernelRidge(setting=setting, cv=2, stages=1, n_steps=1, fit_intercept=intercept)
     model.fit(X[0], _holes(Y) if holes else Y, tasks=T[0])
     if intercept or value == 0:
         assert_allclose(model.predict(), value, atol=1e-12)
@@ -293,10 +295,10 @@ def test_labels_that_are_all_equal(setting, value, holes, intercept):
 
 @over(every(setting=["A", "B", "C", "D"]))
 def test_rows_and_columns_without_labels(setting):
-    X, Y, T = _problem()
+    X, Y, T = _problem(8, 6)
     Y = _holes(Y)
     Y[3], Y[:, 2] = np.nan, np.nan
-    model = LearnedKernelRidge(setting=setting, cv=3, **FAST).fit(X[0], Y, tasks=T[0])
+    model = LearnedKernelRidge(setting=setting, cv=2, **FAST).fit(X[0], Y, tasks=T[0])
     assert np.isfinite(model.completed_).all()
     observed = ~np.isnan(Y)
     assert_allclose(np.mean((model.holdout_ - Y)[observed] ** 2), model.holdout_error_, rtol=1e-5)
@@ -421,7 +423,7 @@ def test_profiles_of_folds_are_made_of_their_own_labels():
 
 
 @pytest.mark.filterwarnings("default::dyadlearn.exceptions.KernelRepairWarning")
-@parametrize_with_checks([LearnedKernelRidge(n_steps=3)])
+@parametrize_with_checks([LearnedKernelRidge(n_steps=1, cv=2, stages=1)])
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
@@ -440,20 +442,20 @@ def test_descriptions_go_through_splitters_and_searches():
     rows = Descriptions({"told": X[0], "similarity": np.exp(-((X[1][:, None] - X[1]) ** 2).sum(axis=2))})
     kernels = {"told": "rbf", "similarity": "precomputed"}
     model = LearnedKernelRidge(kernel=kernels, setting="B", **FAST)
-    scores = cross_val_score(model, rows, Y, cv=3)
-    assert scores.shape == (3,)
+    scores = cross_val_score(model, rows, Y, cv=2)
+    assert scores.shape == (2,)
     by_hand = []
-    for train, test in KFold(3).split(Y):
+    for train, test in KFold(2).split(Y):
         by_hand.append(clone(model).fit(rows[train], Y[train]).score(rows[test], Y[test]))
     assert_allclose(scores, by_hand)
-    search = GridSearchCV(model, {"shrinkage": [0.0, 10.0]}, cv=3).fit(rows, Y)
+    search = GridSearchCV(model, {"shrinkage": [0.0, 10.0]}, cv=2).fit(rows, Y)
     assert search.best_params_["shrinkage"] in (0.0, 10.0)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     with config_context(enable_metadata_routing=True):
         routed = clone(model).set_fit_request(tasks=True).set_predict_request(tasks=False)
-        found = cross_val_predict(routed, rows, Y, cv=3, params={"tasks": T[0]})
+        found = cross_val_predict(routed, rows, Y, cv=2, params={"tasks": T[0]})
     expected = np.empty(Y.shape)
-    for train, test in KFold(3).split(Y):
+    for train, test in KFold(2).split(Y):
         expected[test] = clone(model).fit(rows[train], Y[train], tasks=T[0]).predict(rows[test])
     assert_allclose(found, expected)
 
@@ -462,7 +464,7 @@ def test_descriptions_go_through_splitters_and_searches():
 
 
 @pytest.mark.parametrize("form", ["plain", "described", "precomputed", "profiled", "frames", "without tasks"])
-def test_a_model_comes_back_from_its_file(form, tmp_path):
+def test_a_model_comes_back_from_its_file(form, profiled, tmp_path):
     X, Y, T = _problem()
     given = {"tasks": T[0]}
     rows, model = X[0], LearnedKernelRidge(setting="B", **FAST)
@@ -472,10 +474,10 @@ def test_a_model_comes_back_from_its_file(form, tmp_path):
         rows = [x @ x.T / np.linalg.norm(x, axis=1) / np.linalg.norm(x, axis=1)[:, None] for x in X]
         model.set_params(kernel="precomputed", setting="A", stages=1)
     elif form == "profiled":
-        rows, Y, given["tasks"] = _low_rank()
-        model.set_params(setting="A", stages=2, n_steps=6, cv=3)
+        model = pickle.loads(profiled)
     elif form == "frames":
         names, task_names = [f"r{i}" for i in range(14)], [f"t{j}" for j in range(9)]
+        model.set_params(cv=2)
         rows = {"told": pd.DataFrame(X[0], names, ["a", "b"]), "noise": pd.DataFrame(X[1], names, ["c", "d", "e"])}
         Y = pd.DataFrame(_holes(Y), names, task_names)
         given = {"tasks": pd.DataFrame(T[0], task_names, ["f", "g"])}
@@ -483,8 +485,8 @@ def test_a_model_comes_back_from_its_file(form, tmp_path):
         given = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model.fit(rows, Y, **given)
-    assert form != "profiled" or model.n_stages_ == 2
+        if form != "profiled":
+            model.fit(rows, Y, **given)
     dyadlearn.save(model, tmp_path / "model.dyad")
     back = dyadlearn.load(tmp_path / "model.dyad")
     assert_array_equal(np.asarray(back.predict()), np.asarray(model.predict()))
@@ -507,9 +509,9 @@ def test_a_model_comes_back_from_its_file(form, tmp_path):
 
 
 def _nested(kernels, Y, tasks, **given):
-    """Return the mean squared error of new instances, three folds of which are left out of all learning."""
+    """Return the mean squared error of new instances, two folds of which are left out of all learning."""
     rows, errors = Descriptions(kernels), []
-    for train, test in KFold(3, shuffle=True, random_state=0).split(Y):
+    for train, test in KFold(2, shuffle=True, random_state=0).split(Y):
         model = LearnedKernelRidge(setting="B", **given).fit(rows[train], Y[train], tasks=tasks)
         errors.append(np.mean((model.predict(rows[test]) - Y[test]) ** 2))
     return np.mean(errors)
@@ -521,8 +523,8 @@ def test_shrinkage_keeps_noise_from_ruling():
     X, T = rng.normal(size=(26, 2)), rng.normal(size=(8, 2))
     Y = np.tanh(X @ rng.normal(size=(2, 8))) + 0.7 * rng.normal(size=(26, 8))
     noise = [rng.normal(size=(26, 3)) for _ in range(9)]
-    alone = _nested([X], Y, T, n_steps=10)
-    assert _nested([X, *noise], Y, T, n_steps=10) < 1.1 * alone
+    alone = _nested([X], Y, T, n_steps=8)
+    assert _nested([X, *noise], Y, T, n_steps=8) < 1.1 * alone
 
 
 @pytest.mark.slow
@@ -550,8 +552,7 @@ def test_names_of_what_joins_by_itself_are_refused(name: str) -> None:
         LearnedKernelRidge(setting="B").fit(given, rng.normal(size=(6, 4)), tasks=rng.normal(size=(4, 2)))
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("taken", [False, True])
+@over(lines("weighted taken", (False, True), (True, False)))
 def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(weighted, taken):
     # Labels come in another order than descriptions, which folds are dealt in; the columns of new rows do not.
     rng = np.random.default_rng(0)
@@ -559,7 +560,7 @@ def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(we
     K, ids = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2)), np.array([f"i{place}" for place in range(12)])
     train, new = np.split(rng.permutation(12), [9])
     order = rng.permutation(9)
-    model = LearnedKernelRidge(kernel={"z": "rbf", "k": "precomputed"}, setting="B", n_steps=2)
+    model = LearnedKernelRidge(kernel={"z": "rbf", "k": "precomputed"}, setting="B", stages=1, n_steps=2)
     weights = rng.uniform(0.5, 2.0, size=9) if weighted else None
     rows = train[order]
     expected = model.fit({"z": Z[rows], "k": K[np.ix_(rows, rows)]}, Y[rows], T, weights)
@@ -578,7 +579,7 @@ def test_columns_of_a_kernel_without_ids_stay_in_the_order_in_which_they_came(we
 def test_small_grids_in_single_precision_learn_as_in_double():
     (X, _), Y, (T, _) = _problem(10, 7)
     Y = _holes(Y)
-    model = LearnedKernelRidge(**FAST)
+    model = LearnedKernelRidge(cv=2, **FAST)
     expected = model.fit(X, Y, T).stage_errors_
     found = model.fit(*(part.astype(np.float32) for part in (X, Y, T)))
     assert found.completed_.dtype == np.float32
@@ -593,7 +594,7 @@ def test_learning_that_does_not_fit_in_memory_is_refused(monkeypatch):
     one_stage, profiles = 36 * 14 * 9 + 11 * (14**2 + 9**2), 32 * (14**2 + 9**2)
     free[:] = [8 * (one_stage + profiles / 2)]
     with pytest.raises(NotEnoughMemoryError, match=r"Learning 4 kernels of a grid of 14 × 9 .* or stages=1"):
-        LearnedKernelRidge(**FAST).fit(X, _holes(Y), T)
+        LearnedKernelRidge(n_steps=1).fit(X, _holes(Y), T)
     LearnedKernelRidge(stages=1, n_steps=1).fit(X, _holes(Y), T)
 
 
@@ -627,8 +628,8 @@ def test_profiles_that_are_the_same_everywhere_keep_the_exponents_of_others():
     assert_allclose([member.exponent for member in found.members], [1.0, 2.0, 3.0])
 
 
-@pytest.mark.parametrize("cv", [pytest.param(None, marks=pytest.mark.slow), np.int64(3)])
+@pytest.mark.parametrize("cv", [pytest.param(None, marks=pytest.mark.slow), np.int64(2)])
 def test_kernels_are_learned_again_with_any_number_of_folds(cv):
     X, Y, T = _problem(8, 6)
-    model = LearnedKernelRidge(setting="D", cv=cv, n_steps=2).fit(X, Y, tasks=T)
+    model = LearnedKernelRidge(setting="D", cv=cv, n_steps=1).fit(X, Y, tasks=T)
     assert np.isfinite(evaluate(model, "B", cv=2)["neg_mean_squared_error"]).all()

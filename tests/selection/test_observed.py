@@ -44,7 +44,7 @@ ALPHAS = [1e-2, 3.0]
 SEARCHES = {
     "kronecker": (KroneckerRidge(tol=1e-12), {}),
     "kronecker, no intercept": (KroneckerRidge(tol=1e-12, fit_intercept=False), {}),
-    "two-step": (TwoStepRidge(tol=1e-12), {"task_alphas": [0.1, 10.0]}),
+    "two-step": (TwoStepRidge(tol=1e-12), {"task_alphas": [10.0]}),
     "two-step, kernel": (TwoStepRidge(tol=1e-12, kernel="rbf", task_kernel="rbf"), {"task_alphas": [0.1]}),
 }
 
@@ -78,9 +78,21 @@ def squared_errors(F, setting):
     return np.mean(errors) if at is None else np.mean([errors[at == each].mean() for each in np.unique(at)])
 
 
-@over(covering(search=SEARCHES, setting="ABCD", weighted=[False, True], grouped=[False, True]))
-def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, search, setting, weighted, grouped):
-    model, given = search
+@over(
+    lines(
+        "name setting weighted grouped",
+        ("kronecker", "A", True, False),
+        ("two-step", "A", False, False),
+        ("two-step, kernel", "B", True, True),
+        ("kronecker, no intercept", "B", False, False),
+        ("kronecker", "C", False, True),
+        ("two-step", "C", True, False),
+        ("two-step", "D", False, True),
+        ("kronecker, no intercept", "D", True, False),
+    )
+)
+def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, name, setting, weighted, grouped):
+    model, given = SEARCHES[name]
     options = {"sample_weight": SPARSE_WEIGHTS} if weighted else {}
     if grouped and setting in "BD":
         options["groups"] = GROUPS
@@ -106,7 +118,7 @@ def test_a_search_scores_the_folds_of_a_grid_with_holes(listed, search, setting,
             assert all(len(set(side[groups == group])) == 1 for group in set(groups))
 
 
-@over(lines("cv setting", (None, "B"), (4, "C"), (SettingKFold("D", 2, random_state=3), "D")))
+@over(lines("cv setting", (None, "B"), (2, "C"), (SettingKFold("D", 2, random_state=3), "D")))
 def test_folds_are_those_that_a_search_cuts_on_a_grid(listed, cv, setting):
     pairs = KroneckerRidgeCV([0.5], setting=setting, cv=cv, tol=1e-12).fit(X, SPARSE, tasks=T)
     grid = KroneckerRidgeCV([0.5], setting=setting, cv=cv, tol=1e-12).fit(X, Y, tasks=T)
@@ -225,13 +237,15 @@ def test_evaluate_scores_folds_beside_means(listed):
         n_splits = cv or 5
         fitted = clone(model).fit(X, SPARSE, tasks=T)
         grid = clone(model).fit(X, Y, tasks=T)
-        table = evaluate(fitted, cv=cv)
-        assert list(table["setting"]) == list("ABCD")
+        settings = "ABCD" if cv else "AB"
+        table = evaluate(fitted, settings, cv=cv)
+        assert list(table["setting"]) == list(settings)
         assert list(table["method"]) == [
-            f"{n_folds} folds, solved again" for n_folds in (*[n_splits] * 3, f"{n_splits}×{n_splits}")
+            f"{n_splits}×{n_splits} folds, solved again" if letter == "D" else f"{n_splits} folds, solved again"
+            for letter in settings
         ]
         assert np.isnan(table["null"]).all()
-        for place, setting in enumerate("BCD", start=1):
+        for place, setting in enumerate(settings[1:], start=1):
             units = SettingKFold(setting, n_splits, random_state=0).units(Labels.from_sparse(SPARSE))
             F = grid.holdout(setting, groups=units.instances, task_groups=units.tasks)[ROWS, COLUMNS]
             assert_allclose(table["neg_mean_squared_error"][place], -squared_errors(F, setting), rtol=1e-7)
@@ -262,9 +276,9 @@ def test_two_values_are_scored_by_their_ranks(listed):
 
 
 def test_a_landscape_is_that_of_the_search(listed):
-    search = searched(KroneckerRidge(), {}, setting="D", cv=3)
+    search = searched(KroneckerRidge(), {}, setting="D", cv=2)
     plain = KroneckerRidge().fit(X, SPARSE, tasks=T)
-    assert_allclose(landscape(plain, ALPHAS, settings="D", cv=3)["D"], search.landscape_, rtol=1e-6)
+    assert_allclose(landscape(plain, ALPHAS, settings="D", cv=2)["D"], search.landscape_, rtol=1e-6)
 
 
 # --- scikit-learn --------------------------------------------------------------------------------
@@ -275,7 +289,7 @@ PAIRS = np.stack([ROWS, COLUMNS], axis=1)
 def test_scikit_learn_cuts_pairs_without_a_grid(listed):
     model = PairRegressor(KroneckerRidge(0.5, tol=1e-11), instances=X, tasks=T)
     for setting in "ABCD":
-        cv = SettingKFold(setting, 3, random_state=1)
+        cv = SettingKFold(setting, 2, random_state=1)
         F = cross_val_predict(model, PAIRS, VALUES, cv=cv)
         expected = np.empty_like(F)
         for train, test in cv.split(PAIRS):
@@ -305,16 +319,16 @@ def test_nothing_grows_with_the_grid():
     import tracemalloc
 
     rng = np.random.default_rng(0)
-    m, q, n = 20_000, 15_000, 2_000
+    m, q, n = 20_000, 15_000, 1_200
     X, T = rng.normal(size=(m, 3)), rng.normal(size=(q, 3))
     pairs = np.unique(np.stack([rng.integers(0, m, n), rng.integers(0, q, n)], axis=1), axis=0)
     y = np.sum(X[pairs[:, 0]] * T[pairs[:, 1]], axis=1) + rng.normal(size=len(pairs))
-    model = PairRegressor(KroneckerRidgeCV([0.1, 1.0, 1e3], setting="D", cv=2), instances=X, tasks=T)
+    model = PairRegressor(KroneckerRidgeCV([0.1, 1e3], setting="D", cv=2), instances=X, tasks=T)
     tracemalloc.start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dyadlearn.exceptions.GridEdgeWarning)
         model.fit(pairs, y)
-    table = evaluate(model, "AB", cv=2)
+    table = evaluate(model, "A", cv=2)
     F = cross_val_predict(PairRegressor(KroneckerRidge(), instances=X, tasks=T), pairs, y, cv=SettingKFold("C", 2))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -360,13 +374,14 @@ def test_arrays_of_another_library_stay_in_it(listed):
         search = kind([0.5], cv=2, **more).fit(xp.asarray(X), SPARSE, tasks=xp.asarray(T), **given)
         twin = kind([0.5], cv=2, **more).fit(X, SPARSE, tasks=T, **given)
         assert_allclose(search.holdout_.data, twin.holdout_.data, rtol=1e-7)
-        assert_allclose(evaluate(search, "AC", cv=2)["additive"], evaluate(twin, "AC", cv=2)["additive"])
+        if kind is KroneckerRidgeCV:
+            assert_allclose(evaluate(search, "C", cv=2)["additive"], evaluate(twin, "C", cv=2)["additive"])
         assert isinstance(search.predict(xp.asarray(X)), type(xp.asarray(X)))
 
 
 def test_many_values_are_searched_from_coarse_to_fine(listed):
     alphas = np.logspace(-4, 4, 13)
-    for setting in "AD":
+    for setting in "B":
         found = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10).fit(X, SPARSE, tasks=T)
         every = KroneckerRidgeCV(alphas, setting=setting, cv=2, tol=1e-10, exhaustive=True).fit(X, SPARSE, tasks=T)
         assert found.n_evaluated_ < 13

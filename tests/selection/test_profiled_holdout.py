@@ -15,7 +15,7 @@ from dyadlearn.kernels import Descriptions
 from dyadlearn.learning.mixture import Mixture, Parameters, profile_kernels
 from dyadlearn.settings import Setting
 
-M, Q = 12, 8
+M, Q = 10, 7
 
 
 def _data(setting="A", seed=0):
@@ -28,7 +28,7 @@ def _data(setting="A", seed=0):
 
 
 def _model(**given):
-    return LearnedKernelRidge(**{"n_steps": 2, "cv": 3, "stages": 2, **given})
+    return LearnedKernelRidge(**{"n_steps": 2, "cv": 2, "stages": 2, **given})
 
 
 def _profiled(setting="A"):
@@ -73,7 +73,7 @@ def _dense_stages(model, X, T, Y, train, profiled):
     return _dense_stage(grams, task_grams, start.of(np.array(model._path[1])), Y, train)
 
 
-@over(lines("own asked", ("A", "A"), ("B", "B"), ("B", "A"), ("C", "C")))
+@over(lines("own asked", ("A", "A"), ("B", "B"), ("C", "C")))
 def test_folds_go_through_all_stages_with_their_own_labels(own, asked):
     model, X, T, Y = _profiled(own)
     setting, observed = Setting(asked), ~np.isnan(Y)
@@ -175,12 +175,12 @@ def test_rows_of_training_are_known_by_their_ids():
 def test_rows_of_training_are_known_by_their_places():
     X, T, Y = _data()
     given = Descriptions({"x": X})
-    model = _model().fit(given[np.arange(10)], Y[:10], tasks=T)
+    model = _model().fit(given[np.arange(9)], Y[:9], tasks=T)
     assert model.n_stages_ == 2
     assert_allclose(model.predict(given[[3, 1]]), model.predict()[[3, 1]])
     assert_allclose(model.predict_interval(given[[3, 1]])[0], model.predict_interval()[0][[3, 1]])
     with pytest.raises(ValueError, match=r"1 of 2 are new"):
-        model.predict(given[[3, 11]])
+        model.predict(given[[3, 9]])
 
 
 def test_a_file_keeps_the_stages(tmp_path):

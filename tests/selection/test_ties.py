@@ -11,7 +11,7 @@ from dyadlearn.holdout.refit import refit
 from dyadlearn.metrics import average_precision, concordance_index, precision_at_k, roc_auc
 from sweeps import every, lines, over
 
-ALPHAS = [1e-3, 1.0, 1e6]
+ALPHAS = [1e-3, 1e6]
 
 
 def sparse_labels(rng, m, q):
@@ -52,7 +52,7 @@ def refitted(model, setting):
 @over(every(twins=[False, True]))
 def test_areas_are_those_of_models_fitted_again(model, settings, twins):
     rng = np.random.default_rng(3)
-    K, G, Y = gram(rng, 6, twins), gram(rng, 8, twins), sparse_labels(rng, 6, 8)
+    K, G, Y = gram(rng, 5, twins), gram(rng, 6, twins), sparse_labels(rng, 5, 6)
     tasks = {} if settings == "AB" else {"tasks": G}
     model.fit(K, Y, **tasks)
     found = {key: np.empty(len(ALPHAS)) for key in settings}
@@ -65,7 +65,7 @@ def test_areas_are_those_of_models_fitted_again(model, settings, twins):
         assert_allclose(
             evaluate(model, settings, "roc_auc")["roc_auc"], [found[setting][index] for setting in settings]
         )
-    for wanted in (settings, *settings):
+    for wanted in (settings, settings[-1]):
         scores = landscape(model, ALPHAS, ALPHAS, wanted, "roc_auc")
         for setting in wanted:
             along = np.diagonal(scores[setting]) if scores[setting].ndim == 2 else scores[setting]

@@ -238,8 +238,8 @@ def test_without_regularisation_the_limit_is_taken(filter, pattern):
 
 @over(every(**weightings))
 def test_every_library_computes_the_same(library, weighted):
-    for kind in ("full", "singular", "thin"):
-        for pattern in ("5%", "50%", "95%"):
+    for kind in ("singular", "thin"):
+        for pattern in ("5%", "95%"):
             spectrum, K, Y, weights = make_problem(kind, (7, 2), pattern, weighted)
             own = Spectrum(library.asarray(spectrum.values), 7, None, library.asarray(spectrum.vectors))
             side, labels = own.smoother(Tikhonov(), 0.4), library.asarray(Y)

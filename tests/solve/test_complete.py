@@ -12,7 +12,7 @@ from dyadlearn.filters import IteratedTikhonov, Landweber, SpectralCutoff, Tikho
 from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve.missing import complete
 from dyadlearn.spectrum import Spectrum
-from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES
+from problems import ALL_MODELS, MODELS, PATTERNS, SHAPES, WITH_MEAN
 from sweeps import covering, every, lines, over
 
 # Every way to the answer: directly, and both systems iterated with no, few and all directions deflated.
@@ -68,7 +68,7 @@ def test_null_spaces_kept_or_left_out(model, pattern, sides):
     kinds, shape = sides
     given = grids.holes(model, shape, pattern, kinds, alpha=0.02, task_alpha=0.1)
     assert given.operators.spectra[0].is_truncated == (kinds[0] != "singular")
-    check(given, 1e-9, tol=1e-13)
+    check(given, 1e-9, MORE_WAYS, tol=1e-13)
 
 
 LAMBDAS = [1e-6, 1e-2, 1.0, 1e6]
@@ -99,7 +99,7 @@ def test_single_precision(model, pattern, kinds):
     # Half of the digits are as many as the condition may take where there are null spaces.
     for alpha in (1e-4, 1.0, 1e4) if kinds[0] == "full" else (0.1, 1e4):
         given = grids.holes(model, (8, 6), pattern, kinds, alpha=alpha, task_alpha=0.3, dtype="float32")
-        check(given, 1e-3, MORE_WAYS, dtype="float32")
+        check(given, 1e-3, FEW_WAYS, dtype="float32")
 
 
 # --- the objectives themselves ---------------------------------------------------------------------
@@ -331,11 +331,8 @@ def test_the_form_where_something_is_kept_whole():
 
 @over(every(model=ALL_MODELS))
 def test_every_library_computes_the_same(library, model):
-    for kinds, way in (
-        (("full", "full"), "direct"),
-        (("singular", "primal"), "missing, deflated"),
-        (("singular", "primal"), "observed, deflated"),
-    ):
+    iterated = "observed, deflated" if model in WITH_MEAN else "missing, deflated"
+    for kinds, way in ((("full", "full"), "direct"), (("singular", "primal"), iterated)):
         given = grids.holes(model, (7, 5), "50%", kinds)
         spectra = list(given.operators.spectra)
         spectra = [

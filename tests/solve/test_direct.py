@@ -119,7 +119,7 @@ def test_groups_of_one_size_come_together(monkeypatch):
     assert sizes == [(4, 4), (2, 2, 2), (1, 3, 3), (4, 4)]
 
 
-@over(every(model=["two-step", "kronecker"], groups=[False, True], weighted=[False, True]))
+@over(covering(model=["two-step", "kronecker"], groups=[False, True], weighted=[False, True]))
 def test_every_library_computes_the_same(library, model, groups, weighted):
     rng = np.random.default_rng(0)
     X, T, Y = rng.normal(size=(8, 2)), rng.normal(size=(6, 2)), rng.normal(size=30) + 2.0

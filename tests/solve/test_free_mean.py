@@ -354,10 +354,9 @@ def test_a_regularisation_that_vanishes_on_one_side(alphas):
         expected[cell] = complete(given.operators, hidden).labels[cell]
     grids.close(held_out, expected, 1e-10)
     # Iterations know the kernel up to rounding of its largest value.
-    for rank in (0, 5, 10**6):
-        for weights in (None, np.ones_like(Y)):
-            found = complete(given.operators, Y, weights, form="observed", rank=rank, tol=1e-12)
-            grids.close(given.operators.hat(found.labels), given.operators.hat(filled), 1e-4, f"{rank}")
+    for rank, weights in ((0, np.ones_like(Y)), (5, None), (10**6, np.ones_like(Y))):
+        found = complete(given.operators, Y, weights, form="observed", rank=rank, tol=1e-12)
+        grids.close(given.operators.hat(found.labels), given.operators.hat(filled), 1e-4, f"{rank}")
 
 
 def test_fewer_cells_than_main_effects():

@@ -69,7 +69,7 @@ def products(request, monkeypatch):
 def test_completed_grids_are_those_of_dense_systems():
     for number, model in enumerate(MODELS):
         operators = working(model)
-        for Y, weights in ((holes(), None), (holes(), WEIGHTS), (holes(0.9), None), (holes(0.2), WEIGHTS)):
+        for Y, weights in ((holes(), None), (holes(0.2), WEIGHTS)):
             found = observed.complete_by_pairs(operators, Y, weights, tol=1e-10, max_iter=2000)
             assert found.form == "pairs"
             assert found.solution.converged

@@ -12,6 +12,8 @@ from dyadlearn.pairing import Kronecker, TwoStep
 from dyadlearn.solve.missing import complete
 from dyadlearn.spectrum import Spectrum
 
+pytestmark = pytest.mark.slow  # small grids are compared with dense systems elsewhere
+
 
 @pytest.fixture(scope="module")
 def kiba(shared_data):

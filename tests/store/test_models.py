@@ -127,7 +127,7 @@ def fresh(array):
     return None if array is None else array.copy()
 
 
-def answers(model, name, settings="ABCD"):
+def answers(model, name, settings):
     """Return everything that the model says, as arrays; an error is an answer too."""
     instances, tasks = CASES[name][2]
     found = {
@@ -148,16 +148,13 @@ def answers(model, name, settings="ABCD"):
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_comes_back_as_it_was(name, round_trip, assert_same):
     model = fitted(name)
-    loaded = round_trip(model)
-    assert_same(loaded, model)
-    assert_same(answers(loaded, name), answers(model, name))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_nothing_that_was_learnt_is_left_out(name):
-    model = fitted(name)
+    # Nothing that was learnt is left out.
     stored = {*model.state(), *model.get_params(deep=False), *model._made_again}
     assert [name for name in vars(model) if not {name, name.removeprefix("_")} & stored] == []
+    loaded = round_trip(model)
+    assert_same(loaded, model)
+    settings = "BC" if list(CASES).index(name) % 2 else "AD"
+    assert_same(answers(loaded, name, settings), answers(model, name, settings))
 
 
 @pytest.mark.parametrize("name", ["two-step holes", "kronecker weights", "two-step sparse", "two-step symmetric"])
@@ -166,9 +163,8 @@ def test_what_comes_after_is_the_same_too(name, round_trip, assert_same):
     if name == "two-step sparse":
         model.holdout("B")  # makes the eigenvectors, which change the way later products are rounded
     loaded = round_trip(model)
-    for alpha in (0.05, 4.0):
-        assert_same(loaded.set_alpha(alpha), model.set_alpha(alpha))
-        assert_same(answers(loaded, name, "B"), answers(model, name, "B"))
+    assert_same(loaded.set_alpha(4.0), model.set_alpha(4.0))
+    assert_same(answers(loaded, name, "B"), answers(model, name, "B"))
 
 
 def test_parameters_set_after_fitting_do_not_change_what_was_fitted(round_trip):
@@ -225,8 +221,7 @@ def test_frames_in_frames_out(model, frames, round_trip, assert_same):
     model.fit(instances, labels, tasks=tasks)
     loaded = round_trip(model)
     assert_same(loaded, model)
-    for setting in "ABCD":
-        assert_same(loaded.holdout(setting), model.holdout(setting))
+    assert_same(loaded.holdout("D"), model.holdout("D"))
     assert_same(loaded.predict(instances[::-1], tasks=tasks), model.predict(instances[::-1], tasks=tasks))
     assert type(loaded.completed_) is type(labels)
 

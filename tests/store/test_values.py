@@ -74,7 +74,7 @@ def exact(value):
     return type(value), value
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(labels=st.lists(TEXT | st.integers(), min_size=3, max_size=3, unique=True), name=st.none() | TEXT)
 def test_ids_come_back_exactly(labels, name, round_trip):
     ids = Ids(tuple(labels), name)
@@ -85,7 +85,7 @@ def test_ids_come_back_exactly(labels, name, round_trip):
     assert found.name == name
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(value=PARAMETERS)
 def test_parameters_come_back_exactly(value, round_trip):
     model = IndependentTaskRidge().fit(X, Y).set_params(kernel_params={"value": value})

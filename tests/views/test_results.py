@@ -59,8 +59,10 @@ def agrees(model, report):
         assert_allclose([each.baselines[name] for each in results], table[name])
 
 
-@pytest.mark.parametrize("make", [TwoStepRidge, KroneckerRidge])
-@pytest.mark.parametrize("scoring", ["roc_auc", "neg_mean_squared_error", "precision_at_3"])
+@pytest.mark.parametrize(
+    ("make", "scoring"),
+    [(TwoStepRidge, "roc_auc"), (KroneckerRidge, "neg_mean_squared_error"), (TwoStepRidge, "precision_at_3")],
+)
 def test_scores_are_those_of_evaluate(make, scoring, binary):
     X, Y, T = binary
     model = make(0.5).fit(X, Y, tasks=T)
