@@ -225,8 +225,8 @@ def framed(parts: list[Image.Image]) -> Image.Image:
 
 
 def plots() -> None:
-    """Draw the picture of the page on plots, by the code of that page."""
-    text = (DOCS / "plots.md").read_text(encoding="utf-8")
+    """Draw the picture of the page on the report and plots, by the code of that page."""
+    text = (DOCS / "report.md").read_text(encoding="utf-8")
     block = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "plt.subplots" in block)
     code = "\n".join(line[4:] for line in block.splitlines() if line.startswith((">>> ", "... ")))
     names: dict[str, Any] = {}

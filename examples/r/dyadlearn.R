@@ -13,7 +13,10 @@ pandas <- import("pandas", convert = FALSE)
 as_frame <- function(x) {
   x <- as.matrix(x)
   if (is.null(rownames(x)) || is.null(colnames(x)))
-    stop("x needs names of rows and of columns, for these are the ids: set dimnames(x).")
-  storage.mode(x) <- "double"  # an NA among integers would arrive as -2147483648
-  pandas$DataFrame(unname(x), index = as.list(rownames(x)), columns = as.list(colnames(x)))
+    stop("x needs row names and column names, which are the ids: ",
+         "set dimnames(x).")
+  # An NA among integers would arrive as -2147483648.
+  storage.mode(x) <- "double"
+  pandas$DataFrame(unname(x), index = as.list(rownames(x)),
+                   columns = as.list(colnames(x)))
 }

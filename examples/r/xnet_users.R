@@ -16,9 +16,12 @@ set.seed(1)
 corolla <- setNames(runif(20, 10, 60), sprintf("plant_%02d", 1:20))  # mm
 bill <- setNames(runif(9, 15, 50), paste0("bird_", LETTERS[1:9]))
 expected <- 8 * exp(-(outer(corolla, bill, "-") / 12)^2)
-visits <- matrix(rpois(length(expected), expected), 20, dimnames = dimnames(expected))
+visits <- matrix(rpois(length(expected), expected), 20,
+                 dimnames = dimnames(expected))
 
-similar <- function(a, b, width = 12) exp(-0.5 * (outer(a, b, "-") / width)^2)
+similar <- function(a, b, width = 12) {
+  exp(-0.5 * (outer(a, b, "-") / width)^2)
+}
 seen <- corolla[1:16]
 new <- corolla[17:20]
 seen_birds <- bill[1:7]
@@ -28,7 +31,8 @@ k <- similar(seen, seen)
 g <- similar(seen_birds, seen_birds)
 
 ## ---- fit
-model <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed", task_kernel = "precomputed",
+model <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed",
+                           task_kernel = "precomputed",
                            fit_intercept = FALSE)
 model <- model$fit(as_frame(k), as_frame(y), tasks = as_frame(g))
 fitted <- as.matrix(model$predict())
@@ -51,8 +55,9 @@ again <- again$fit(as_frame(k[shuffled, rev(shuffled)]), as_frame(y[sort(shuffle
 same(as.matrix(again$predict())[names(seen), ], fitted)
 wrong <- k
 colnames(wrong)[3] <- "plant_99"
-refused <- try(model$fit(as_frame(wrong), as_frame(y), tasks = as_frame(g)), silent = TRUE)
-cat(strwrap(sub("\n.*", "", conditionMessage(attr(refused, "condition"))), 90), sep = "\n")
+refused <- try(model$fit(as_frame(wrong), as_frame(y),
+                         tasks = as_frame(g)), silent = TRUE)
+cat(strwrap(sub("\n.*", "", conditionMessage(attr(refused, "condition"))), 77), sep = "\n")
 same(as.matrix(model$predict()), fitted)  # a fit that is refused leaves the model as it was
 
 ## ---- loo
@@ -84,10 +89,12 @@ same(held_out$A, (fitted - leverage * y) / (1 - leverage))
 
 ## ---- tune
 search <- dyad$TwoStepRidgeCV(10^(-4:2), 10^(-4:2), setting = "row",
-                              kernel = "precomputed", task_kernel = "precomputed",
+                              kernel = "precomputed",
+                              task_kernel = "precomputed",
                               fit_intercept = FALSE)
 search <- search$fit(as_frame(k), as_frame(y), tasks = as_frame(g))
-cat("lambda", search$alpha_, search$task_alpha_, "loss", round(-search$best_score_, 4), "\n")
+cat("lambda", search$alpha_, search$task_alpha_,
+    "loss", round(-search$best_score_, 4), "\n")
 
 # Check: the loss of every pair of lambdas, the row left out by its leverage.
 grid <- outer(10^(-4:2), 10^(-4:2), Vectorize(function(a, b) {
@@ -100,7 +107,8 @@ stopifnot(max(abs(-search$landscape_ - grid)) < 1e-10)
 ## ---- predict
 k_new <- similar(new, seen)
 g_new <- similar(new_birds, seen_birds)
-print(round(as.matrix(search$predict(as_frame(k_new), tasks = as_frame(g_new))), 2))
+predicted <- search$predict(as_frame(k_new), tasks = as_frame(g_new))
+print(round(as.matrix(predicted), 2))
 
 # Check: new rows, new columns and both.
 weights <- solve(k + search$alpha_ * diag(nrow(k)), y) %*% solve(g + search$task_alpha_ * diag(nrow(g)))
@@ -109,14 +117,17 @@ same(as.matrix(search$predict(as_frame(k_new))), k_new %*% weights %*% g)
 same(as.matrix(search$predict(tasks = as_frame(g_new))), k %*% weights %*% t(g_new))
 
 ## ---- permtest
-test <- dyad$permutation_test(model, "row", n_permutations = 199L, random_state = 0L)
-cat("loss", round(-test$score, 3), "null", round(mean(-test$null), 3), "p", test$p_value, "\n")
+test <- dyad$permutation_test(model, "row", n_permutations = 199L,
+                              random_state = 0L)
+cat("loss", round(-test$score, 3), "null", round(mean(-test$null), 3),
+    "p", test$p_value, "\n")
 stopifnot(abs(-test$score - losses[["row"]]) < 1e-10)
 
 ## ---- impute
 holes <- y
 holes[cbind(1:16, rep(1:7, length.out = 16))] <- NA
-impute <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed", task_kernel = "precomputed",
+impute <- dyad$TwoStepRidge(0.1, 0.01, kernel = "precomputed",
+                            task_kernel = "precomputed",
                             fit_intercept = FALSE)
 impute <- impute$fit(as_frame(k), as_frame(holes), tasks = as_frame(g))
 filled <- as.matrix(impute$completed_)
@@ -129,7 +140,8 @@ same(filled[is.na(holes)], (h_k %*% filled %*% h_g)[is.na(holes)])
 ## ---- network
 edges <- outer(1:16, 1:16, function(i, j) cos(i * j))
 dimnames(edges) <- dimnames(k)
-network <- dyad$TwoStepRidge(0.1, 0.1, kernel = "precomputed", symmetry = "symmetric",
+network <- dyad$TwoStepRidge(0.1, 0.1, kernel = "precomputed",
+                             symmetry = "symmetric",
                              fit_intercept = FALSE)
 network <- network$fit(as_frame(k), as_frame(edges))
 without_vertices <- as.matrix(network$holdout("vertices"))
@@ -144,7 +156,8 @@ for (i in 1:15) for (j in (i + 1):16) {
 ## ---- heatmap
 png(file.path(folder, "visits.png"), width = 640, height = 640, res = 110)
 heatmap(held_out$B, Rowv = as.dendrogram(hclust(as.dist(1 - k))),
-        Colv = as.dendrogram(hclust(as.dist(1 - g))), scale = "none", margins = c(6, 6))
+        Colv = as.dendrogram(hclust(as.dist(1 - g))),
+        scale = "none", margins = c(6, 6))
 invisible(dev.off())
 
 ## ---- file

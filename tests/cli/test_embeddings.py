@@ -236,8 +236,8 @@ def test_residues_are_pooled_where_that_is_asked_for(tables, run):
 
 
 def test_the_page_does_what_it_says(run, monkeypatch):
-    """The data, the three commands and what they print, as the page about embeddings has them."""
-    text = (Path(__file__).resolve().parents[2] / "docs" / "embeddings.md").read_text(encoding="utf-8")
+    """Run the data, the three commands and compare what they print with the page about files."""
+    text = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
     fence = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     blocks = {
         kind: [block[2] for block in fence.finditer(text) if block[1] == kind] for kind in ("python", "sh", "text")
@@ -245,7 +245,7 @@ def test_the_page_does_what_it_says(run, monkeypatch):
     made: dict[str, Any] = {}
     for example in DocTestParser().get_examples(blocks["python"][0]):
         exec(example.source, made)
-    commands = re.findall(r"^dyadlearn (.*)$", blocks["sh"][1], re.MULTILINE)
+    commands = re.findall(r"^dyadlearn (.*)$", blocks["sh"][1].replace("\\\n", ""), re.MULTILINE)
     assert [command.split()[0] for command in commands] == ["tune", "evaluate", "predict"]
     printed = ""
     with made["temporary"]:
