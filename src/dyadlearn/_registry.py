@@ -38,23 +38,23 @@ class Registered(NamedTuple):
 #: By the names that the command line gives them.
 MODELS = {
     "two-step": Registered(
-        "one regression over instances, then one over tasks", "TwoStepRidge", "TwoStepRidgeCV", ("alpha", "task_alpha")
+        "a regression over instances, then one over tasks", "TwoStepRidge", "TwoStepRidgeCV", ("alpha", "task_alpha")
     ),
-    "kronecker": Registered("one kernel ridge regression over all pairs", "KroneckerRidge", "KroneckerRidgeCV"),
+    "kronecker": Registered("one regression over all pairs", "KroneckerRidge", "KroneckerRidgeCV"),
     "independent": Registered(
-        "one kernel ridge regression per task", "IndependentTaskRidge", "IndependentTaskRidgeCV", settings="AB"
+        "one regression per task", "IndependentTaskRidge", "IndependentTaskRidgeCV", settings="AB"
     ),
     "pair-kernel": Registered(
-        "the same, with a function of its own for each task and each instance beside the shared one",
+        "one regression over all pairs, with a part for each task and each instance",
         "PairKernelRidge",
         "PairKernelRidgeCV",
         is_command=False,
     ),
     "online": Registered(
-        "two-step regression that learns batch by batch", "OnlineTwoStepRidge", None, ("alpha", "task_alpha")
+        "two-step, one batch at a time; it can forget exactly", "OnlineTwoStepRidge", None, ("alpha", "task_alpha")
     ),
     "learned": Registered(
-        "the same, with kernels made of several descriptions a side, all learned",
+        "one regression over all pairs, with kernels learned from several descriptions",
         "LearnedKernelRidge",
         "LearnedKernelRidge",
         (),

@@ -94,9 +94,11 @@ def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known:
         Those that are there and may be meant.
     """
     named = ", ".join(f"{label!r}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
-    if len(lacking) == n_wanted:
-        return IdError(f"None of the {n_wanted} {of} is in {where}, whose ids are such as {shown(known, 3)}: {named}.")
-    return IdError(f"{len(lacking)} of the {n_wanted} {of} are not in {where}: {named}.")
+    missing = "None" if len(lacking) == n_wanted else str(len(lacking))
+    verb = "is" if len(lacking) == n_wanted else "are not"
+    if known and "did you mean" not in named:
+        where += f", whose ids are such as {', '.join(map(repr, known[:3]))}"
+    return IdError(f"{missing} of the {n_wanted} {of} {verb} in {where}: {named}.")
 
 
 def _similar(label: Any, known: Sequence[Any]) -> str:

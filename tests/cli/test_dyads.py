@@ -46,7 +46,10 @@ def test_entities_without_labels_are_left_out_and_counted(tables, put):
             "instances",
             r"1 of the 12 rows of .*labels\.csv are not in .*users\.csv: 'user1' \(did you mean 'user01'\?\)",
         ),
-        ("tasks", r"2 of the 8 columns of .*labels\.csv are not in .*items\.csv: 'x', 'y'\."),
+        (
+            "tasks",
+            r"2 of the 8 columns of .*labels\.csv are not in .*items\.csv, whose ids are such as 'i1', 'i0': 'x', 'y'\.",
+        ),
     ],
 )
 def test_labels_without_their_entities_are_named(tables, put, side, message):
@@ -101,7 +104,7 @@ def test_files_without_headings(tables, put):
 
 def test_tables_that_have_nothing_in_common(tables, put):
     put(tables.instances, range(12), "abc", tables.X)
-    with pytest.raises(IdError, match=r"None of the 12 rows of .* is in .* such as '0', '1', '2', …: 'u0', 'u1'"):
+    with pytest.raises(IdError, match=r"None of the 12 rows of .* is in .* such as '0', '1', '2': 'u0', 'u1'"):
         dyads(tables)
 
 

@@ -7,12 +7,12 @@ import io
 
 import numpy as np
 import pytest
-from dyadlearn.models._model import PairModel
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn import IndependentTaskRidge, OnlineTwoStepRidge, TwoStepRidge, calibrate, explain, load, save
 from dyadlearn._files.embeddings import open_features
 from dyadlearn._files.tables import read_cells, write_columns
+from dyadlearn.models.base import PairModel
 
 
 @pytest.fixture

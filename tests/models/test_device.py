@@ -1,10 +1,13 @@
 """Models that compute arrays of numpy on a device: the same answers, of numpy."""
 
+import contextlib
 import importlib.util
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 import dyadlearn._array as array_module
@@ -148,9 +151,15 @@ def test_without_libraries(monkeypatch):
 
 
 def test_cupy_without_torch_takes_devices_of_cuda(monkeypatch):
+    chosen = []
+    cuda = SimpleNamespace(Device=lambda number: chosen.append(number) or contextlib.nullcontext())
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda, asarray=np.asarray))
     monkeypatch.setattr(array_module, "find_spec", lambda name: name == "cupy" or None)
-    monkeypatch.setattr(array_module, "_on_cupy", lambda values, device: (values, device))
-    assert array_module.on_device(X, "cuda:1")[1] == "cuda:1"
+    assert_array_equal(array_module.on_device(X, "cuda:1"), X)
+    assert_array_equal(array_module.on_device(X, "cuda"), X)
+    assert chosen == [1, 0]
+    with pytest.raises(ValueError, match="cupy cannot compute on device='cpu' here: cupy knows devices such as 'cuda'"):
+        array_module.on_device(X, "cpu")
 
 
 @pytest.mark.parametrize("Model", [IndependentTaskRidge, TwoStepRidge, KroneckerRidge, OnlineTwoStepRidge])

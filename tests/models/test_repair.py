@@ -68,8 +68,8 @@ def test_an_indefinite_kernel_is_clipped_with_one_warning(Model):
     model = precomputed(Model, alpha=ALPHA)
     (message,) = repaired(model, INDEFINITE, Y)
     assert message == (
-        "The instance kernel is indefinite (eigenvalues from -1.5 to 4; clipped to zero). All rows have a say in that, "
-        "those that a hold-out leaves out too: use dyadlearn.kernels.repair to do this explicitly, or repair='error' "
+        "The instance kernel is indefinite (eigenvalues from -1.5 to 4; clipped to zero). All rows were used for this, "
+        "also those that a hold-out leaves out: use dyadlearn.kernels.repair to do this explicitly, or repair='error' "
         "to refuse it."
     )
     assert_allclose(model.predict(INDEFINITE), hat(CLIPPED) @ Y, rtol=1e-9, atol=1e-12)
@@ -160,7 +160,7 @@ def test_hold_out_is_of_the_repaired_kernel():
     X, Y = rng.normal(size=(8, 3)), rng.normal(size=(8, 2))
     S = np.exp(-((X[:, None] - X[None]) ** 2).sum(-1))
     S[0, 1] = S[1, 0] = -1.5
-    with pytest.warns(KernelRepairWarning, match="All rows have a say in that, those that a hold-out leaves out too"):
+    with pytest.warns(KernelRepairWarning, match="All rows were used for this, also those that a hold-out leaves out"):
         model = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(S, Y)
     beforehand = IndependentTaskRidge(0.1, kernel="precomputed", fit_intercept=False).fit(repair(S), Y)
     assert_allclose(model.holdout("B"), beforehand.holdout("B"), rtol=1e-9)

@@ -328,8 +328,8 @@ def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, 
         flaws.append(f"{word} (eigenvalues from {lowest:.3g} to {largest(values):.3g}; {verb})")
     if flaws:
         remedy = "use dyadlearn.kernels.repair to do this explicitly, or repair='error' to refuse it"
-        message = f"{name} is {' and '.join(flaws)}. All rows have a say in that, those held out too: {remedy}."
-        warnings.warn(message, KernelRepairWarning, stacklevel=3)
+        rows = "All rows were used for this, also those that a hold-out leaves out"
+        warnings.warn(f"{name} is {' and '.join(flaws)}. {rows}: {remedy}.", KernelRepairWarning, stacklevel=3)
     return repaired
 
 
