@@ -97,7 +97,15 @@ def measure(m: int, q: int, device: str) -> None:
         for settings in ("B", "D", "ABCD"):
 
             def work(model: TwoStepRidge, settings: str = settings, scoring: str = scoring) -> dict[str, np.ndarray]:
-                return landscape(model, ALPHAS, ALPHAS, settings, scoring, max_memory=2**33, progress=False)
+                return landscape(
+                    model,
+                    alphas=ALPHAS,
+                    task_alphas=ALPHAS,
+                    setting=settings,
+                    scoring=scoring,
+                    max_memory=2**33,
+                    progress=False,
+                )
 
             found = work(there)
             ours = clock(lambda work=work: work(there), device, repeats)
@@ -177,7 +185,14 @@ def table_2(limits: Limits, folder: Path, scale: float) -> None:
             pairing: Any = Kronecker(*spectra, 1.0)
             if method == "two_step":
                 pairing = TwoStep(*(side.smoother(Tikhonov(), 1.0) for side in spectra))
-            landscape(Problem.of(pairing, Y), ALPHAS, ALPHAS, setting, "roc_auc", progress=False)
+            landscape(
+                Problem.of(pairing, Y),
+                alphas=ALPHAS,
+                task_alphas=ALPHAS,
+                setting=setting,
+                scoring="roc_auc",
+                progress=False,
+            )
 
         if not total:  # the first of its kind compiles and loads what all others use
             compute("D", "kronecker")
@@ -210,7 +225,15 @@ def squared_errors(limits: Limits, folder: Path, scale: float) -> None:
     """Measure landscapes of squared error in B, C and D together, 10,000 × 10,000, of a fitted model."""
     model, n = _large(limits), limits.size
     found = seconds(
-        lambda: landscape(model, ALPHAS, ALPHAS, "BCD", "neg_mean_squared_error", max_memory=ROOM, progress=False),
+        lambda: landscape(
+            model,
+            alphas=ALPHAS,
+            task_alphas=ALPHAS,
+            setting="BCD",
+            scoring="neg_mean_squared_error",
+            max_memory=ROOM,
+            progress=False,
+        ),
         limits.device,
     )
     # Five for each of 14 regularisations, and labels are rotated.
@@ -221,7 +244,10 @@ def auc(limits: Limits, folder: Path, scale: float) -> None:
     """Measure the landscape of the area under the ROC curve in D, 10,000 × 10,000, of a fitted model."""
     model, n = _large(limits), limits.size
     found = seconds(
-        lambda: landscape(model, ALPHAS, ALPHAS, "D", "roc_auc", max_memory=ROOM, progress=False), limits.device
+        lambda: landscape(
+            model, alphas=ALPHAS, task_alphas=ALPHAS, setting="D", scoring="roc_auc", max_memory=ROOM, progress=False
+        ),
+        limits.device,
     )
     below = {"products": limits.products(196 + 2 * 14, n, n, n), "sorts": 196 * limits.sort(n * n)}
     report("auc", found, below)
@@ -273,7 +299,10 @@ def libraries(device: str) -> None:
                 found += [model.predict(put(X[:9])), model.completed_]
                 if labels is Y:
                     found += [model.holdout(setting) for setting in "ABCD"]
-                    scores = [landscape(model, ALPHAS, ALPHAS, "ABCD", name) for name in ("r2", "concordance_index")]
+                    scores = [
+                        landscape(model, alphas=ALPHAS, task_alphas=ALPHAS, setting="ABCD", scoring=name)
+                        for name in ("r2", "concordance_index")
+                    ]
                     found += [each for both in scores for each in both.values()]
         return [to_numpy(each) for each in found]
 

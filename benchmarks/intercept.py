@@ -43,7 +43,8 @@ def measured(folder: Path, name: str, repeats: int) -> list[tuple[str, float, st
                 def swept(
                     constant: str | None, model: str = model, given: tuple[str, str] = (setting, scoring)
                 ) -> None:
-                    landscape(rows[constant][model], ALPHAS, ALPHAS, *given, progress=False)
+                    asked = {"setting": given[0], "scoring": given[1], "progress": False}
+                    landscape(rows[constant][model], alphas=ALPHAS, task_alphas=ALPHAS, **asked)
 
                 without, with_constant = in_turns(lambda: swept(None), lambda: swept("free"), repeats=repeats)
                 line = (f"{model} {setting}, {scoring}", with_constant / without, f"<= {TARGET}")

@@ -96,7 +96,9 @@ def against_the_loop(folder: Path, rows: list[tuple[str, float, str]]) -> None:
         points = 14 if setting in "AD" else 2
 
         def ours(setting: str = setting) -> object:
-            return landscape(two_step(K, G, Y), ALPHAS, ALPHAS, setting, "roc_auc", progress=False)
+            return landscape(
+                two_step(K, G, Y), alphas=ALPHAS, task_alphas=ALPHAS, setting=setting, scoring="roc_auc", progress=False
+            )
 
         time = in_turns(ours, repeats=3)[0]
         for score, name, targets in ((sklearn_auc, "roc_auc_score", (8, 150)), (rank_auc, "rankdata", (3, 2))):
@@ -121,7 +123,9 @@ def against_the_limit(folder: Path, rows: list[tuple[str, float, str]], repeats:
             Y @ operator
 
     def run(settings: str, scoring: str) -> Callable[[], object]:
-        return lambda: landscape(problem, ALPHAS, ALPHAS, settings, scoring, progress=False)
+        return lambda: landscape(
+            problem, alphas=ALPHAS, task_alphas=ALPHAS, setting=settings, scoring=scoring, progress=False
+        )
 
     names = ["A", "B", "C", "D", "ABCD"]
     limit, *times = in_turns(products, *(run(name, "roc_auc") for name in names), repeats=repeats)
@@ -142,7 +146,9 @@ def kronecker_d(folder: Path, rows: list[tuple[str, float, str]]) -> None:
     n, k = max(Y.shape), min(Y.shape)
     A, B = np.random.default_rng(0).standard_normal((2, n, n))
     one = in_turns(lambda: A @ B[:, :k], repeats=15)[0]
-    time = seconds(lambda: landscape(problem, ALPHAS, None, "D", "roc_auc", progress=False))
+    time = seconds(
+        lambda: landscape(problem, alphas=ALPHAS, task_alphas=None, setting="D", scoring="roc_auc", progress=False)
+    )
     print(f"Kronecker D on e ({kind}): {time:.1f} s")
     rows.append(("Kronecker D on e, 14 values, over its products", time / (2 * one * k * len(ALPHAS)), "<= 1.8"))
     print(row(*rows[-1][:2], "target " + rows[-1][2]))

@@ -37,7 +37,9 @@ def family(folder: Path, name: str, n_shares: int, *, free_mean: bool) -> list[t
 
     def swept(shares: tuple[float, float, float]) -> None:
         problem = Problem.of(PairKernel(*spectra, 1.0, shares, free_mean), Y)
-        landscape(problem, ALPHAS, None, "B", "neg_mean_squared_error", progress=False)
+        landscape(
+            problem, alphas=ALPHAS, task_alphas=None, setting="B", scoring="neg_mean_squared_error", progress=False
+        )
 
     swept((1.0, 0.0, 0.0))
     whole, product_alone = 0.0, 0.0
@@ -61,7 +63,9 @@ def means(folder: Path, name: str, settings: str, repeats: int) -> list[tuple[st
     found = []
     for setting, scoring in product(settings, ("neg_mean_squared_error", "r2")):
         works = [
-            lambda problem=problem, given=(setting, scoring): landscape(problem, FEW, None, *given, progress=False)
+            lambda problem=problem, given=(setting, scoring): landscape(
+                problem, given[0], alphas=FEW, scoring=given[1], progress=False
+            )
             for problem in problems
         ]
         without, with_mean = in_turns(*works, repeats=repeats)

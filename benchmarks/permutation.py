@@ -45,7 +45,7 @@ def measured(folder: Path, repeats: int, quick: bool) -> list[tuple[str, float, 
             few, n_permutations = (MANY_ALPHAS[::28], 20) if is_slow else (grids[0], N_PERMUTATIONS)
 
             def swept(model: Any = model, setting: str = setting, alphas: Any = few, tasks: Any = grids[1]) -> None:
-                landscape(model, alphas, tasks, setting, "roc_auc", progress=False)
+                landscape(model, alphas=alphas, task_alphas=tasks, setting=setting, scoring="roc_auc", progress=False)
 
             def permuted(model: Any = model, setting: str = setting, n: int = n_permutations) -> None:
                 permutation_test(model, setting, n_permutations=n, scoring="roc_auc", random_state=0, progress=False)

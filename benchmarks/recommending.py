@@ -41,8 +41,8 @@ def works(
     """Return what is timed: bare products and partitions, recommending, and the same without what is known."""
     return [
         lambda: bare(users, middle, items),
-        lambda: recommend(model, X=users, k=K),
-        lambda: recommend(model, X=users, k=K, known=known),
+        lambda: recommend(model, X=users, n=K),
+        lambda: recommend(model, X=users, n=K, known=known),
     ]
 
 
@@ -75,7 +75,7 @@ def main() -> None:
         products, plain, without = (seconds(work) for work in works(model, users, middle, items, known))
         print(row(f"all users, over products and partitions ({products:.0f} s)", plain / products, "≤ 2"))
         print(row("all users, 50 known pairs of each left out", without / products, "≤ 2"))
-        peak = peak_bytes(lambda: recommend(model, X=users, k=K, known=known))
+        peak = peak_bytes(lambda: recommend(model, X=users, n=K, known=known))
         print(row("peak memory, in GiB", peak / 2**30, ""))
         print(row("the same over the grid of predictions", peak / (8 * args.users * args.items), "≤ 0.03"))
     print(versions())

@@ -44,10 +44,10 @@ display = HoldoutDisplay.from_estimator(model, ax=axes[1])
 # %%
 # The zeros of this grid are pairs that nobody reported. These contradict the model most, each judged by a model that
 # never saw it: candidates for an experiment.
-found = screen(model, k=5, label=0)
+found = screen(model, n=5, label=0)
 for target, drug, score in zip(found.instances, found.tasks, found.predictions, strict=True):
     print(f"{target} {drug} {score:.2f}")
 
 # %%
 # And the drugs to try first on one receptor:
-print(recommend(model, instance=data.Y.index[0], k=3).ids)
+print(recommend(model, instance=data.Y.index[0], n=3).ids)

@@ -17,7 +17,7 @@ model = TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(data.X, data.Y, tasks=
 
 # %%
 # One fit gives the scores of all four settings at all regularisations, exactly and without fitting again:
-scores = landscape(model, settings="ABCD")
+scores = landscape(model, setting="ABCD")
 figure, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
 for ax, (setting, grid) in zip(axes.flat, scores.items(), strict=True):
     LandscapeDisplay.from_landscape(grid, setting=setting, ax=ax)

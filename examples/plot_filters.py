@@ -34,7 +34,7 @@ data = make_dyads(60, 30, noise=0.5, random_state=0)
 for name, chosen in filters.items():
     model = TwoStepRidge(kernel="rbf", task_kernel="rbf", filter=chosen, task_filter=chosen)
     model.fit(data.X, data.Y, tasks=data.tasks)
-    scores = landscape(model, settings="B", scoring="r2", alphas=alphas, task_alphas=alphas)["B"]
+    scores = landscape(model, setting="B", scoring="r2", alphas=alphas, task_alphas=alphas)["B"]
     print(f"{name:21} {scores.max():.3f}")
 
 # %%

@@ -20,7 +20,7 @@ print(f"best of {search.landscape_.size} scores: {search.best_score_:.2f}")
 
 # %%
 # The whole search again for each block of instances and tasks, which it never sees:
-nested = nested_score(search, data.X, data.Y, tasks=data.tasks, n_splits=4, random_state=0)
+nested = nested_score(search, data.X, data.Y, tasks=data.tasks, cv=4, random_state=0)
 print(f"nested score: {nested.score:.2f}")
 
 # %%

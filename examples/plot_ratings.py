@@ -138,11 +138,11 @@ print(f"largest difference: {np.abs(model.predict(users) - anew.predict(users)).
 
 # %%
 # Ten films for each user that the user has not rated, without a grid of predictions; for somebody new, by features.
-lists = recommend(model, instance=names, k=10, sides=("user", "film"))
+lists = recommend(model, instance=names, n=10, sides=("user", "film"))
 print(lists)
 print(lists.frame().head(3))
 somebody = pd.DataFrame(rng.normal(size=(1, 20)), index=["somebody new"])
-print(recommend(model, X=somebody, k=3, sides=("user", "film")).ids)
+print(recommend(model, X=somebody, n=3, sides=("user", "film")).ids)
 
 # %%
 # How good are they? The truth tells what the users would think of what they are offered.
@@ -175,4 +175,4 @@ with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "ratings.dyad")
     save(model, path)
     print(f"{path.stat().st_size / 2**20:.0f} MiB")
-    print(recommend(load(path), instance="user 7", k=3, sides=("user", "film")))
+    print(recommend(load(path), instance="user 7", n=3, sides=("user", "film")))

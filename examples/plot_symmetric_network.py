@@ -18,7 +18,7 @@ network = TwoStepRidge(kernel="rbf", symmetry="symmetric").fit(data.X, data.Y)
 # %%
 # A network has one kernel and one regularisation, so the landscape is a curve. The best value for new vertices (D):
 alphas = np.logspace(-3, 3, 7)
-scores = landscape(network, settings="D", scoring="roc_auc", alphas=alphas)["D"]
+scores = landscape(network, setting="D", scoring="roc_auc", alphas=alphas)["D"]
 best = alphas[scores.argmax()]
 network.set_alpha(best, best)
 print(f"alpha {best:g}")

@@ -41,11 +41,11 @@ def make_app(path=None):
 
     @app.get("/users/{user}")
     def known_user(user: str, k: Count = 10):
-        return listed(recommend(model, instance=user, k=k).columns())
+        return listed(recommend(model, instance=user, n=k).columns())
 
     @app.post("/lists")
     def new_user(features: Features, k: Count = 10):
-        return listed(recommend(model, X=pd.DataFrame([features], ["new"], names), k=k).columns())
+        return listed(recommend(model, X=pd.DataFrame([features], ["new"], names), n=k).columns())
 
     @app.post("/users/{user}")
     def rate(user: str, features: Features, ratings: Ratings):

@@ -144,7 +144,9 @@ def compute(name: str, method: str, setting: str, data: tuple[np.ndarray, np.nda
     spectra = Spectrum.from_gram(K), Spectrum.from_gram(G)
     kronecker = Kronecker(*spectra, 1.0)
     pairing = kronecker if method == "kronecker" else TwoStep(*(side.smoother(Tikhonov(), 1.0) for side in spectra))
-    scores = landscape(Problem.of(pairing, Y), ALPHAS, ALPHAS, setting, "roc_auc", progress=False)[setting]
+    scores = landscape(
+        Problem.of(pairing, Y), alphas=ALPHAS, task_alphas=ALPHAS, setting=setting, scoring="roc_auc", progress=False
+    )[setting]
     return Cell(name, method, setting, scores, time.perf_counter() - start)
 
 

@@ -84,9 +84,7 @@ def measured(
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", GridEdgeWarning)
                     tasks = None if model == "independent" else G
-                    found = nested_score(
-                        search(model, setting, scoring), K, Y, tasks=tasks, n_splits=splits, random_state=0
-                    )
+                    found = nested_score(search(model, setting, scoring), K, Y, tasks=tasks, cv=splits, random_state=0)
                 score, means = found.score, found.baselines
                 if scoring != "roc_auc":  # the share of the grand mean's error that is gone
                     error = means["grand_mean"]

@@ -138,7 +138,7 @@ def _networks(on: Problem, answers: dict[str, np.ndarray]) -> Iterator[Row]:
         yield compare(theirs, f'`holdout("{setting}")`', answer, own, 1e-10 if equal else None)
     for kind in ("symmetric", "antisymmetric"):
         model = TwoStepRidge(ALPHA, ALPHA, **GIVEN, symmetry=kind).fit(on.K, getattr(on, kind))
-        off = max(verify_holdout(model, setting, n_cells=100) for setting in "ABCD")
+        off = max(verify_holdout(model, setting, n=100) for setting in "ABCD")
         yield Row(f"{kind}, refitted without what is left out", "`holdout`, all settings", off, 1e-10)
 
 

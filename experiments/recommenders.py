@@ -111,7 +111,7 @@ def ours(data: Ratings) -> None:
     model.fit(pairs[data.learnt], data.rating[data.learnt])
     seconds, precisions = time.perf_counter() - start, []
     for new in (False, True):
-        found = recommend(model, X=users[data.is_new == new], known=pairs[data.learnt], k=K)
+        found = recommend(model, X=users[data.is_new == new], known=pairs[data.learnt], n=K)
         precisions.append(data.precision(np.array(found.ids), new))
     errors = data.errors(lambda user, item: model.predict(np.stack([user, item], axis=1)))
     say("dyadlearn, KroneckerRidge(10)", errors, precisions, seconds)

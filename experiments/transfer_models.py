@@ -201,7 +201,7 @@ def completed_errors(training: Training, tasks: Tasks, changes: np.ndarray) -> n
 def new_instance_errors(training: Training, tasks: Tasks) -> np.ndarray:
     """Return mean errors (a, t) over the whole grid in setting B, two-step."""
     problem = Problem.of(training.two_step(tasks.spectrum), training.Y)
-    return -landscape(problem, training.alphas, tasks.alphas, "B", progress=False)["B"]
+    return -landscape(problem, alphas=training.alphas, task_alphas=tasks.alphas, setting="B", progress=False)["B"]
 
 
 def new_both_errors(training: Training, tasks: Tasks) -> np.ndarray:
@@ -353,7 +353,7 @@ def choice_without(method: str, training: Training, tasks: Tasks, target: int) -
     auxiliary = Spectrum.from_gram(tasks.G[np.ix_(kept, kept)])
     pairing = training.kronecker(auxiliary) if method == "kronecker" else training.two_step(auxiliary)
     problem = Problem.of(pairing, training.Y[:, kept])
-    scores = landscape(problem, training.alphas, tasks.alphas, "A", progress=False)["A"]
+    scores = landscape(problem, alphas=training.alphas, task_alphas=tasks.alphas, setting="A", progress=False)["A"]
     return tuple(int(index) for index in np.unravel_index(scores.argmax(), scores.shape))
 
 

@@ -17,7 +17,21 @@ __all__ = ["EXPECTED", "RENAMED", "correct_old"]
 #   "(parameter)"      that parameter of everything that has no entry of its own;
 #   ".attribute"       an attribute or a method, such as ".landscape_".
 # The value is the new name, or None for a parameter that is gone and is not passed any more.
-RENAMED: dict[str, str | None] = {"OnlineTwoStepRidge(keep_tasks)": None}
+RENAMED: dict[str, str | None] = {
+    "OnlineTwoStepRidge(keep_tasks)": None,
+    "bootstrap_interval(level)": "coverage",
+    "compare(level)": "coverage",
+    "evaluate(settings)": "setting",
+    "explain(top)": "n",
+    "landscape(settings)": "setting",
+    "nested_score(n_splits)": "cv",
+    "recommend(k)": "n",
+    "screen(k)": "n",
+    "top_pairs(k)": "n",
+    "verify_holdout(n_cells)": "n",
+    "report.write_report(n_cells)": "n",
+    "report.write_report(settings)": "setting",
+}
 
 # Answers that may differ, each with the reason: (kind of case, quantity, words in the description of the case, reason).
 # The first three are patterns of `fnmatch`. Such differences are counted by their reason and are no failures.

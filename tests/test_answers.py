@@ -115,7 +115,7 @@ def counted_labels(form: Form) -> np.ndarray:
 
 def scored(form: Form, *, nested: bool = False) -> dyadlearn.selection.SettingScore:
     """Return the score and the hold-out predictions; without `nested`, those with the kernels of all labels."""
-    return dyadlearn.evaluate(form.fitted, form.setting, SCORING, nested=nested).results[0]
+    return dyadlearn.evaluate(form.fitted, form.setting, scoring=SCORING, nested=nested).results[0]
 
 
 def dense(values: Any) -> np.ndarray:
@@ -131,7 +131,7 @@ def holdout_of(form: Form) -> np.ndarray:
 
 
 def asks_recommend(form: Form, _: Path) -> None:
-    found = dyadlearn.recommend(form.fitted, instance=0, k=3)
+    found = dyadlearn.recommend(form.fitted, instance=0, n=3)
     tasks, scores = (np.asarray(column) for column in list(found.columns().values())[:2])
     assert (np.diff(scores) <= 0).all()
     assert not (form.labels[0, tasks] == 1).any()  # what is known to be 1 is not recommended
@@ -153,7 +153,7 @@ def asks_calibrate(form: Form, _: Path) -> None:
 
 
 def asks_screen(form: Form, _: Path) -> None:
-    found = dyadlearn.screen(form.fitted, form.setting, k=4).columns()
+    found = dyadlearn.screen(form.fitted, form.setting, n=4).columns()
     places = tuple(np.asarray(column) for column in list(found.values())[:2])
     assert len(places[0]) == 4
     assert_allclose(found["label"], form.labels[places])
@@ -174,7 +174,7 @@ def asks_test(form: Form, _: Path) -> None:
 
 def asks_nested(form: Form, _: Path) -> None:
     search = form.model if form.search is None else form.search
-    found = dyadlearn.nested_score(search, *form.given, n_splits=2, random_state=1)
+    found = dyadlearn.nested_score(search, *form.given, cv=2, random_state=1)
     labels = form.fitted.fitted_.labels
     folds = SettingKFold("A", 2, random_state=1).units(labels).cells
     folds = labels.spread(np.reshape(folds, labels.values.shape).astype(float))
@@ -201,7 +201,7 @@ def asks_interval(form: Form, _: Path) -> None:
 
 
 def asks_report(form: Form, folder: Path) -> None:
-    write_report(form.fitted, folder / "report.html", settings=form.setting, title="Title of it", progress=False)
+    write_report(form.fitted, folder / "report.html", setting=form.setting, title="Title of it", progress=False)
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "Title of it" in page
     assert f"{form.labels.shape[0]}" in page

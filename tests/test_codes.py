@@ -39,8 +39,8 @@ def test_a_number_and_its_text_are_two_folds_of_cells():
 def test_searches_and_nested_folds_keep_them_apart():
     def scores(groups):
         search = TwoStepRidgeCV([0.1], [0.1], setting="B")
-        landscapes = landscape(MODEL, [0.1], [0.1], settings="B", groups=groups)["B"]
-        nested = nested_score(search, X, Y, T, n_splits=2, groups=groups, random_state=0).score
+        landscapes = landscape(MODEL, alphas=[0.1], task_alphas=[0.1], setting="B", groups=groups)["B"]
+        nested = nested_score(search, X, Y, T, cv=2, groups=groups, random_state=0).score
         return landscapes, search.fit(X, Y, T, groups=groups).best_score_, nested
 
     for found, expected in zip(scores(MIXED), scores(APART), strict=True):

@@ -107,12 +107,12 @@ def test_what_is_asked_of_a_model(known, new, tmp_path):
         model.predict_pairs(*new, wanted), twin.predict_pairs(frames(PROTEINS[M:], 0), frames(DRUGS[Q:], 1), wanted)
     )
     assert_allclose(model.holdout("D").loc[Y.index], twin.holdout("D").loc[Y.index], rtol=1e-9)
-    best = dl.recommend(model, X=new[0], k=2)
+    best = dl.recommend(model, X=new[0], n=2)
     assert best.columns()["instance"][:2] == ["P12", "P12"]
     assert dl.explain(model, new[0].take(np.array([0])), "D0").prediction == pytest.approx(
         twin.predict(frames(["P12"], 0)).loc["P12", "D0"]
     )
-    assert dl.verify_holdout(model, "B", n_cells=3) < 1e-8
+    assert dl.verify_holdout(model, "B", n=3) < 1e-8
     dl.save(model, tmp_path / "m.dyad")
     assert_array_equal(dl.load(tmp_path / "m.dyad").predict(*new), model.predict(*new))
 
@@ -170,11 +170,11 @@ def test_a_kernel_of_new_pairs_is_put_in_order_by_its_ids():
     rows = X[M:] @ X[:M].T
     straight = Table(rows, Ids(("P12", "P13")), Ids(tuple(PROTEINS[:M])))
     turned = Table(rows[:, ::-1], Ids(("P12", "P13")), Ids(tuple(PROTEINS[:M][::-1])))
-    expected, found = (dl.recommend(model, X=given, k=Q).columns() for given in (straight, turned))
+    expected, found = (dl.recommend(model, X=given, n=Q).columns() for given in (straight, turned))
     assert found["task"] == expected["task"]
     scores = next(name for name in expected if name not in ("instance", "task", "rank"))
     assert_allclose(found[scores], expected[scores])
-    assert_allclose(expected[scores], dl.recommend(model, X=rows, k=Q).columns()[scores])
+    assert_allclose(expected[scores], dl.recommend(model, X=rows, n=Q).columns()[scores])
 
 
 def test_a_table_can_be_looked_at(known):

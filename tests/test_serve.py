@@ -58,11 +58,11 @@ def test_lists_for_known_and_new_users(client):
     model = model_of(users[:15], films, Y[:15])
     assert client.get("/health").json() == {"users": 15, "items": 9}
     found = client.get("/users/u3?k=2")
-    same(found, recommend(model, instance="u3", k=2))
+    same(found, recommend(model, instance="u3", n=2))
     assert not set(Y.columns[Y.loc["u3"].notna()]) & {each["item"] for each in found.json()}
     same(
         client.post("/lists?k=4", json={"features": users.loc["u17"].tolist()}),
-        recommend(model, X=users.loc[["u17"]], k=4),
+        recommend(model, X=users.loc[["u17"]], n=4),
     )
 
 
@@ -76,7 +76,7 @@ def test_ratings_that_arrive_are_as_if_they_had_been_there(client):
     there = [*users.index[:15], "u16"]
     model = model_of(users.loc[there], films, Y.loc[there])
     for user in ("u3", "u16", "u0"):
-        same(client.get(f"/users/{user}?k=3"), recommend(model, instance=user, k=3))
+        same(client.get(f"/users/{user}?k=3"), recommend(model, instance=user, n=3))
 
 
 def test_errors_are_sentences(client):

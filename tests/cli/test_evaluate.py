@@ -59,7 +59,7 @@ def test_models_with_and_without_an_intercept(tables, fitted, run):
         for fit_intercept in (True, False):
             model = cls(fit_intercept=fit_intercept)
             ran = run("evaluate", fitted(model), "--setting", "BA", "--scoring", "r2", "--json")
-            expected = evaluated(model, "BA", "r2")
+            expected = evaluated(model, "BA", scoring="r2")
             assert list(scores(ran, "r2")) == ["B", "A"]
             assert_allclose(list(scores(ran, "r2").values()), expected["r2"])
 
@@ -74,9 +74,7 @@ def test_verify_refits(model, run):
 
 def test_as_many_cells_are_refitted_as_asked_for(model, run, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        dyadlearn, "verify_holdout", lambda model, setting, **more: asked.append(more["n_cells"]) or 0.0
-    )
+    monkeypatch.setattr(dyadlearn, "verify_holdout", lambda model, setting, **more: asked.append(more["n"]) or 0.0)
     assert run("evaluate", model, "--verify", "-n", 3, "--setting", "AD", "-q").code == 0
     assert asked == [3, 3]
 

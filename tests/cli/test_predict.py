@@ -380,7 +380,7 @@ def few(tables, put):
 
 
 def test_a_pair_of_training(model, run):
-    found = explain(load(model), "u3", "i5", top=4)
+    found = explain(load(model), "u3", "i5", n=4)
     ran = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4, "--json")
     assert ran.json["prediction"] == pytest.approx(found.prediction)
     assert (ran.json["instance"], ran.json["setting"], ran.json["label"]) == ("u3", "A", found.label)

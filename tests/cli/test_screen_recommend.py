@@ -11,7 +11,7 @@ from dyadlearn._tables import Table, make_ids
 
 
 def test_screen_prints_what_the_library_finds(model, run):
-    found = screen(load(model), "B", k=4)
+    found = screen(load(model), "B", n=4)
     ran = run("screen", model, "-n", 4, "--setting", "B", "--json")
     assert [(cell["instance"], cell["task"]) for cell in ran.json["cells"]] == list(
         zip(found.instances, found.tasks, strict=True)
@@ -36,7 +36,7 @@ def test_screen_of_one_label_into_a_file(tables, model, run, get):
 
 @pytest.mark.parametrize(("subject", "of"), [("u3", "tasks"), ("i5", "instances")])
 def test_recommend_for_either_side(tables, model, run, subject, of):
-    found = recommend(load(model), **{"instance" if of == "tasks" else "task": subject}, k=2)
+    found = recommend(load(model), **{"instance" if of == "tasks" else "task": subject}, n=2)
     ran = run("recommend", model, "--for", subject, "-n", 2, "--json")
     assert ran.json["recommended"] == of
     assert [entry[of.removesuffix("s")] for entry in ran.json["best"]] == list(found.ids)
@@ -69,14 +69,14 @@ def test_a_node_of_a_network_is_one(tables, run):
     save(TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(tables.X, frame), path)
     ran = run("recommend", path, "--for", "u2", "-n", 1, "--json")
     assert ran.json["recommended"] == "nodes"
-    assert [entry["node"] for entry in ran.json["best"]] == list(recommend(load(path), instance="u2", k=1).ids)
+    assert [entry["node"] for entry in ran.json["best"]] == list(recommend(load(path), instance="u2", n=1).ids)
 
 
 def test_models_without_ids_are_asked_by_position(tables, run):
     path = tables.folder / "p.dyad"
     save(TwoStepRidge().fit(tables.X, tables.Y, tasks=tables.T), path)
     ran = run("recommend", path, "--for", 11, "-n", 1, "--json")
-    assert ran.json["best"][0]["task"] == recommend(load(path), instance=11, k=1).ids[0]
+    assert ran.json["best"][0]["task"] == recommend(load(path), instance=11, n=1).ids[0]
 
 
 def test_labels_that_are_no_zeros_and_ones_have_nothing_unobserved(tables, run, put):
@@ -110,7 +110,7 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
         new, ["n0", "n1", "n2"], ["mood", "age", "height", "shoes"], np.column_stack([X_new[:, [2, 0, 1]], X_new[:, 0]])
     )
     put(new_tasks, ["t0", "t1"], ["price", "size"], T_new)
-    found = recommend(load(model), X=Table(X_new, make_ids(["n0", "n1", "n2"], None, "X")), k=2)
+    found = recommend(load(model), X=Table(X_new, make_ids(["n0", "n1", "n2"], None, "X")), n=2)
     ran = run("recommend", model, "--new", new, "-n", 2, "--json")
     assert ran.json["recommended"] == "tasks"
     assert ran.json["setting"] == "B"
@@ -125,7 +125,7 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
     assert ran.out == f"Wrote 6 rows to {out}.\n"
     lines = get(out)
     assert lines[0] == ["task", "instance", "score"]
-    turned = recommend(load(model), tasks=T_new, k=3)
+    turned = recommend(load(model), tasks=T_new, n=3)
     assert [line[1] for line in lines[1:]] == [name for own in turned.ids for name in own]
     ran = run("recommend", model, "--new", new, "--zeros")
     assert (ran.code, "--zeros and --cv go with --for" in ran.err) == (2, True)
@@ -140,7 +140,7 @@ def test_an_online_model_recommends_for_those_that_it_has_kept(tables, run, put)
     put(tables.labels, tables.users, tables.items, holes)
     words = ["--model", "online", "--alphas", "0.1,1,10", "--keep-labels", "-o", path, "-q"]
     assert run("tune", tables.labels, *tables.sides, *words).code == 0
-    found = recommend(load(path), instance=tables.users[2], k=2)
+    found = recommend(load(path), instance=tables.users[2], n=2)
     ran = run("recommend", path, "--for", tables.users[2], "-n", 2, "--json")
     assert [entry["task"] for entry in ran.json["best"]] == list(found.ids)
     assert set(found.ids) < set(tables.items[:3])
@@ -161,7 +161,7 @@ def test_an_online_model_recommends_for_new_ones(tables, run, put):
 
 
 def test_the_top_pairs(model, run):
-    found = top_pairs(load(model), k=4)
+    found = top_pairs(load(model), n=4)
     ran = run("recommend", model, "--pairs", "--number", 4, "--json")
     assert ran.json["recommended"] == "pairs"
     assert [(pair["instance"], pair["task"]) for pair in ran.json["best"]] == list(

@@ -99,12 +99,12 @@ def slow_comparison(Y, predictions, metric, average, n_resamples, level, seed, n
 def test_differences_equal_a_loop(setting, labels, shape, level):
     X, Y, T = make(*shape, labels=labels)
     models = three(X, Y, T)
-    found = compare(models, setting, n_resamples=10, level=level, random_state=5)
+    found = compare(models, setting, n_resamples=10, coverage=level, random_state=5)
     metric = "roc_auc" if labels == "binary" else "neg_mean_squared_error"
     average = {"B": "instance", "C": "task"}.get(setting, "micro")
     predictions = {name: model.holdout(setting) for name, model in models.items()}
     own, ranked, pairs, shares, n_draws = slow_comparison(Y, predictions, metric, average, 10, level, 5)
-    assert (found.setting, found.scoring, found.level, found.best) == (setting, metric, level, ranked[0])
+    assert (found.setting, found.scoring, found.coverage, found.best) == (setting, metric, level, ranked[0])
     assert list(found.scores) == ranked == list(found.best_shares)
     assert_allclose(list(found.scores.values()), [own[name] for name in ranked], rtol=1e-10)
     assert [(each.better, each.other) for each in found.differences] == list(pairs)
@@ -253,7 +253,7 @@ def test_only_what_all_predict_is_scored():
 def test_nested_scores_stand_for_their_search():
     X, Y, T = make()
     search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 1.0, 10.0], setting="B")
-    nested = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=0)
+    nested = nested_score(search, X, Y, tasks=T, cv=3, random_state=0)
     model = KroneckerRidge(20.0).fit(X, Y, tasks=T)
     found = compare({"nested": nested, "fixed": model}, "B", n_resamples=10, random_state=0)
     assert_allclose(found.scores["nested"], nested.score)
@@ -265,7 +265,7 @@ def test_nested_scores_stand_for_their_search():
     pd = pytest.importorskip("pandas")
     rows, columns = [f"i{place}" for place in range(14)], [f"t{place}" for place in range(10)]
     frame = pd.DataFrame(Y, index=rows, columns=columns)
-    named = nested_score(search, X, frame, tasks=T, n_splits=3, random_state=0)
+    named = nested_score(search, X, frame, tasks=T, cv=3, random_state=0)
     turned = KroneckerRidge(20.0).fit(X[::-1], frame.iloc[::-1], tasks=T)
     again = compare({"nested": named, "fixed": turned}, "B", n_resamples=10, random_state=0)
     assert_allclose(again.scores["nested"], nested.score)
@@ -316,7 +316,7 @@ def refused():
     yield {1: model, 2: model}, {}, TypeError, "names that are text, found 1"
     yield {"a": model, " ": model}, {}, TypeError, "names that are text, found ' '"
     yield {"a": model, "b": model}, {"setting": "E"}, ValueError, "Unknown setting"
-    yield {"a": model, "b": model}, {"level": 1.5}, ValueError, "level must be a number between 0 and 1"
+    yield {"a": model, "b": model}, {"coverage": 1.5}, ValueError, "coverage must be a number between 0 and 1"
     yield {"a": model, "b": model}, {"n_resamples": 3}, ValueError, "n_resamples must be a whole number of at least 10"
     yield {"a": model, "b": model}, {"scoring": "accuracy!"}, ValueError, "accuracy!"
     yield {"a": model, "b": model}, {"sides": ("x",)}, ValueError, "two words"

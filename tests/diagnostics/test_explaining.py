@@ -36,7 +36,7 @@ def test_three_lists_that_sum_to_the_prediction(missing, top, dtype):
     X, Y, T = (part.astype(dtype) for part in data(9, 6, missing=missing, n_new=1))
     model = TwoStepRidge(0.5, 2.0).fit(X[:9], Y, tasks=T[:6])
     for asked in product((3, X[9:]), (2, T[6:])):
-        found = explain(model, *asked, top=top)
+        found = explain(model, *asked, n=top)
         new = [None if isinstance(each, int) else each for each in asked]
         F = model.predict(*new)[tuple(each if isinstance(each, int) else 0 for each in asked)]
         digits = 1e-10 if dtype == "float64" else 1e-4
@@ -87,8 +87,8 @@ def test_ids_sides_and_columns():
     X, T = pd.DataFrame(X, index=rows), pd.DataFrame(T, index=columns)
     grid = pd.DataFrame(Y, index=rows[:6], columns=columns[:5])
     model = TwoStepRidge().fit(X[:6], grid, tasks=T[:5])
-    found = explain(model, "b", T[5:], top=3, sides=("host", "parasite"))
-    plain = explain(model, "b", T.loc[["U"]], top=3)
+    found = explain(model, "b", T[5:], n=3, sides=("host", "parasite"))
+    plain = explain(model, "b", T.loc[["U"]], n=3)
     assert found.subject == "host 'b' and a new parasite 'U'"
     assert plain.subject == "instance 'b' and a new task 'U'"
     assert found.prediction == plain.prediction == pytest.approx(model.predict(X[:6], T[5:]).loc["b", "U"])
@@ -102,7 +102,7 @@ def test_ids_sides_and_columns():
     with pytest.raises(ValueError, match="by must be"):
         found.columns("host")
     # Sides may be called as the figures are.
-    found = explain(model, "b", "P", top=3, sides=("weight", "label"))
+    found = explain(model, "b", "P", n=3, sides=("weight", "label"))
     assert list(found.columns()) == ["weight_", "label_", "weight", "label", "contribution"]
     assert found.columns("instance")["weight_"] == list(found.instances.ids)
 
@@ -115,7 +115,7 @@ def test_an_edge_is_listed_once(sign, missing):
         Y[0, 4] = Y[4, 0] = np.nan
     word = "symmetric" if sign > 0 else "antisymmetric"
     fitted = TwoStepRidge(symmetry=word).fit(X, Y)
-    found = explain(fitted, 1, 5, top=50)
+    found = explain(fitted, 1, 5, n=50)
     assert_allclose(found.prediction, fitted.predict()[1, 5], rtol=0, atol=1e-9)
     assert all(i <= j for i, j in found.pairs.ids)
     assert len(found.pairs) == 28 - missing
@@ -203,8 +203,8 @@ def test_hostile_input():
     ]:
         with pytest.raises(error, match=words):
             explain(models[name], instance, task)
-    with pytest.raises(ValueError, match="top"):
-        explain(models["two-step"], 0, 0, top=0)
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        explain(models["two-step"], 0, 0, n=0)
     with pytest.raises(ValueError, match="sides must be two words"):
         explain(models["two-step"], 0, 0, sides="host")
     with pytest.raises(TypeError, match="model must be"):

@@ -59,7 +59,7 @@ def test_rows_are_recommended_for_in_blocks(kind, monkeypatch):
     model, (X, _, _) = _fitted(kind), _data()
     monkeypatch.setattr(ranking, "_BLOCK", 200)
     F = model.predict(X).to_numpy()
-    found = recommend(model, X=X, k=3)
+    found = recommend(model, X=X, n=3)
     best = np.argsort(-F, axis=1, kind="stable")[:, :3]
     assert found.ids == tuple(tuple(COLUMNS[j] for j in own) for own in best)
     assert_allclose(found.scores, np.take_along_axis(F, best, axis=1))
@@ -137,10 +137,10 @@ def test_what_would_leak_is_refused():
     model = _fitted("profiled A", holes=False)
     for leak in (
         lambda: verify_holdout(model, "A"),
-        lambda: landscape(model, settings="A"),
+        lambda: landscape(model, setting="A"),
     ):
         with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
             leak()
-    assert set(landscape(_fitted("plain"), [0.1, 1.0], settings="A")) == {"A"}
+    assert set(landscape(_fitted("plain"), alphas=[0.1, 1.0], setting="A")) == {"A"}
     assert verify_holdout(_fitted("plain", holes=False), "B") < 1e-8
     assert_array_equal(model.holdout("A"), model.holdout_)

@@ -41,7 +41,7 @@ def both_forms(binary=False):
 
 
 def test_the_same_cells_are_screened(listed):
-    found, expected = (dyadlearn.screen(model, "B", k=9, cv=3) for model in both_forms())
+    found, expected = (dyadlearn.screen(model, "B", n=9, cv=3) for model in both_forms())
     assert found.columns().keys() == expected.columns().keys()
     assert_array_equal(found.instances, expected.instances)
     assert_array_equal(found.tasks, expected.tasks)
@@ -49,11 +49,11 @@ def test_the_same_cells_are_screened(listed):
 
 
 def test_the_same_pairs_are_named_and_recommended(listed):
-    found, expected = (dyadlearn.top_pairs(model, k=9) for model in both_forms())
+    found, expected = (dyadlearn.top_pairs(model, n=9) for model in both_forms())
     assert (found.instances, found.tasks) == (expected.instances, expected.tasks)
     assert_allclose(found.scores, expected.scores, rtol=1e-7)
     for asked in ({"instance": 3}, {"task": [2, 5]}, {"instance": [4]}):
-        found, expected = (dyadlearn.recommend(model, **asked, k=3) for model in both_forms())
+        found, expected = (dyadlearn.recommend(model, **asked, n=3) for model in both_forms())
         assert found.ids == expected.ids
         assert_allclose(found.scores, expected.scores, rtol=1e-7)
 
@@ -97,12 +97,12 @@ def test_labels_are_permuted(listed):
 @over([{"setting": setting} for setting in "ABCD"])
 def test_nested_scores_are_the_same(listed, setting):
     search = KroneckerRidgeCV([0.1, 10.0], setting=setting, cv=2, tol=1e-12)
-    found = dyadlearn.nested_score(search, X, SPARSE, T, n_splits=2, random_state=0)
+    found = dyadlearn.nested_score(search, X, SPARSE, T, cv=2, random_state=0)
     if setting == "A":  # folds of a list are cut among its labels alone
         assert_array_equal(found.predictions.indices, SPARSE.indices)
         assert found.score > found.baselines["additive"]
         return
-    expected = dyadlearn.nested_score(search, X, Y, T, n_splits=2, random_state=0)
+    expected = dyadlearn.nested_score(search, X, Y, T, cv=2, random_state=0)
     assert_allclose(found.predictions.data, expected.predictions[ROWS, COLUMNS], rtol=1e-5)
     assert_allclose(found.score, expected.score, rtol=1e-5)
     assert_allclose(found.fold_scores, expected.fold_scores, rtol=1e-5)
@@ -111,7 +111,7 @@ def test_nested_scores_are_the_same(listed, setting):
 def test_a_page_is_written(models, tmp_path, monkeypatch):
     monkeypatch.setattr("dyadlearn.views.summary._DRAWS", 0)
     for model in models:
-        write_report(model, tmp_path / "page.html", settings="B")
+        write_report(model, tmp_path / "page.html", setting="B")
         assert "KroneckerRidge" in (tmp_path / "page.html").read_text() or model is models[1]
 
 
@@ -123,8 +123,8 @@ def test_there_is_nothing_to_verify(models):
 
 def test_new_instances_are_recommended_for(models):
     for model in models:
-        assert len(dyadlearn.recommend(model, X=X[:2], k=3).ids[1]) == 3
-        assert len(dyadlearn.recommend(model, instance=0, k=3).ids) == 3
+        assert len(dyadlearn.recommend(model, X=X[:2], n=3).ids[1]) == 3
+        assert len(dyadlearn.recommend(model, instance=0, n=3).ids) == 3
 
 
 def test_held_out_pairs_are_drawn(models):

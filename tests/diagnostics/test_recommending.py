@@ -45,7 +45,7 @@ def test_zeros_by_their_held_out_predictions(model, setting, side):
     for place in range(Y.shape[0] if side == "instance" else Y.shape[1]):
         labels, scores = (Y[place], F[place]) if side == "instance" else (Y[:, place], F[:, place])
         expected = sorted((other for other in range(len(labels)) if labels[other] == 0), key=lambda o: -scores[o])
-        found = recommend(model, **{side: place}, k=3, setting=setting)
+        found = recommend(model, **{side: place}, n=3, setting=setting)
         assert found.ids == tuple(expected[:3])
         assert_array_equal(found.scores, scores[expected[:3]])
         assert_array_equal(found.labels, 0)
@@ -65,7 +65,7 @@ def test_missing_labels_are_predicted_by_the_model_itself():
     assert np.isnan(found.labels).all()
     assert found.method == "predicted from all observed labels"
     # Among zeros, which are held out, the missing ones keep what the model says.
-    mixed = recommend(model, instance=2, k=7)
+    mixed = recommend(model, instance=2, n=7)
     scores = dict(zip(mixed.ids, mixed.scores, strict=True))
     assert_allclose([scores[j] for j in (1, 2, 3)], completed[2, 1:4])
     zeros = [j for j in range(7) if Y[2, j] == 0]
@@ -74,7 +74,7 @@ def test_missing_labels_are_predicted_by_the_model_itself():
     held_out = model.holdout("A")
     assert_allclose([scores[j] for j in zeros], held_out[2, zeros])
     # Folds hide other labels too: good for zeros, but no reason to forget anything about what is missing.
-    folded = recommend(model, instance=2, k=7, cv=2)
+    folded = recommend(model, instance=2, n=7, cv=2)
     scores = dict(zip(folded.ids, folded.scores, strict=True))
     assert folded.method.startswith("2 folds")
     assert_allclose([scores[j] for j in (1, 2, 3)], completed[2, 1:4])
@@ -96,12 +96,12 @@ def test_ids_frames_and_words():
     X, T, Y = make()
     rows, columns = list("abcdefghi"), list("PQRSTUV")
     model = TwoStepRidge().fit(X, pd.DataFrame(Y, index=rows, columns=columns), tasks=T)
-    plain = recommend(TwoStepRidge().fit(X, Y, tasks=T), instance=3, k=4)
-    found = recommend(model, instance="d", k=4)
+    plain = recommend(TwoStepRidge().fit(X, Y, tasks=T), instance=3, n=4)
+    found = recommend(model, instance="d", n=4)
     assert found.ids == tuple(columns[j] for j in plain.ids)
     assert list(found.frame().columns) == ["task", "score", "label"]
     assert repr(found).startswith(f"Recommendations({len(found)} tasks for 'd': '{found.ids[0]}' (")
-    assert list(recommend(model, task="P", k=1).columns()) == ["instance", "score", "label"]
+    assert list(recommend(model, task="P", n=1).columns()) == ["instance", "score", "label"]
     with pytest.raises(IdError, match="'z' not among the ids of the instances"):
         recommend(model, instance="z")
 
@@ -112,8 +112,8 @@ def test_what_cannot_be_recommended():
     for both in ({}, {"instance": 0, "task": 0}):
         with pytest.raises(ValueError, match="give either instance= or task="):
             recommend(model, **both)
-    with pytest.raises(TypeError, match="k must be a whole number"):
-        recommend(model, instance=0, k=1.5)
+    with pytest.raises(TypeError, match="n must be a whole number"):
+        recommend(model, instance=0, n=1.5)
     with pytest.raises(ValueError, match="outside the instances: positions 9 to 9 in 9 rows"):
         recommend(model, instance=9)
     with pytest.raises(ValueError, match="keeps statistics"):
@@ -167,7 +167,7 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     F = F.T if new == "tasks" else F
     if sparse:
         given = {name: None if each is None else csr_array(each) for name, each in given.items()}
-    found = recommend(model, **given, k=k)
+    found = recommend(model, **given, n=k)
     expected = best_of(F, k)
     assert found.ids == tuple(map(tuple, expected))
     assert_allclose(found.scores, np.take_along_axis(F, np.array(expected), axis=1), rtol=1e-10)
@@ -183,7 +183,7 @@ def test_coefficients_are_multiplied_by_the_side_that_makes_it_cheaper(model, fo
     F, used = model.predict(X), []
     grid = Expansion.grid
     monkeypatch.setattr(Expansion, "grid", lambda *given: used.append(1) or grid(*given))
-    found = recommend(model, X=X, k=7)
+    found = recommend(model, X=X, n=7)
     assert bool(used) is not folds
     assert_allclose(found.scores, -np.sort(-F, axis=1), rtol=1e-10)
 
@@ -192,7 +192,7 @@ def test_tasks_without_features_can_be_recommended():
     X, _, Y = make()
     for model in (IndependentTaskRidge(), OnlineTwoStepRidge()):
         model.fit(X, Y)
-        found = recommend(model, X=X[:2], k=3)
+        found = recommend(model, X=X[:2], n=3)
         assert found.ids == tuple(map(tuple, best_of(model.predict(X[:2]), 3)))
         with pytest.raises(ValueError, match="knows nothing of tasks" if not model.grows else "keeps no instances"):
             recommend(model, tasks=np.ones((1, 2)))
@@ -208,7 +208,7 @@ def test_kernel_rows_and_frames_with_ids(small_blocks):
     X_new = np.random.default_rng(5).normal(size=(5, 3))
     new = pd.DataFrame(X_new @ X.T, index=list("vwxyz"), columns=rows)
     F = model.predict(new)
-    found = recommend(model, X=new[rows[::-1]], k=2, sides=("user", "film"))
+    found = recommend(model, X=new[rows[::-1]], n=2, sides=("user", "film"))
     assert found.subjects == tuple("vwxyz")
     assert found.ids == tuple(tuple(columns[j] for j in own) for own in best_of(F.to_numpy(), 2))
     frame = found.frame()
@@ -218,7 +218,7 @@ def test_kernel_rows_and_frames_with_ids(small_blocks):
         frame["score"], [F.loc[user, film] for user, film in zip(frame["user"], frame["film"], strict=True)]
     )
     assert repr(found) == "RecommendationLists(2 films each for 5 users, setting B)"
-    turned = recommend(model, tasks=T[:3], k=2)
+    turned = recommend(model, tasks=T[:3], n=2)
     assert list(turned.columns()) == ["task", "instance", "score"]
     assert set(turned.columns()["instance"]) <= set(rows)
 
@@ -230,8 +230,8 @@ def test_long_tables():
     users = pd.DataFrame(X, index=[f"u{i}" for i in range(9)])
     items = pd.DataFrame(T, index=[f"i{j}" for j in range(7)])
     model = PairRegressor(TwoStepRidge(), instances=users, tasks=items).fit(pairs, Y.ravel())
-    plain = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, k=3)
-    found = recommend(model, X=X[:2] + 1, k=3)
+    plain = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, n=3)
+    found = recommend(model, X=X[:2] + 1, n=3)
     assert found.ids == tuple(tuple(f"i{j}" for j in own) for own in plain.ids)
 
 
@@ -243,8 +243,8 @@ def test_rows_beside_the_tables_are_matched_by_their_names():
     users, items = pd.DataFrame(X, index=rows, columns=list("abc")), pd.DataFrame(T, index=columns)
     model = PairRegressor(TwoStepRidge(), instances=users, tasks=items).fit(pairs, Y.ravel())
     new = pd.DataFrame(X[:2] + 1, index=["x", "y"], columns=list("abc"))
-    expected = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, k=3)
-    found = recommend(model, X=new, k=3)
+    expected = recommend(TwoStepRidge().fit(X, Y, tasks=T), X=X[:2] + 1, n=3)
+    found = recommend(model, X=new, n=3)
     assert found.subjects == ("x", "y")
     assert found.ids == tuple(tuple(columns[j] for j in own) for own in expected.ids)
     with pytest.raises(ValueError, match="The feature names of X should match"):
@@ -254,14 +254,14 @@ def test_rows_beside_the_tables_are_matched_by_their_names():
         pairs[::-1], Y.ravel()[::-1]
     )
     new = pd.DataFrame((X[:2] + 1) @ X.T, index=["x", "y"], columns=rows)
-    assert recommend(model, X=new[rows[3:] + rows[:3]], k=3).ids == found.ids
+    assert recommend(model, X=new[rows[3:] + rows[:3]], n=3).ids == found.ids
 
 
 def test_a_network_has_nodes_for_both_sides():
     X, _, _ = make()
     Y = (X @ X.T > 0).astype(float)
     model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y)
-    found = recommend(model, X=X[:2] + 0.1, k=4)
+    found = recommend(model, X=X[:2] + 0.1, n=4)
     assert found.ids == tuple(map(tuple, best_of(model.predict(X[:2] + 0.1), 4)))
     assert list(found.columns()) == ["node", "other node", "score"]
 
@@ -271,7 +271,7 @@ def test_tasks_of_which_nothing_is_known_are_not_recommended():
     Y[:, 2] = np.nan
     with pytest.warns(NoLabelWarning):
         model = IndependentTaskRidge().fit(X, Y)
-    found = recommend(model, X=X, k=7)
+    found = recommend(model, X=X, n=7)
     assert found.scores.shape == (9, 6)
     assert all(set(own) == {0, 1, 3, 4, 5, 6} for own in found.ids)
 
@@ -283,10 +283,10 @@ def test_arrays_of_any_library(library):
     plain = TwoStepRidge().fit(X, Y, tasks=T)
     for known in (None, [(0, 1), (2, 3)]):
         for tasks in (None, T[:5] + 1):
-            more = {"tasks": None if tasks is None else own(tasks), "known": known, "k": 3}
+            more = {"tasks": None if tasks is None else own(tasks), "known": known, "n": 3}
             expected = recommend(plain, **more | {"tasks": tasks}, X=X[:3] + 1)
             assert recommend(model, X=own(X[:3] + 1), **more).ids == expected.ids
-    assert top_pairs(model, k=3).instances == top_pairs(plain, k=3).instances
+    assert top_pairs(model, n=3).instances == top_pairs(plain, n=3).instances
 
 
 def test_lists_for_several_known_ones(small_blocks):
@@ -295,14 +295,14 @@ def test_lists_for_several_known_ones(small_blocks):
     Y[4, 2] = np.nan
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
     for side, subjects in (("instance", [4, 1, 3, 8]), ("task", np.array([6, 2]))):
-        found = recommend(model, **{side: subjects}, k=3)
+        found = recommend(model, **{side: subjects}, n=3)
         assert found.subjects == tuple(subjects)
         for subject, ids, scores, labels in zip(subjects, found.ids, found.scores, found.labels, strict=True):
             if side == "instance" and subject == 3:
                 assert ids == ()
                 assert np.isnan(scores).all()
                 continue
-            alone = recommend(model, **{side: int(subject)}, k=3)
+            alone = recommend(model, **{side: int(subject)}, n=3)
             assert ids == alone.ids
             assert_allclose(scores[: len(ids)], alone.scores)
             assert_array_equal(labels[: len(ids)], alone.labels)
@@ -349,7 +349,7 @@ def test_memory_stays_bounded(monkeypatch):
     X_new, T_new = rng.normal(size=(600, 3)), rng.normal(size=(200, 2))
     for model in (TwoStepRidge(kernel="rbf", task_kernel="rbf"), KroneckerRidge(), OnlineTwoStepRidge()):
         shapes.clear()
-        found = recommend(model.fit(X, Y, tasks=T), X=X_new, tasks=T_new, k=2)
+        found = recommend(model.fit(X, Y, tasks=T), X=X_new, tasks=T_new, n=2)
         assert found.scores.shape == (600, 2)
         assert max(a * b for a, b in shapes) * 8 <= 2**15
         assert sum(a * b for a, b in shapes) == 600 * 200
@@ -375,7 +375,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
             known[:, 2] = 1.0
         F[:, 2] = np.nan
     asked = ["u9", "u5", "u0", "u9"] if several else "u9"
-    found = recommend(model, instance=asked, k=3, known=known)
+    found = recommend(model, instance=asked, n=3, known=known)
     rows = F[[9, 5, 0, 9]] if several else F[[9]]
     for row, own, scores in zip(rows, found.ids if several else [found.ids], np.atleast_2d(found.scores), strict=True):
         best = [j for j in np.argsort(-row, kind="stable")[:3] if not np.isnan(row[j])]
@@ -398,7 +398,7 @@ def test_a_growing_model_knows_instances_without_ids_by_their_positions():
     Y[:, :3] = np.nan
     model = OnlineTwoStepRidge(keep_labels=True).fit(X[:4], Y[:4], tasks=T).partial_fit(X[4:], Y[4:])
     for position in (0, 3, 4, 8):  # first and last of each batch
-        found = recommend(model, instance=position, k=3)
+        found = recommend(model, instance=position, n=3)
         expected = model.predict(X)[position, :3]
         assert list(found.ids) == list(np.argsort(-expected))
         assert_allclose(found.scores, np.sort(expected)[::-1], rtol=1e-10)
@@ -428,7 +428,7 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
     known = ["u1", "u8", "u1"] if side == "instance" else ["i2", "i7", "i2"]
     trained = fitted.task_ids_ if side == "instance" else fitted.instance_ids_
     for subjects in (new, known, [*new, *known], known[0], new[0]):
-        found = recommend(fitted, **{side: subjects}, k=k)
+        found = recommend(fitted, **{side: subjects}, n=k)
         asked = subjects if isinstance(subjects, list) else [subjects]
         assert found.setting == ("A" if set(asked) & set(known) else "B" if side == "instance" else "C")
         lists = found.ids if isinstance(subjects, list) else [found.ids]
@@ -443,7 +443,7 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
         recommend(fitted, **{side: "z9"})
     for subject in (known[0], new[0]):
         # In a grid there are those of training, in whatever way it was fitted; pairs tell of any.
-        asked = recommend(fitted, **{side: [subject]}, k=1)
+        asked = recommend(fitted, **{side: [subject]}, n=1)
         cell = (subject, asked.ids[0][0]) if side == "instance" else (asked.ids[0][0], subject)
         forms = [[cell]]
         if subject == known[0]:
@@ -451,12 +451,12 @@ def test_long_tables_know_whom_their_tables_know(model, alone, side, k, small_bl
             told[fitted.instance_ids_.index(cell[0]), fitted.task_ids_.index(cell[1])] = 2.0
             forms.append(told)
         for form in forms:
-            assert recommend(fitted, **{side: [subject]}, k=1, known=form).ids != asked.ids
+            assert recommend(fitted, **{side: [subject]}, n=1, known=form).ids != asked.ids
     if alone:
-        assert len(top_pairs(fitted, k=2)) == 2
-        assert len(recommend(fitted.model_, instance=0, k=2).ids) == 2
-        plain = recommend(fitted.model_, X=X[:3], k=k)
-        assert recommend(fitted, X=users[:3], k=k).ids == tuple(
+        assert len(top_pairs(fitted, n=2)) == 2
+        assert len(recommend(fitted.model_, instance=0, n=2).ids) == 2
+        plain = recommend(fitted.model_, X=X[:3], n=k)
+        assert recommend(fitted, X=users[:3], n=k).ids == tuple(
             tuple(fitted.task_ids_[place] for place in own) for own in plain.ids
         )
 
@@ -514,7 +514,7 @@ def test_known_pairs_are_not_named(model, new, k, form, small_blocks):
     F = np.where(np.isnan(W), F, np.nan)
     subjects, others = (users, items) if new != "tasks" else (items, users)
     F = F.T if new == "tasks" else F
-    found = recommend(model, **given, k=k, known=in_form(form, W, users, items))
+    found = recommend(model, **given, n=k, known=in_form(form, W, users, items))
     for row, own, scores in zip(F, found.ids, found.scores, strict=True):
         best = [j for j in np.argsort(-row, kind="stable")[:k] if not np.isnan(row[j])]
         assert own == tuple(others[j] for j in best)
@@ -532,8 +532,8 @@ def test_known_pairs_beside_the_labels(form, side, small_blocks):
     model = TwoStepRidge(0.3, 2.0).fit(X, pd.DataFrame(Y, index=users, columns=items), tasks=T)
     W = np.where(rng.random(Y.shape) < 0.3, 4.0, np.nan)
     subjects, others = (users[::-2], items) if side == "instance" else (items[::-2], users)
-    found = recommend(model, **{side: subjects}, k=4, known=in_form(form, W, users, items))
-    all_of_them = recommend(model, **{side: subjects}, k=50)
+    found = recommend(model, **{side: subjects}, n=4, known=in_form(form, W, users, items))
+    all_of_them = recommend(model, **{side: subjects}, n=50)
     for subject, own, before in zip(subjects, found.ids, all_of_them.ids, strict=True):
         place = int(subject[1:])
         told = W[place] if side == "instance" else W[:, place]
@@ -543,22 +543,22 @@ def test_known_pairs_beside_the_labels(form, side, small_blocks):
 def test_zeros_and_others_in_what_is_known():
     X, T, Y = make()
     model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-    plain = recommend(model, X=X[:2], k=7)
+    plain = recommend(model, X=X[:2], n=7)
     known = np.zeros((2, 7))
     known[0, plain.ids[0][0]] = 1
-    assert recommend(model, X=X[:2], k=7, known=known).ids == (plain.ids[0][1:], plain.ids[1])
-    assert recommend(model, X=X[:2], k=7, known=known > 0).ids == (plain.ids[0][1:], plain.ids[1])
-    assert recommend(model, X=X[:2], k=7, known=[]).ids == plain.ids
+    assert recommend(model, X=X[:2], n=7, known=known).ids == (plain.ids[0][1:], plain.ids[1])
+    assert recommend(model, X=X[:2], n=7, known=known > 0).ids == (plain.ids[0][1:], plain.ids[1])
+    assert recommend(model, X=X[:2], n=7, known=[]).ids == plain.ids
     with pytest.raises(ValueError, match="Everything is known of these instances"):
         recommend(model, X=X[:2], known=known, zeros=False)
     pd = pytest.importorskip("pandas")
     users = pd.DataFrame(X[:2], index=["a", "b"])
     # Pairs of other users, and of items that are no longer sold, are no mistake; ids that are written otherwise are.
-    assert recommend(model, X=users, k=7, known=[("a", plain.ids[0][0]), ("z", 3)]).ids == (
+    assert recommend(model, X=users, n=7, known=[("a", plain.ids[0][0]), ("z", 3)]).ids == (
         plain.ids[0][1:],
         plain.ids[1],
     )
-    assert recommend(model, X=users, k=7, known=[("y", 3), ("z", 3)]).ids == plain.ids
+    assert recommend(model, X=users, n=7, known=[("y", 3), ("z", 3)]).ids == plain.ids
     with pytest.raises(IdError, match="known tells of none of the instances: 'a ' in it and 'a' differ in type"):
         recommend(model, X=users, known=[("a ", 3), ("z", 3)])
     for wrong, words in (
@@ -602,7 +602,7 @@ def test_the_top_of_all_pairs(model, setting, k, holes, small_blocks):
     if setting == "A":
         F = np.where(np.isnan(Y), model.completed_, F)
     expected = every_pair(Y, F, k, zeros=True)
-    found = top_pairs(model, k=k, setting=setting)
+    found = top_pairs(model, n=k, setting=setting)
     assert list(zip(found.instances, found.tasks, strict=True)) == expected
     assert_allclose(found.scores, [F[cell] for cell in expected])
     assert_array_equal(found.labels, [Y[cell] for cell in expected])
@@ -614,7 +614,7 @@ def test_missing_pairs_need_no_hold_out(monkeypatch, small_blocks):
     Y[np.random.default_rng(1).random(Y.shape) < 0.4] = np.nan
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
     monkeypatch.setattr(recommending, "held_out", None)
-    found = top_pairs(model, k=5, sides=("user", "film"))
+    found = top_pairs(model, n=5, sides=("user", "film"))
     expected = every_pair(Y, np.asarray(model.completed_), 5, zeros=False)
     assert list(zip(found.instances, found.tasks, strict=True)) == expected
     assert found.method == "predicted from all observed labels"
@@ -631,7 +631,7 @@ def test_equal_pairs_come_in_the_order_of_rows(small_blocks):
     F = model.holdout("D")
     assert np.unique(F).size < 8  # so that there is something to see
     expected = every_pair(Y, F, 9, zeros=True)
-    found = top_pairs(model, k=9, setting="D")
+    found = top_pairs(model, n=9, setting="D")
     assert list(zip(found.instances, found.tasks, strict=True)) == expected
 
 
@@ -652,7 +652,7 @@ def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks
         hidden = np.triu(rng.random(Y.shape) < 0.2, 1)
         Y[hidden | hidden.T] = np.nan
     model = TwoStepRidge(0.5, 0.5, symmetry=symmetry).fit(X, Y)
-    found = top_pairs(model, k=7, zeros=True)
+    found = top_pairs(model, n=7, zeros=True)
     F = model.fitted_.hold_out(Setting.A).predictions
     F = np.where(np.isnan(Y), model.completed_, F)
     cells = [
@@ -665,7 +665,7 @@ def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks
     assert_allclose(found.scores, [F[cell] for cell in expected], rtol=1e-9)
     assert list(found.columns()) == ["node", "other node", "score", "label"]
     node = next(i for i in range(12) if Y[i, i] == 0)
-    assert (node in recommend(model, instance=node, k=12, zeros=True).ids) == selves
+    assert (node in recommend(model, instance=node, n=12, zeros=True).ids) == selves
 
 
 def test_top_pairs_that_cannot_be_had():
@@ -676,8 +676,8 @@ def test_top_pairs_that_cannot_be_had():
         top_pairs(TwoStepRidge().fit(X, Y + 1, tasks=T), zeros=True)
     with pytest.raises(ValueError, match="keeps statistics only, not the labels"):
         top_pairs(OnlineTwoStepRidge().fit(X, Y, tasks=T))
-    with pytest.raises(TypeError, match="k must be a whole number"):
-        top_pairs(TwoStepRidge().fit(X, Y, tasks=T), k="5")
+    with pytest.raises(TypeError, match="n must be a whole number"):
+        top_pairs(TwoStepRidge().fit(X, Y, tasks=T), n="5")
     Y[:, 2] = np.nan
     with pytest.warns(NoLabelWarning):
         model = IndependentTaskRidge().fit(X, Y)
@@ -688,10 +688,10 @@ def test_top_pairs_that_cannot_be_had():
 def test_sides_have_names_in_lists():
     X, T, Y = make()
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    found = recommend(model, instance=1, k=2, sides=("document", "label"))
+    found = recommend(model, instance=1, n=2, sides=("document", "label"))
     assert list(found.columns()) == ["label_", "score", "label"]
     assert "2 labels for 1" in repr(found)
-    assert next(iter(recommend(model, task=1, k=2, sides=("host", "parasite")).columns())) == "host"
+    assert next(iter(recommend(model, task=1, n=2, sides=("host", "parasite")).columns())) == "host"
     with pytest.raises(ValueError, match="outside the hosts"):
         recommend(model, instance=99, sides=("host", "parasite"))
 

@@ -43,7 +43,7 @@ def make(m, q, labels, seed=0):
 def test_all_cells_in_their_order(labels, shape, dtype, setting):
     X, T, Y = (part.astype(dtype) for part in make(*shape, labels))
     model = TwoStepRidge(0.3, 2.0).fit(X, Y, tasks=T)
-    found = screen(model, setting, k=None)
+    found = screen(model, setting, n=None)
     F = np.asarray(model.holdout(setting))
     assert len(found) == Y.size
     assert len(set(zip(found.instances, found.tasks, strict=True))) == Y.size
@@ -57,7 +57,7 @@ def test_all_cells_in_their_order(labels, shape, dtype, setting):
     tied = np.diff(found.contradictions) == 0
     assert (np.diff(errors)[tied] <= 0).all()
     assert (found.setting, found.method) == (setting, "exact leave-one-out")
-    first = screen(model, setting, k=5)
+    first = screen(model, setting, n=5)
     assert first.instances == found.instances[:5]
 
 
@@ -76,7 +76,7 @@ def test_a_slip_of_the_pen_is_found(model):
     Y = (X[:, :2] @ T.T > 0).astype(float)
     Y[7, 3] = 1 - Y[7, 3]
     assert np.abs(X[7, :2] @ T[3]) > 0.5
-    found = screen(model.fit(X, Y, tasks=T), k=20)
+    found = screen(model.fit(X, Y, tasks=T), n=20)
     assert (7, 3) in set(zip(found.instances, found.tasks, strict=True))
 
 
@@ -85,7 +85,7 @@ def test_ids_and_columns():
     X, T, Y = make(6, 5, "binary")
     rows, columns = list("abcdef"), list("PQRST")
     frame = pd.DataFrame(Y, index=rows, columns=columns)
-    plain, named = (screen(TwoStepRidge().fit(X, grid, tasks=T), k=7) for grid in (Y, frame))
+    plain, named = (screen(TwoStepRidge().fit(X, grid, tasks=T), n=7) for grid in (Y, frame))
     assert named.instances == tuple(rows[i] for i in plain.instances)
     assert named.tasks == tuple(columns[j] for j in plain.tasks)
     table = named.frame()
@@ -97,7 +97,7 @@ def test_ids_and_columns():
 def test_one_label_only():
     X, T, Y = make(8, 6, "binary")
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    found, everything = screen(model, label=0.0, k=None), screen(model, k=None)
+    found, everything = screen(model, label=0.0, n=None), screen(model, n=None)
     kept = [place for place in range(len(everything)) if everything.labels[place] == 0]
     assert found.instances == tuple(everything.instances[place] for place in kept)
     assert_array_equal(found.contradictions, everything.contradictions[kept])
@@ -108,7 +108,7 @@ def test_one_label_only():
 def test_missing_labels_are_not_screened():
     X, T, Y = make(10, 8, "real")
     Y[np.add.outer(np.arange(10), np.arange(8)) % 4 == 0] = np.nan
-    found = screen(TwoStepRidge().fit(X, Y, tasks=T), "B", k=None, cv=3)
+    found = screen(TwoStepRidge().fit(X, Y, tasks=T), "B", n=None, cv=3)
     assert len(found) == np.count_nonzero(~np.isnan(Y))
     assert not np.isnan(found.labels).any()
     assert "3 folds, solved again" in found.method
@@ -118,7 +118,7 @@ def test_a_pair_of_a_network_is_listed_once():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(7, 3)), rng.normal(size=(7, 7))
     model = TwoStepRidge(0.5, 0.5, symmetry="symmetric").fit(X, Y + Y.T)
-    found = screen(model, k=None)
+    found = screen(model, n=None)
     assert len(found) == 28
     assert all(i <= j for i, j in zip(found.instances, found.tasks, strict=True))
     assert list(found.columns())[:2] == ["node", "other node"]
@@ -147,13 +147,13 @@ def test_equal_ones_are_told_apart_by_their_distance():
 def test_models_of_long_tables_are_looked_into():
     X, T, Y = make(6, 5, "real")
     wrapped = PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(*to_long(Y))
-    plain = screen(TwoStepRidge().fit(X, Y, tasks=T), k=4)
-    assert_allclose(screen(wrapped, k=4).contradictions, plain.contradictions)
+    plain = screen(TwoStepRidge().fit(X, Y, tasks=T), n=4)
+    assert_allclose(screen(wrapped, n=4).contradictions, plain.contradictions)
     # The wrapped model knows positions only, in the order in which ids came; its user knows ids.
     pairs, values = to_long(Y[::-1], instances=list("fedcba"), tasks=list("PQRST"))
     pd = pytest.importorskip("pandas")
     people, things = pd.DataFrame(X, index=list("abcdef")), pd.DataFrame(T, index=list("PQRST"))
-    named = screen(PairRegressor(TwoStepRidge(), instances=people, tasks=things).fit(pairs, values), k=4)
+    named = screen(PairRegressor(TwoStepRidge(), instances=people, tasks=things).fit(pairs, values), n=4)
     assert named.instances == tuple("abcdef"[i] for i in plain.instances)
     assert named.tasks == tuple("PQRST"[j] for j in plain.tasks)
 
@@ -165,8 +165,8 @@ def test_what_cannot_be_screened():
     with pytest.raises(ValueError, match="Setting C leaves out tasks, but this model knows nothing of tasks"):
         screen(IndependentTaskRidge().fit(X, Y), "C")
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="k must be at least 1"):
-        screen(model, k=0)
+    with pytest.raises(ValueError, match="n must be at least 1"):
+        screen(model, n=0)
     with pytest.raises(ValueError, match="Unknown setting"):
         screen(model, "E")
 
@@ -191,5 +191,5 @@ def test_a_prediction_does_not_depend_on_the_label_that_it_judges(setting, model
 
 def test_sides_have_their_names_in_the_table():
     X, T, Y = make(6, 5, "binary")
-    found = screen(TwoStepRidge().fit(X, Y, tasks=T), k=2, sides=("host", "label"))
+    found = screen(TwoStepRidge().fit(X, Y, tasks=T), n=2, sides=("host", "label"))
     assert list(found.columns()) == ["host", "label_", "label", "prediction", "contradiction"]

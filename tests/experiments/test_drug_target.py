@@ -134,7 +134,9 @@ def test_drugs_with_equal_similarities_are_why(script, shared_data, receptors):
     assert G.shape == (54, 54)
     problem = posed("two_step", Y, Spectrum.from_gram(K), 1.0, Spectrum.from_gram(G), 1.0)
     exact = scorer("roc_auc", tie_tolerance=0.0)
-    untied = landscape(problem, script.ALPHAS, script.ALPHAS, "B", exact, progress=False)["B"]
+    untied = landscape(
+        problem, alphas=script.ALPHAS, task_alphas=script.ALPHAS, setting="B", scoring=exact, progress=False
+    )["B"]
     tied = receptors["two_step", "B"].scores
     # An untied pair is worth half of one comparison, up or down.
     assert 1e-5 < np.abs(untied - tied).max() < 0.005

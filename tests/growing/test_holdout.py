@@ -98,7 +98,7 @@ def test_squared_errors(shape, setting, constant, wrap):
     X, Y, T = problem(shape)
     alphas, task_alphas = [1e-3, 0.1, 10], [0.01, 5]
     batch = TwoStepRidge(fit_intercept=constant).fit(X, Y, tasks=T)
-    wanted = landscape(batch, alphas, task_alphas, [setting])[setting.value]
+    wanted = landscape(batch, alphas=alphas, task_alphas=task_alphas, setting=[setting])[setting.value]
     model = streamed(X, Y, T, constant=constant)
     found = online_squared_errors(model, wrap(X), wrap(Y), alphas, task_alphas, setting)
     assert_allclose(found, -wanted, rtol=1e-8)

@@ -218,7 +218,7 @@ def test_verify_holdout_sees_a_wrong_shortcut(data, name, setting):
 
         __init__ = type(MODELS[name]).__init__
 
-    assert_allclose(verify_holdout(fitted(name, data, Wrong), setting, n_cells=3), 0.5, rtol=1e-9)
+    assert_allclose(verify_holdout(fitted(name, data, Wrong), setting, n=3), 0.5, rtol=1e-9)
 
 
 def test_verify_holdout_tries_as_many_cells_as_it_is_told(data):
@@ -231,17 +231,17 @@ def test_verify_holdout_tries_as_many_cells_as_it_is_told(data):
         __init__ = TwoStepRidge.__init__
 
     model = fitted("two-step", data, OneWrong)
-    assert_allclose(verify_holdout(model, "B", n_cells=10**6), 1.0, rtol=1e-9)
+    assert_allclose(verify_holdout(model, "B", n=10**6), 1.0, rtol=1e-9)
     # One cell of 63 is wrong: drawing a few usually misses it, and the draw can be repeated.
-    seeds = [verify_holdout(model, "B", n_cells=2, random_state=seed) for seed in range(20)]
+    seeds = [verify_holdout(model, "B", n=2, random_state=seed) for seed in range(20)]
     assert sum(difference > 0.5 for difference in seeds) < 10
-    assert seeds == [verify_holdout(model, "B", n_cells=2, random_state=seed) for seed in range(20)]
+    assert seeds == [verify_holdout(model, "B", n=2, random_state=seed) for seed in range(20)]
 
 
-@over(every(n_cells=[0, -1, 2.5, True, "3"]))
-def test_verify_holdout_needs_cells(data, n_cells):
-    with pytest.raises(ValueError, match="n_cells must be a whole number of at least 1"):
-        verify_holdout(fitted("two-step", data), "B", n_cells=n_cells)
+@over(every(n=[0, -1, 2.5, True, "3"]))
+def test_verify_holdout_needs_cells(data, n):
+    with pytest.raises(ValueError, match="n must be a whole number of at least 1"):
+        verify_holdout(fitted("two-step", data), "B", n=n)
 
 
 @over(
@@ -319,4 +319,10 @@ def test_what_stands_alone_cannot_be_left_out():
     with pytest.raises(LeverageError, match="1 of 1 rows have leverage 1"):
         IndependentTaskRidge().fit(X, row).holdout("A")  # a constant needs a label
     with pytest.raises(ValueError, match="there is only 1 sample with labels"):
-        landscape(TwoStepRidge().fit(X, row, tasks=T), [1.0], [1.0], "D", "neg_mean_squared_error")
+        landscape(
+            TwoStepRidge().fit(X, row, tasks=T),
+            alphas=[1.0],
+            task_alphas=[1.0],
+            setting="D",
+            scoring="neg_mean_squared_error",
+        )

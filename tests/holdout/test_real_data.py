@@ -116,6 +116,6 @@ def test_similarities_are_repaired_on_the_way(shared_data, precomputed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         raw = KroneckerRidge(alpha=0.1, fit_intercept=False, **precomputed).fit(K, Y, tasks=G)
-    assert verify_holdout(raw, "D", n_cells=5, random_state=0) < 1e-9
+    assert verify_holdout(raw, "D", n=5, random_state=0) < 1e-9
     repaired = KroneckerRidge(alpha=0.1, fit_intercept=False, **precomputed).fit(repair(K), Y, tasks=repair(G))
     np.testing.assert_allclose(raw.holdout("D"), repaired.holdout("D"), rtol=1e-7, atol=1e-9)

@@ -161,7 +161,9 @@ def test_selection_by_them(real, tmp_path):
     for scoring in ("neg_median_absolute_error", make_scorer(wide, greater_is_better=False, power=0.5)):
         search = TwoStepRidgeCV([0.1, 1.0, 10.0], [1.0, 10.0], setting="C", scoring=scoring).fit(X, Y, tasks=T)
         assert_allclose(search.best_score_, scorer(scoring)(Y, search.holdout_, setting="C"))
-        assert_array_equal(landscape(search, [0.1, 1.0, 10.0], [1.0, 10.0], "C")["C"], search.landscape_)
+        assert_array_equal(
+            landscape(search, alphas=[0.1, 1.0, 10.0], task_alphas=[1.0, 10.0], setting="C")["C"], search.landscape_
+        )
         assert_allclose(evaluate(search, "C")[scorer(scoring).name], [search.best_score_])
     with pytest.raises(ModelFileError, match="scoring is .*use a metric by its name"):
         save(search, tmp_path / "model.dyad")

@@ -183,7 +183,10 @@ def test_selection_by_it(each):
             search = TwoStepRidgeCV([0.1, 1.0, 10.0], [0.1, 10.0], setting=letter, scoring="ic_index")
             search.fit(X, Y, tasks=T)
         assert_allclose(search.best_score_, slow_ic_index(Y, search.holdout_))
-        assert_array_equal(landscape(search, [0.1, 1.0, 10.0], [0.1, 10.0], letter)[letter], search.landscape_)
+        assert_array_equal(
+            landscape(search, alphas=[0.1, 1.0, 10.0], task_alphas=[0.1, 10.0], setting=letter)[letter],
+            search.landscape_,
+        )
 
 
 def test_an_interval_draws_whole_grids():

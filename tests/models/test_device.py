@@ -85,8 +85,8 @@ def test_answers_are_those_of_numpy(kind, options, labels):
     for (name, expected), found in zip(answers(here).items(), answers(there).values(), strict=True):
         assert isinstance(found, (float, np.ndarray)), name
         assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=name)
-    for letter, scores in landscape(there, [0.1, 1.0], [1.0], "B").items():
-        assert_allclose(scores, landscape(here, [0.1, 1.0], [1.0], "B")[letter], rtol=1e-5)
+    for letter, scores in landscape(there, alphas=[0.1, 1.0], task_alphas=[1.0], setting="B").items():
+        assert_allclose(scores, landscape(here, alphas=[0.1, 1.0], task_alphas=[1.0], setting="B")[letter], rtol=1e-5)
 
 
 @needs_torch

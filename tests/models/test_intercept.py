@@ -148,7 +148,7 @@ def test_labels_that_move_leave_landscapes_where_they_are(name, scoring):
     judge: Any = scoring if scoring[-1] != "F" else lambda Y, F: -float(((Y - F) ** 2).mean())
     grid = [1e-8, 1.0, 1e8]
     found, moved = (
-        landscape(fitted(name, ("rbf", "rbf"), labels, repair="clip")[0], grid, grid, scoring=judge)
+        landscape(fitted(name, ("rbf", "rbf"), labels, repair="clip")[0], alphas=grid, task_alphas=grid, scoring=judge)
         for labels in (Y, Y + 1000)
     )
     assert found.keys() == moved.keys()

@@ -506,7 +506,7 @@ def test_attributes_of_a_grid_are_not_there(listed):
         with pytest.raises(AttributeError, match=f"^{name} does not exist. "):
             getattr(model, name)
     # New instances need no labels.
-    assert len(recommend(model, X=X[:2], k=3)) == 2
+    assert len(recommend(model, X=X[:2], n=3)) == 2
     assert model.coef_.shape == (4, 3)
 
 

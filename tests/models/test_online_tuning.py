@@ -72,7 +72,7 @@ class TestRegularisation:
         grid = {"alphas": [0.1, 1, 10], "task_alphas": [0.2, 2]}
         assert_allclose(
             whole.landscape(X, Y, **grid, setting=setting),
-            landscape(wanted, *grid.values(), setting)[setting],
+            landscape(wanted, setting, **grid)[setting],
             rtol=1e-8,
         )
         with pytest.raises(ValueError, match=f"Setting {setting} is about new tasks"):
@@ -104,7 +104,7 @@ class TestRegularisation:
         X, Y, T = data
         model = OnlineTwoStepRidge().fit(X[:9], Y[:9], tasks=T).partial_fit(X[9:], Y[9:])
         alphas, task_alphas = [0.1, 1, 10, 100], [0.5, 5, 50]
-        wanted = landscape(TwoStepRidge().fit(X, Y, tasks=T), alphas, task_alphas, "B")["B"]
+        wanted = landscape(TwoStepRidge().fit(X, Y, tasks=T), alphas=alphas, task_alphas=task_alphas, setting="B")["B"]
         assert_allclose(model.landscape(X, Y, alphas, task_alphas), wanted, rtol=1e-9)
         assert model.landscape(X, Y).shape == (14, 14)
         assert model.tune(X, Y, alphas, task_alphas) is model

@@ -159,7 +159,7 @@ def test_shares_are_chosen_with_the_regularisation(table, letter, given):
     assert search.alpha_ == ALPHAS[best[1]]
     for row in (0, 2):
         model = PairKernelRidge(1.0, **named(tried[row])).fit(X[:14], Y, tasks=T[:9])
-        assert_allclose(landscape(model, ALPHAS, settings=letter)[letter], search.landscape_[row], rtol=1e-9)
+        assert_allclose(landscape(model, alphas=ALPHAS, setting=letter)[letter], search.landscape_[row], rtol=1e-9)
     chosen = PairKernelRidge(search.alpha_, **named(search.shares_)).fit(X[:14], Y, tasks=T[:9])
     assert_allclose(search.predict(), chosen.predict(), rtol=1e-9)
     assert_allclose(search.holdout_, chosen.holdout(letter), rtol=1e-9)
@@ -220,7 +220,7 @@ def test_nested_scores(table, letter):
     """Rows of a side that nothing leaves are those of training, which functions of their own know."""
     X, Y, T = table
     search = PairKernelRidgeCV([10.0], [(0.4, 0.3, 0.3)], setting=letter)
-    found = nested_score(search, X[:14], Y, tasks=T[:9], n_splits=2, random_state=0).predictions
+    found = nested_score(search, X[:14], Y, tasks=T[:9], cv=2, random_state=0).predictions
     model = PairKernelRidge(10.0, **named((0.4, 0.3, 0.3)))
     for train, test in SettingKFold(letter, 2, random_state=0).split_grid(14, 9):
         (seen, known), (new, asked) = (

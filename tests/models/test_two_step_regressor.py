@@ -548,13 +548,13 @@ def test_intervals_have_the_width_of_held_out_residuals(setting):
 
 def test_it_is_asked_as_other_models_are():
     model = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, Y, tasks=T)
-    worst = screen(model, "B", k=1)
+    worst = screen(model, "B", n=1)
     errors = np.abs(Y - model.holdout("B"))
     assert (worst.instances[0], worst.tasks[0]) == np.unravel_index(np.argmax(errors), Y.shape)
     hidden = np.where(np.add.outer(np.arange(M), np.arange(Q)) % 4 == 0, np.nan, Y)
     holes = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, hidden, tasks=T)
     best = np.nanargmax(np.where(np.isnan(hidden), holes.predict(), np.nan)[1])
-    assert recommend(holes, instance=1, k=1).ids == (best,)
+    assert recommend(holes, instance=1, n=1).ids == (best,)
     binary = TwoStepRegressor(Ridge(0.5), Ridge(0.1)).fit(X, (Y > 3) * 1.0, tasks=T)
     assert calibrate(binary, "B")["B"].brier < 0.25
     found = permutation_test(model, "B", n_permutations=4, random_state=0)

@@ -331,7 +331,9 @@ def test_landscapes_equal_each_of_their_points(shares, kinds, free, constant, sc
     alphas = [1e-8, 1.0]
     pairing, _, Y = posed(kinds, (5, 4), shares, free, 1.0, constant=constant)
     given = {"groups": np.arange(5) % 3, "task_groups": np.arange(4) % 3} if grouped else {}
-    found = landscape(Problem.of(pairing, Y), alphas, None, LETTERS, scoring, **given)
+    found = landscape(
+        Problem.of(pairing, Y), alphas=alphas, task_alphas=None, setting=LETTERS, scoring=scoring, **given
+    )
     for letter in LETTERS:
         left_out = {name: labels for name, labels in given.items() if letter in {"groups": "BD"}.get(name, "CD")}
         expected = [

@@ -170,7 +170,7 @@ def test_incomplete_models_are_drawn_as_they_are_evaluated(binary, ax, model):
     Y = with_holes(Y)
     fitted = model().fit(X, Y, tasks=T)
     display = HoldoutDisplay.from_estimator(fitted, "AB", ax=ax)
-    assert_allclose(list(display.scores.values()), list(evaluate(fitted, "AB", "roc_auc")["roc_auc"]))
+    assert_allclose(list(display.scores.values()), list(evaluate(fitted, "AB", scoring="roc_auc")["roc_auc"]))
     assert ("5 folds, solved again in" in ax.get_title()) == (model is not IndependentTaskRidge)
     scatter = HoldoutDisplay.from_estimator(fitted, "B", kind="scatter", ax=ax)
     assert scatter.scatters_[0].get_offsets().shape == (np.count_nonzero(~np.isnan(Y)), 2)

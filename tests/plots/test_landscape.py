@@ -131,7 +131,9 @@ def test_of_several_kernels_the_best_is_drawn(real, ax):
 
 def test_zero_is_left_out_and_said(real, ax):
     X, Y, T = real
-    scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), [0, 1, 10], [0.1, 1], "D", progress=False)["D"]
+    scores = landscape(
+        TwoStepRidge().fit(X, Y, tasks=T), alphas=[0, 1, 10], task_alphas=[0.1, 1], setting="D", progress=False
+    )["D"]
     display = LandscapeDisplay.from_landscape(scores, [0, 1, 10], [0.1, 1], ax=ax)
     assert "(alpha 0 not drawn)" in ax.get_title()
     assert_allclose(ax.get_ylim(), [-0.5, 1.5])
@@ -140,7 +142,7 @@ def test_zero_is_left_out_and_said(real, ax):
 
 def test_the_default_values_are_those_of_landscape(real, ax):
     X, Y, T = real
-    scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), settings="C", scoring="r2", progress=False)["C"]
+    scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), setting="C", scoring="r2", progress=False)["C"]
     display = LandscapeDisplay.from_landscape(scores, setting="leave_x2_out", scoring="r2", ax=ax)
     assert_allclose(display.alphas, DEFAULT_ALPHAS)
     assert "C: new task, best r2" in ax.get_title()

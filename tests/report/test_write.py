@@ -17,7 +17,7 @@ def model(real):
 
 
 def test_a_report_is_a_file(model, tmp_path):
-    path = write_report(model, str(tmp_path / "report.html"), title="Mine", alphas=[1.0, 2.0], n_cells=7)
+    path = write_report(model, str(tmp_path / "report.html"), title="Mine", alphas=[1.0, 2.0], n=7)
     assert path == tmp_path / "report.html"
     text = path.read_text(encoding="utf-8")
     assert "<h1>Mine</h1>" in text
@@ -52,8 +52,8 @@ def test_places_that_cannot_be_written_to(model, tmp_path):
         write_report(model, tmp_path / "nowhere" / "report.html")
 
 
-@pytest.mark.parametrize(("n_cells", "error"), [(0, ValueError), (2.5, TypeError)])
-def test_a_senseless_number_of_cells(model, tmp_path, n_cells, error):
-    with pytest.raises(error, match="n_cells must be"):
-        write_report(model, tmp_path / "report.html", n_cells=n_cells)
+@pytest.mark.parametrize(("n", "error"), [(0, ValueError), (2.5, TypeError)])
+def test_a_senseless_number_of_cells(model, tmp_path, n, error):
+    with pytest.raises(error, match="n must be"):
+        write_report(model, tmp_path / "report.html", n=n)
     assert list(tmp_path.iterdir()) == []

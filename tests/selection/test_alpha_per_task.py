@@ -89,7 +89,7 @@ def test_every_task_is_a_model_of_its_own(form, kernel, intercept, filter):
 def test_hold_out_equals_fitting_again(letter, groups, filter):
     left_out = {} if groups is None or letter == "A" else {"groups": groups}
     model = IndependentTaskRidge(EACH, filter=filter).fit(X, Y)
-    assert verify_holdout(model, letter, n_cells=Y.size, **left_out) < 1e-9
+    assert verify_holdout(model, letter, n=Y.size, **left_out) < 1e-9
 
 
 def test_it_equals_scikit_learn():
@@ -308,12 +308,12 @@ def fitted(labels=Y, **options):
 def test_evaluate_and_baselines(form):
     labels = FORMS[form][0]
     search = fitted(labels, scoring="r2")
-    found = evaluate(search, "AB", "neg_mean_squared_error")
+    found = evaluate(search, "AB", scoring="neg_mean_squared_error")
     expected = -np.nanmean((search.holdout("B") - labels) ** 2)
     assert_allclose(found["neg_mean_squared_error"][0], expected, rtol=1e-12)
     model = IndependentTaskRidge(search.alpha_).fit(X, labels)
-    assert_allclose(evaluate(model, "A", "neg_mean_squared_error")["neg_mean_squared_error"], [expected])
-    folds = evaluate(model, "B", "neg_mean_squared_error", cv=4)["neg_mean_squared_error"]
+    assert_allclose(evaluate(model, "A", scoring="neg_mean_squared_error")["neg_mean_squared_error"], [expected])
+    folds = evaluate(model, "B", scoring="neg_mean_squared_error", cv=4)["neg_mean_squared_error"]
     assert np.isfinite(folds).all()
     if form == "full":
         means = (labels.sum(axis=0) - labels) / (M - 1)
@@ -326,7 +326,7 @@ def test_evaluate_and_baselines(form):
 
 
 def test_nested_score_chooses_for_each_task():
-    found = nested_score(IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True), X, Y, n_splits=4, random_state=0)
+    found = nested_score(IndependentTaskRidgeCV(ALPHAS, alpha_per_task=True), X, Y, cv=4, random_state=0)
     assert found.alphas.shape == (4, Q)
     assert np.isfinite(found.score)
 
@@ -345,7 +345,7 @@ def test_explanations_are_those_of_the_task():
 
 def test_landscapes_and_pictures():
     search = fitted()
-    assert_array_equal(landscape(search, ALPHAS, settings="B")["B"].shape, (len(ALPHAS),))
+    assert_array_equal(landscape(search, alphas=ALPHAS, setting="B")["B"].shape, (len(ALPHAS),))
     report = summary_of(search)
     assert np.isnan(report.sides["instances"].effective_dimension)
     assert dict(report.facts)["Regularisation"] == "λ from 0.001 to 1000, one for each task"

@@ -252,7 +252,7 @@ def test_an_interrupt_before_the_first_score_goes_on(monkeypatch):
     model = dl.TwoStepRidge(kernel="rbf", task_kernel="rbf").fit(X, Y, T)
     interrupted_at(monkeypatch, 1)
     with pytest.raises(KeyboardInterrupt):
-        dl.landscape(model, [1.0, 2.0], [1.0], "B", cv=2)
+        dl.landscape(model, alphas=[1.0, 2.0], task_alphas=[1.0], setting="B", cv=2)
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")

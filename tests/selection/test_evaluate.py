@@ -114,7 +114,7 @@ def test_a_search_is_judged_by_what_it_was_chosen_by():
         assert list(table) == ["setting", name, "undefined", "new", "method", "null", *BASELINES]
         assert_allclose(table[name], [scorer(scoring)(Y, search.holdout(letter), setting=letter) for letter in "BD"])
         assert_allclose(table[name][1], search.best_score_)
-        told = evaluate(search, "D", "r2")
+        told = evaluate(search, "D", scoring="r2")
         assert_allclose(told["r2"], [scorer("r2")(Y, search.holdout_, setting="D")])
 
 
@@ -150,7 +150,10 @@ def test_a_model_of_a_long_table_is_scored_as_the_grid_it_holds():
     regressor = PairRegressor(TwoStepRidge(0.5, 2.0), instances=X, tasks=T).fit(cells, Y.ravel())
     model = TwoStepRidge(0.5, 2.0).fit(X, Y, tasks=T)
     assert_allclose(evaluate(regressor)["roc_auc"], evaluate(model)["roc_auc"])
-    assert_allclose(landscape(regressor, [1.0], [2.0], "D")["D"], landscape(model, [1.0], [2.0], "D")["D"])
+    assert_allclose(
+        landscape(regressor, alphas=[1.0], task_alphas=[2.0], setting="D")["D"],
+        landscape(model, alphas=[1.0], task_alphas=[2.0], setting="D")["D"],
+    )
 
 
 def test_a_score_does_not_take_the_place_of_another_column():
@@ -158,7 +161,7 @@ def test_a_score_does_not_take_the_place_of_another_column():
         return 0.5
 
     X, Y, T = make_data()
-    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D", method)
+    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "D", scoring=method)
     assert list(table["score"]) == [0.5]
     assert list(table["method"]) == ["exact leave-one-out"]
 
@@ -330,8 +333,8 @@ def test_a_setting_without_a_score_has_a_reason():
     # A score that is undefined leaves the predictions.
     alike = TwoStepRidge().fit(X, np.where(np.arange(7) == 0, np.round(abs(Y) > 1), 1.0), tasks=T)
     with pytest.raises(ValueError, match="roc_auc"):
-        evaluate(alike, "D", [lambda Y, F: 1.0, worst_of_none])
-    table = evaluate(alike, "D", [worst, worst_of_none], error_score=-1.0)
+        evaluate(alike, "D", scoring=[lambda Y, F: 1.0, worst_of_none])
+    table = evaluate(alike, "D", scoring=[worst, worst_of_none], error_score=-1.0)
     assert table["score"][1] == -1.0
     assert table.results[1].trouble == "roc_auc of nothing"
     assert_allclose(table.results[1].predictions, alike.holdout("D"))
@@ -448,7 +451,7 @@ def test_a_search_knows_what_means_reach(search, options, given, units, tmp_path
         assert_allclose(list(found.baselines_.values()), expected)
         assert_allclose(row_of(evaluate(found, setting)), expected)
         other = scores_of_means(Y, setting, "roc_auc", units=units)
-        assert_allclose(row_of(evaluate(found, setting, "roc_auc")), other)
+        assert_allclose(row_of(evaluate(found, setting, scoring="roc_auc")), other)
 
 
 def test_weights_are_those_of_the_means():
@@ -478,7 +481,7 @@ def test_a_mean_without_a_score_has_none():
         return 1.0
 
     X, Y, T = make_data()
-    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "BCD", picky)
+    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "BCD", scoring=picky)
     assert list(table["picky"]) == [1.0] * 3
     assert_allclose(table["grand_mean"], [np.nan, 1.0, 1.0])
     assert_allclose(table["task_means"], [1.0, 1.0, 1.0])
@@ -524,9 +527,9 @@ def test_the_null_is_the_mean_of_refits_on_permuted_labels(setting, scoring):
         # Groups stay with their instances, and so does the regularisation that was chosen.
         again = TwoStepRidge(search.alpha_, search.task_alpha_).fit(X, labels, tasks=T)
         expected.append(scorer(scoring)(labels, again.holdout(setting, groups=groups), setting=setting))
-    table = evaluate(search, setting, scoring, n_permutations=4)
+    table = evaluate(search, setting, scoring=scoring, n_permutations=4)
     assert_allclose(table["null"], [np.mean(expected)], rtol=1e-10)
-    assert table["null"][0] == evaluate(search, setting, scoring, n_permutations=4)["null"][0]
+    assert table["null"][0] == evaluate(search, setting, scoring=scoring, n_permutations=4)["null"][0]
 
 
 @pytest.mark.filterwarnings("ignore::dyadlearn.exceptions.GridEdgeWarning")
@@ -556,7 +559,7 @@ def test_a_score_that_permuted_labels_do_not_have():
         return 1.0
 
     X, Y, T = make_data()
-    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", once, n_permutations=2)
+    table = evaluate(TwoStepRidge().fit(X, Y, tasks=T), "B", scoring=once, n_permutations=2)
     assert list(table["once"]) == [1.0]
     assert np.isnan(table["null"]).all()
 

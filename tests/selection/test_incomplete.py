@@ -291,11 +291,13 @@ def test_complete_labels_are_left_out_one_by_one():
 def test_landscapes_of_all_settings():
     X, Y, T = make_data()
     model = TwoStepRidge(**kernels(TwoStepRidge)).fit(X, Y, tasks=T)
-    scores = landscape(model, ALPHAS, TASK_ALPHAS, "ABCD", cv=2)
+    scores = landscape(model, alphas=ALPHAS, task_alphas=TASK_ALPHAS, setting="ABCD", cv=2)
     for letter in "ABCD":
         search = make_search(TwoStepRidgeCV, letter, cv=2).fit(X, Y, tasks=T)
         assert_allclose(scores[letter], search.landscape_, rtol=1e-6)
-    assert_array_equal(scores["B"][::-1], landscape(model, ALPHAS[::-1], TASK_ALPHAS, "B", cv=2)["B"])
+    assert_array_equal(
+        scores["B"][::-1], landscape(model, alphas=ALPHAS[::-1], task_alphas=TASK_ALPHAS, setting="B", cv=2)["B"]
+    )
 
 
 def test_landscapes_of_weighted_models():
@@ -303,7 +305,7 @@ def test_landscapes_of_weighted_models():
     data = make_data()
     weights = np.random.default_rng(1).uniform(0.2, 2.0, size=(12, 9))
     model = IndependentTaskRidge(kernel="rbf").fit(data[0], data[1], sample_weight=weights)
-    scores = landscape(model, ALPHAS, settings="A")["A"]
+    scores = landscape(model, alphas=ALPHAS, setting="A")["A"]
     for index, alpha in enumerate(ALPHAS):
         assert_allclose(scores[index], -np.nanmean((model.set_alpha(alpha).holdout("A") - data[1]) ** 2))
 
@@ -417,7 +419,7 @@ def test_iterations_that_do_not_converge_are_told(Search):
     # The chosen model, and its two folds, each say so themselves.
     assert len(messages) <= 1 + 1 + 2
     with pytest.warns(ConvergenceWarning, match=r"^For 1 of 1 regularisations") as told:
-        landscape(search, [0.01], [0.01], "B", cv=2)
+        landscape(search, alphas=[0.01], task_alphas=[0.01], setting="B", cv=2)
     assert len(told) == 1
     assert told[0].filename == __file__
 

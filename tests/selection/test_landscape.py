@@ -69,7 +69,7 @@ def one_by_one(problem, alphas, task_alphas, letter, scoring, groups=None, task_
 
 
 def compare(problem, alphas, task_alphas, letters, scoring, rtol=1e-9, **options):
-    found = landscape(problem, alphas, task_alphas, letters, scoring, **options)
+    found = landscape(problem, alphas=alphas, task_alphas=task_alphas, setting=letters, scoring=scoring, **options)
     known = [letter for letter in letters if problem.pairing.knows_tasks or letter in "AB"]
     assert list(found) == known
     groups = {name: options.get(name) for name in ("groups", "task_groups")}
@@ -164,7 +164,15 @@ def test_one_product_for_all_settings_keeps_the_digits(shape):
     # Predictions are as small as 1e-12 there, and the labels must not hide them.
     kept = []
     for letters in ("ABCD", "A", "B", "C", "D"):
-        kept.append(landscape(problem, [1e-6, 1e6], [1e-6, 1e6], letters, lambda Y, F: float(np.sum(F * np.abs(F)))))
+        kept.append(
+            landscape(
+                problem,
+                alphas=[1e-6, 1e6],
+                task_alphas=[1e-6, 1e6],
+                setting=letters,
+                scoring=lambda Y, F: float(np.sum(F * np.abs(F))),
+            )
+        )
     for single in kept[1:]:
         for letter, scores in single.items():
             assert_allclose(kept[0][letter], scores, rtol=1e-11, err_msg=letter)
@@ -176,10 +184,12 @@ def test_one_product_for_all_settings_keeps_the_digits(shape):
 @over(covering(scoring=["neg_mean_squared_error", "r2"], method=["two_step", "kronecker"], shape=list(SHAPES)))
 def test_memory_changes_nothing(shape, method, scoring, monkeypatch):
     problem = make_problem(method, SHAPES[shape])
-    whole = landscape(problem, MANY, MANY[1:], "ABCD", scoring)
+    whole = landscape(problem, alphas=MANY, task_alphas=MANY[1:], setting="ABCD", scoring=scoring)
     size = 8 * 4 * SHAPES[shape][0] * SHAPES[shape][1]
     for grids in (0, 3):
-        parts = landscape(problem, MANY, MANY[1:], "ABCD", scoring, max_memory=grids * size)
+        parts = landscape(
+            problem, alphas=MANY, task_alphas=MANY[1:], setting="ABCD", scoring=scoring, max_memory=grids * size
+        )
         for letter, scores in whole.items():
             assert_allclose(parts[letter], scores, rtol=1e-12)
 
@@ -225,7 +235,7 @@ def test_stacks_stay_within_the_memory():
             return Seen()
 
     watched = Watched("r2", scorer("r2").metric)
-    landscape(problem, EXTREME, [1.0, 2.0], "BD", watched, max_memory=8 * 4 * 45 * 2)
+    landscape(problem, alphas=EXTREME, task_alphas=[1.0, 2.0], setting="BD", scoring=watched, max_memory=8 * 4 * 45 * 2)
     assert max(sizes) == 2
     assert sum(sizes) == 2 * len(EXTREME) * 2
 
@@ -265,7 +275,7 @@ def test_interpolation_of_both_sides_is_refused(letters):
     spectrum = make_isolated(6, rng)
     problem = posed("two_step", rng.normal(size=(6, 6)), spectrum, 0.0, spectrum, 0.0)
     with pytest.raises(LeverageError, match="leverage 1"):
-        landscape(problem, [0.0], [0.0], letters, "r2")
+        landscape(problem, alphas=[0.0], task_alphas=[0.0], setting=letters, scoring="r2")
 
 
 @over(
@@ -286,7 +296,15 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
     grids = ([2.0, 0.0, 0.5], [0.3, 0.0] if method == "two_step" else [1.0])
     groups, task_groups = (np.arange(n) // 2 if is_grouped else None for n in shape)
     with pytest.warns(UndefinedScoreWarning, match="there is no score for .*alpha 0") as seen:
-        scores = landscape(problem, *grids, letters, scoring, groups=groups, task_groups=task_groups)
+        scores = landscape(
+            problem,
+            letters,
+            alphas=grids[0],
+            task_alphas=grids[1],
+            scoring=scoring,
+            groups=groups,
+            task_groups=task_groups,
+        )
     assert {warning.filename for warning in seen} == {__file__}
     n_undefined = 0
     for letter in letters:
@@ -300,7 +318,7 @@ def test_what_is_interpolated_has_no_score(shape, method, is_grouped, scoring):
         assert_allclose(scores[letter].reshape(expected.shape), expected, rtol=1e-7)
     assert len(seen) == n_undefined
     with pytest.raises(LeverageError):
-        landscape(problem, [0.0], grids[1], "B", scoring, groups=groups)
+        landscape(problem, alphas=[0.0], task_alphas=grids[1], setting="B", scoring=scoring, groups=groups)
 
 
 @over(
@@ -347,16 +365,21 @@ def test_shapes_and_defaults():
     assert tuple(10.0**power for power in range(-7, 7)) == DEFAULT_ALPHAS
     two = landscape(TwoStepRidge().fit(X, Y, tasks=T))
     assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys("ABCD", (14, 14))
-    two = landscape(TwoStepRidge().fit(X, Y, tasks=T), [1, 2, 3], (value for value in (1.0, 2.0)), ["row", "D", "D"])
+    two = landscape(
+        TwoStepRidge().fit(X, Y, tasks=T),
+        alphas=[1, 2, 3],
+        task_alphas=(value for value in (1.0, 2.0)),
+        setting=["row", "D", "D"],
+    )
     assert {letter: scores.shape for letter, scores in two.items()} == dict.fromkeys("BD", (3, 2))
-    one = landscape(KroneckerRidge().fit(X, Y, tasks=T), [1, 2, 3], settings="DA")
+    one = landscape(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1, 2, 3], setting="DA")
     assert {letter: scores.shape for letter, scores in one.items()} == dict.fromkeys("DA", (3,))
     for model in (
         IndependentTaskRidge().fit(X, Y),
         IndependentTaskRidge().fit(X, Y, tasks=T),
         TwoStepRidge().fit(X, Y),
     ):
-        one = landscape(model, [1, 2, 3])
+        one = landscape(model, alphas=[1, 2, 3])
         assert {letter: scores.shape for letter, scores in one.items()} == dict.fromkeys("AB", (3,))
 
 
@@ -365,7 +388,7 @@ def test_a_fitted_model_and_its_problem_agree(cls):
     """Its own regularisation does not matter."""
     rng = np.random.default_rng(0)
     X, T, Y = rng.normal(size=(7, 3)), rng.normal(size=(5, 2)), rng.normal(size=(7, 5))
-    found = [landscape(cls(alpha).fit(X, Y, tasks=T), [0.1, 1], [0.3, 2]) for alpha in (0.5, 10.0)]
+    found = [landscape(cls(alpha).fit(X, Y, tasks=T), alphas=[0.1, 1], task_alphas=[0.3, 2]) for alpha in (0.5, 10.0)]
     model = cls().fit(X, Y, tasks=T)
     for alpha, task_alpha in itertools.product([0, 1], [0, 1]):
         model.set_params(**({"task_alpha": [0.3, 2][task_alpha]} if cls is TwoStepRidge else {}))
@@ -385,7 +408,7 @@ def test_groups_are_aligned_by_id():
     model = TwoStepRidge(1.0, 1.0).fit(X, Y, tasks=T)
     groups = pd.Series([0, 0, 1, 1, 2, 2], index=list("fadbec"))
     task_groups = pd.Series([0, 1, 0, 1], index=list("zxyw"))
-    found = landscape(model, [1.0], [1.0], "BCD", groups=groups, task_groups=task_groups)
+    found = landscape(model, alphas=[1.0], task_alphas=[1.0], setting="BCD", groups=groups, task_groups=task_groups)
     for letter, given in {
         "B": {"groups": groups},
         "C": {"task_groups": task_groups},
@@ -403,13 +426,13 @@ def test_groups_are_aligned_by_id():
         ("kronecker", {"alphas": []}, "alphas is empty"),
         ("two_step", {"alphas": [1.0, -1.0]}, "alphas must be a finite number of at least 0, found -1"),
         ("two_step", {"task_alphas": [float("nan")]}, "task_alphas must be a finite number"),
-        ("two_step", {"settings": "AE"}, "Unknown setting 'E'"),
+        ("two_step", {"setting": "AE"}, "Unknown setting 'E'"),
         ("two_step", {"scoring": "roc_acu"}, "Did you mean 'roc_auc'"),
         ("two_step", {"scoring": "roc_auc"}, "two values"),
         ("two_step", {"groups": [1, 2]}, "groups must give one label for each of 7 rows"),
         ("two_step", {"task_groups": [1, 2]}, "task_groups must give one label for each of 5 rows"),
-        ("independent", {"settings": "D"}, "Setting D leaves out tasks, but this model knows nothing of tasks"),
-        ("network", {"groups": [0] * 7, "settings": "B"}, "A network leaves out one edge or vertex at a time"),
+        ("independent", {"setting": "D"}, "Setting D leaves out tasks, but this model knows nothing of tasks"),
+        ("network", {"groups": [0] * 7, "setting": "B"}, "A network leaves out one edge or vertex at a time"),
     )
 )
 def test_bad_input(problem, options, message):
@@ -428,10 +451,10 @@ def test_steps_that_ignore_alpha_have_no_landscape():
 @over(every(shape=["tall", "wide"], method=["two_step", "kronecker"]))
 def test_the_progress_bar_is_for_those_who_ask(method, shape, capfd):
     problem = make_problem(method, SHAPES[shape])
-    landscape(problem, [1.0, 2.0], [1.0], "AD", "r2")
-    landscape(problem, [1.0, 2.0], [1.0], "AD", "r2", progress=False)
+    landscape(problem, alphas=[1.0, 2.0], task_alphas=[1.0], setting="AD", scoring="r2")
+    landscape(problem, alphas=[1.0, 2.0], task_alphas=[1.0], setting="AD", scoring="r2", progress=False)
     assert capfd.readouterr() == ("", "")
-    landscape(problem, [1.0, 2.0], [1.0], "AD", "r2", progress=True)
+    landscape(problem, alphas=[1.0, 2.0], task_alphas=[1.0], setting="AD", scoring="r2", progress=True)
     out, err = capfd.readouterr()
     assert out == ""
     assert "Landscape" in err
@@ -442,7 +465,9 @@ def test_a_search_is_scored_by_what_it_was_chosen_by():
     rng = np.random.default_rng(0)
     X, T, Y = rng.normal(size=(9, 4)), rng.normal(size=(7, 3)), rng.normal(size=(9, 7))
     search = TwoStepRidgeCV([0.1, 1.0], [1.0, 10.0], setting="D", scoring="concordance_index").fit(X, Y, tasks=T)
-    assert_allclose(landscape(search, [0.1, 1.0], [1.0, 10.0], "D")["D"], search.landscape_)
-    other = landscape(search, [0.1, 1.0], [1.0, 10.0], "D", "neg_mean_squared_error")["D"]
+    assert_allclose(landscape(search, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D")["D"], search.landscape_)
+    other = landscape(
+        search, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D", scoring="neg_mean_squared_error"
+    )["D"]
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    assert_array_equal(landscape(model, [0.1, 1.0], [1.0, 10.0], "D")["D"], other)
+    assert_array_equal(landscape(model, alphas=[0.1, 1.0], task_alphas=[1.0, 10.0], setting="D")["D"], other)

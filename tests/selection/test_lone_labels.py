@@ -117,7 +117,7 @@ def test_groups_and_cells_that_take_all_labels_of_a_task(cells):
 
 
 def test_evaluate_scores_what_is_predicted():
-    table, said = quietly(evaluate, fitted(), "AB", "neg_mean_squared_error")
+    table, said = quietly(evaluate, fitted(), "AB", scoring="neg_mean_squared_error")
     assert [message[:12] for message in said] == ["In setting A", "In setting B"]
     assert all("they are not scored" in message for message in said)
     expected = [mean_error(refitted(1.0, np.arange(M)), letter) for letter in "AB"]
@@ -136,7 +136,7 @@ def test_landscapes_and_searches_score_what_is_predicted(scoring, cv):
     # A function sees the grids and averages as it likes.
     expected = [mean_error(refitted(alpha, groups), "A" if scoring is my_error else "B") for alpha in ALPHAS]
     count, tasks = (1, "1") if cv is None else (4, "1, 3")
-    found, said = quietly(landscape, fitted(), ALPHAS, settings="B", scoring=scoring, cv=cv)
+    found, said = quietly(landscape, fitted(), "B", alphas=ALPHAS, scoring=scoring, cv=cv)
     assert_allclose(found["B"], expected, rtol=1e-8)
     search, more = quietly(IndependentTaskRidgeCV(ALPHAS, setting="B", scoring=scoring, kernel="rbf", cv=cv).fit, X, Y)
     assert_allclose(search.landscape_, expected, rtol=1e-8)
@@ -150,7 +150,7 @@ def test_landscapes_and_searches_score_what_is_predicted(scoring, cv):
 
 
 def evaluated(model: Any, scoring: Any = None) -> float:
-    table = quietly(evaluate, model, "B", scoring)[0]
+    table = quietly(evaluate, model, "B", scoring=scoring)[0]
     return float(table[next(name for name in table if name not in ("setting", "new", "undefined", "method"))][0])
 
 
@@ -179,7 +179,7 @@ def test_scores_survive_a_file(tmp_path):
 @over(every(setting="AB"))
 def test_nested_scores_leave_them_out(setting):
     search = IndependentTaskRidgeCV(ALPHAS, setting=setting, kernel="rbf")
-    found, said = quietly(nested_score, search, X, Y, groups=None, n_splits=4, random_state=0)
+    found, said = quietly(nested_score, search, X, Y, groups=None, cv=4, random_state=0)
     lone = np.isnan(found.predictions) & ~np.isnan(Y)
     assert lone[ONE]
     assert len(said) == 1
@@ -193,7 +193,7 @@ def test_nothing_to_score_is_an_error():
     model = fitted(lone)
     for ask in (
         lambda: evaluate(model, "B"),
-        lambda: landscape(model, ALPHAS, settings="B"),
+        lambda: landscape(model, alphas=ALPHAS, setting="B"),
         lambda: IndependentTaskRidgeCV(ALPHAS, kernel="rbf").fit(X, lone),
     ):
         with pytest.raises(ValueError, match=r"^Setting B leaves out all labels of every task, of which none is left"):
@@ -217,10 +217,10 @@ def test_pictures_show_what_is_predicted():
 
 def test_advice_is_given_of_what_is_predicted():
     model = fitted()
-    found = quietly(screen, model, setting="B", k=1000)[0]
+    found = quietly(screen, model, setting="B", n=1000)[0]
     assert len(found) == N - 1
     assert ONE not in set(zip(found.instances, found.tasks, strict=True))
-    tasks = quietly(recommend, model, instance=7, k=Q)[0].ids
+    tasks = quietly(recommend, model, instance=7, n=Q)[0].ids
     assert 4 not in tasks
     with pytest.raises(ValueError, match=r"^Nothing is predicted for 4, for want of labels of the tasks"):
         recommend(model, task=4)

@@ -70,7 +70,7 @@ def by_hand(search, X, Y, T, letter, n_splits, seed, groups=None, task_groups=No
 def test_nested_equals_a_loop(cls, letter, scoring):
     X, Y, T = make_data()
     search = make_search(cls, setting=letter, scoring=scoring)
-    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=7)
+    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
     F, chosen, blocks = by_hand(search, X, Y, T, letter, 2, 7)
     assert found.setting == letter
     assert_allclose(found.predictions, F)
@@ -106,7 +106,7 @@ def test_nested_pairs_equal_a_loop(cls, holes, scoring):
     X, Y, T = make_data()
     Y = with_holes(Y) if holes else Y
     search = make_search(cls, setting="A", scoring=scoring)
-    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=7)
+    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
     F, scores, chosen = np.full(Y.shape, np.nan), [], []
     for _, test in SettingKFold("A", 2, random_state=7).split_grid(*Y.shape):
         inner = type(search)(**search.get_params()).fit(X, np.where(test, np.nan, Y), tasks=T)
@@ -132,7 +132,7 @@ def test_a_fold_of_pairs_may_hide_a_whole_row_or_column(cls, shape):
     search = make_search(cls, setting="A")
     if cls is IndependentTaskRidgeCV:  # without a label it has no constant
         search.set_params(fit_intercept=False)
-    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)
+    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=0)
     n_hidden = 0
     for _, test in SettingKFold("A", 2, random_state=0).split_grid(*shape):
         whole = test & test.all(axis=1 if shape[0] > 2 else 0, keepdims=True)
@@ -152,7 +152,7 @@ def test_nested_pairs_of_frames_and_libraries(library):
     X, Y, T = make_data(9, 7)
     Y = with_holes(Y)
     search = make_search(TwoStepRidgeCV, setting="A")
-    options = {"n_splits": 2, "random_state": 3}
+    options = {"cv": 2, "random_state": 3}
     plain = nested_score(search, X, Y, tasks=T, **options)
     if library.name == "numpy":
         labels = pd.DataFrame(Y, [f"i{i}" for i in range(9)], [f"t{j}" for j in range(7)])
@@ -174,7 +174,7 @@ def test_nested_scores_of_incomplete_labels(cls, letter):
     X, Y, T = make_data()
     Y = with_holes(Y)
     search = make_search(cls, setting=letter, cv=2)
-    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=7)
+    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
     F, chosen, _ = by_hand(search, X, Y, T, letter, 2, 7)
     assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
     assert_allclose(found.predictions, F, rtol=1e-6, atol=1e-8)
@@ -186,7 +186,7 @@ def test_nested_scores_of_incomplete_labels(cls, letter):
 def test_nested_independent_tasks(with_tasks):
     X, Y, T = make_data()
     search = make_search(IndependentTaskRidgeCV)
-    found = nested_score(search, X, Y, tasks=T if with_tasks else None, n_splits=4, random_state=0)
+    found = nested_score(search, X, Y, tasks=T if with_tasks else None, cv=4, random_state=0)
     F, chosen, _ = by_hand(search, X, Y, None, "B", 4, 0)
     assert_allclose(found.predictions, F)
     assert_array_equal(found.alphas, [alpha for alpha, _ in chosen])
@@ -200,10 +200,10 @@ def test_nested_cuts_kernels(letter):
     X, Y, T = make_data()
     kernels = {"kernel": "precomputed", "task_kernel": "precomputed"}
     search = make_search(TwoStepRidgeCV, setting=letter, **kernels)
-    found = nested_score(search, X @ X.T, Y, tasks=T @ T.T, n_splits=2, random_state=7)
+    found = nested_score(search, X @ X.T, Y, tasks=T @ T.T, cv=2, random_state=7)
     F, _, _ = by_hand(search, X @ X.T, Y, T @ T.T, letter, 2, 7)
     assert_allclose(found.predictions, F)
-    linear = nested_score(make_search(TwoStepRidgeCV, setting=letter), X, Y, tasks=T, n_splits=2, random_state=7)
+    linear = nested_score(make_search(TwoStepRidgeCV, setting=letter), X, Y, tasks=T, cv=2, random_state=7)
     assert_array_equal(found.alphas, linear.alphas)
     assert_allclose(found.predictions, linear.predictions, rtol=1e-6, atol=1e-8)
 
@@ -215,7 +215,7 @@ def test_nested_means_are_those_of_the_same_folds(letter, holes):
     if holes:
         Y = np.where(np.random.default_rng(3).random(Y.shape) < 0.2, np.nan, Y)
     search = TwoStepRidgeCV([1.0], [1.0], setting=letter, scoring="neg_mean_squared_error")
-    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=7).baselines
+    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7).baselines
     grand, task = np.full(Y.shape, np.nan), np.full(Y.shape, np.nan)
     for train, test in SettingKFold(letter, 2, random_state=7).split_grid(*Y.shape):
         left = np.where(train, Y, np.nan)
@@ -235,7 +235,7 @@ def test_nested_respects_groups(letter):
     task_groups = list("aabbccddee") if letter in "CD" else None
     given = {"groups": groups, "task_groups": task_groups}
     search = make_search(KroneckerRidgeCV, setting=letter)
-    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=7, **given)
+    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=7, **given)
     assert_allclose(found.predictions, by_hand(search, X, Y, T, letter, 2, 7, **given)[0])
 
 
@@ -245,10 +245,10 @@ def test_held_out_labels_have_no_say(letter):
     """Whatever the labels of a fold are, what is predicted for it and chosen without it stays."""
     X, Y, T = make_data()
     search = make_search(TwoStepRidgeCV, setting=letter)
-    before = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=7)
+    before = nested_score(search, X, Y, tasks=T, cv=2, random_state=7)
     splits = SettingKFold(letter, 2, random_state=7).split_grid(*Y.shape)
     train, test = next(iter(splits))
-    after = nested_score(search, X, np.where(train, Y, -100 * Y), tasks=T, n_splits=2, random_state=7)
+    after = nested_score(search, X, np.where(train, Y, -100 * Y), tasks=T, cv=2, random_state=7)
     assert_allclose(np.asarray(after.predictions)[test], before.predictions[test])
     assert (after.alphas[0], after.task_alphas[0]) == (before.alphas[0], before.task_alphas[0])
     assert np.abs(after.predictions - before.predictions)[~test].max() > 1
@@ -259,13 +259,13 @@ def test_nested_kernel_grids_sparse_features_and_vectors():
     X, Y, T = make_data()
     grid = [{"gamma": 0.01}, {"gamma": 1.0}]
     search = make_search(TwoStepRidgeCV, kernel="rbf", kernel_grid=grid)
-    found = nested_score(search, X, Y, tasks=Tasks(T), n_splits=2, random_state=1)
+    found = nested_score(search, X, Y, tasks=Tasks(T), cv=2, random_state=1)
     assert_allclose(found.predictions, by_hand(search, X, Y, T, "B", 2, 1)[0])
     search = make_search(TwoStepRidgeCV, setting="D")
-    dense = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=1)
-    cut = nested_score(search, sparse.csc_array(X), Y, tasks=sparse.csr_array(T), n_splits=2, random_state=1)
+    dense = nested_score(search, X, Y, tasks=T, cv=2, random_state=1)
+    cut = nested_score(search, sparse.csc_array(X), Y, tasks=sparse.csr_array(T), cv=2, random_state=1)
     assert_allclose(cut.predictions, dense.predictions, rtol=1e-6, atol=1e-8)
-    vector = nested_score(IndependentTaskRidgeCV(GRID), X, Y[:, 0], n_splits=3, random_state=1)
+    vector = nested_score(IndependentTaskRidgeCV(GRID), X, Y[:, 0], cv=3, random_state=1)
     assert vector.predictions.shape == (13,)
     assert_allclose(vector.score, -np.mean((vector.predictions - Y[:, 0]) ** 2))
 
@@ -284,14 +284,14 @@ def test_nested_frames_are_aligned_by_id(kernel):
     groups = pd.Series(np.arange(13) // 2, rows)
     rng = np.random.default_rng(0)
     search = make_search(TwoStepRidgeCV, setting="D", kernel=kernel, task_kernel=kernel)
-    plain = nested_score(search, X, Y, tasks=T, groups=groups.to_numpy(), n_splits=2, random_state=3)
+    plain = nested_score(search, X, Y, tasks=T, groups=groups.to_numpy(), cv=2, random_state=3)
     found = nested_score(
         search,
         frames[0].iloc[rng.permutation(13)],
         labels,
         tasks=frames[1].iloc[rng.permutation(10)],
         groups=groups.iloc[rng.permutation(13)],
-        n_splits=2,
+        cv=2,
         random_state=3,
     )
     pd.testing.assert_frame_equal(found.predictions, pd.DataFrame(plain.predictions, labels.index, columns))
@@ -305,7 +305,7 @@ def test_nested_labels_without_ids_take_those_of_the_sides():
     frames = pd.DataFrame(X, [f"i{i}" for i in range(13)]), pd.DataFrame(T, [f"t{j}" for j in range(10)])
     groups, task_groups = (pd.Series(np.arange(len(frame)) // 2, frame.index) for frame in frames)
     search = make_search(TwoStepRidgeCV, setting="D")
-    options = {"n_splits": 2, "random_state": 3}
+    options = {"cv": 2, "random_state": 3}
     plain = nested_score(search, X, Y, tasks=T, groups=groups.to_numpy(), task_groups=task_groups.to_numpy(), **options)
     found = nested_score(
         search, frames[0], Y, tasks=frames[1], groups=groups[::-1], task_groups=task_groups[::-1], **options
@@ -325,10 +325,10 @@ def test_nested_polars():
         pl.DataFrame({"id": rows} | {f"x{k}": X[:, k] for k in range(9)})[::-1],
         pl.DataFrame({"id": rows} | {name: Y[:, j] for j, name in enumerate(columns)}),
         tasks=pl.DataFrame({"id": columns} | {f"z{k}": T[:, k] for k in range(7)})[::-1],
-        n_splits=3,
+        cv=3,
         random_state=3,
     )
-    plain = nested_score(search, X, Y, tasks=T, n_splits=3, random_state=3)
+    plain = nested_score(search, X, Y, tasks=T, cv=3, random_state=3)
     assert found.predictions.columns == ["id", *columns]
     assert found.predictions["id"].to_list() == rows
     assert_allclose(found.predictions.drop("id").to_numpy(), plain.predictions)
@@ -338,8 +338,8 @@ def test_nested_polars():
 def test_nested_array_libraries(library):
     X, Y, T = map(library.asarray, make_data())
     search = make_search(TwoStepRidgeCV, setting="D")
-    found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=3)
-    expected = nested_score(search, *make_data()[:2], tasks=make_data()[2], n_splits=2, random_state=3)
+    found = nested_score(search, X, Y, tasks=T, cv=2, random_state=3)
+    expected = nested_score(search, *make_data()[:2], tasks=make_data()[2], cv=2, random_state=3)
     assert type(found.predictions) is type(Y)
     assert found.predictions.dtype == Y.dtype
     assert_array_equal(found.alphas, expected.alphas)
@@ -355,7 +355,7 @@ def test_folds_without_a_score():
     Y[:, :3] = 1.0
     search = make_search(TwoStepRidgeCV, setting="C", scoring="roc_auc")
     Y[0] = np.arange(10) % 2
-    found = nested_score(search, X, Y, tasks=T, n_splits=5, random_state=0)
+    found = nested_score(search, X, Y, tasks=T, cv=5, random_state=0)
     assert_allclose(found.score, roc_auc(Y, found.predictions, setting="C"))
     defined = ~np.isnan(found.fold_scores)
     assert 0 < defined.sum() < 5
@@ -364,11 +364,11 @@ def test_folds_without_a_score():
 def test_edges_are_told_once():
     X, Y, T = make_data()
     with pytest.warns(GridEdgeWarning, match="In 9 of 9 folds a best regularisation is on the edge") as seen:
-        nested_score(TwoStepRidgeCV([1e-5, 1e-4], [1e7, 1e8], setting="D"), X, Y, tasks=T, n_splits=3, random_state=0)
+        nested_score(TwoStepRidgeCV([1e-5, 1e-4], [1e7, 1e8], setting="D"), X, Y, tasks=T, cv=3, random_state=0)
     assert [warning.filename for warning in seen] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        nested_score(TwoStepRidgeCV([1.0], [1.0], setting="D"), X, Y, tasks=T, n_splits=3, random_state=0)
+        nested_score(TwoStepRidgeCV([1.0], [1.0], setting="D"), X, Y, tasks=T, cv=3, random_state=0)
 
 
 def test_other_warnings_are_told_once():
@@ -376,15 +376,15 @@ def test_other_warnings_are_told_once():
     K = X @ X.T - 0.1 * np.eye(13)
     search = TwoStepRidgeCV([1.0], [1.0], kernel="precomputed")
     with pytest.warns(KernelRepairWarning, match="indefinite") as seen:
-        nested_score(search, K, Y, tasks=T, n_splits=4, random_state=0)
+        nested_score(search, K, Y, tasks=T, cv=4, random_state=0)
     assert len(seen) == 1
 
 
 def test_nested_progress_is_one_bar(capfd):
     X, Y, T = make_data()
-    nested_score(TwoStepRidgeCV([1.0], [1.0]), X, Y, tasks=T, n_splits=2)
+    nested_score(TwoStepRidgeCV([1.0], [1.0]), X, Y, tasks=T, cv=2)
     assert capfd.readouterr().err == ""
-    nested_score(TwoStepRidgeCV([1.0], [1.0], progress=True), X, Y, tasks=T, n_splits=2)
+    nested_score(TwoStepRidgeCV([1.0], [1.0], progress=True), X, Y, tasks=T, cv=2)
     error = capfd.readouterr().err
     assert error.count("Nested folds") == 1
     assert "Landscape" not in error
@@ -400,7 +400,7 @@ def test_the_nested_score_is_not_optimistic():
     nested, best = [], []
     for _ in range(3):
         X, T, Y = rng.normal(size=(20, 5)), rng.normal(size=(16, 5)), np.sign(rng.normal(size=(20, 16)))
-        nested.append(nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0).score)
+        nested.append(nested_score(search, X, Y, tasks=T, cv=2, random_state=0).score)
         best.append(search.fit(X, Y, tasks=T).best_score_)
     assert np.mean(best) > 0.53
     assert abs(np.mean(nested) - 0.5) < 0.02
@@ -422,8 +422,8 @@ def test_the_nested_score_is_not_optimistic():
         (TwoStepRidgeCV(), {"y": np.ones((12, 10))}, ValueError, "X has 13 instances, but Y has 12 rows"),
         (TwoStepRidgeCV(), {"y": np.full((13, 10), np.nan)}, ValueError, "Y is NaN everywhere"),
         (TwoStepRidgeCV(), {"y": np.full((13, 10), np.inf)}, ValueError, "Y contains infinity"),
-        (TwoStepRidgeCV(), {"n_splits": 1}, ValueError, "n_splits must be a whole number of at least 2"),
-        (TwoStepRidgeCV(), {"n_splits": 14}, ValueError, "n_splits=14 folds need at least as many instances"),
+        (TwoStepRidgeCV(), {"cv": 1}, ValueError, "n_splits must be a whole number of at least 2"),
+        (TwoStepRidgeCV(), {"cv": 14}, ValueError, "n_splits=14 folds need at least as many instances"),
         (TwoStepRidgeCV(), {"task_groups": np.arange(10)}, ValueError, "setting B leaves none out"),
         (TwoStepRidgeCV(), {"groups": [1, 2]}, ValueError, "groups must give one label for each of 13 rows"),
     )
@@ -455,7 +455,7 @@ def test_interval_equals_a_loop(scoring, average, over):
     Y[0], Y[:, 1] = 0, 0
     F = rng.normal(size=(7, 6))
     scoring = (lambda Y, F: float(np.max(Y * F) if Y.any() else np.nan)) if scoring == "callable" else scoring
-    found = bootstrap_interval(Y, F, scoring, average=average, over=over, n_resamples=12, level=0.8, random_state=3)
+    found = bootstrap_interval(Y, F, scoring, average=average, over=over, n_resamples=12, coverage=0.8, random_state=3)
     scores, undefined = [], 0
     for rows, columns in draws(np.random.RandomState(3), 7, 6, over, 12):
         try:
@@ -466,7 +466,7 @@ def test_interval_equals_a_loop(scoring, average, over):
         scores += [] if np.isnan(score) else [score]
     assert_allclose(found.score, scorer(scoring)(Y, F, average=average))
     assert_allclose((found.low, found.high), np.quantile(scores, [0.1, 0.9]))
-    assert (found.level, found.n_resamples, found.n_undefined) == (0.8, 12 - undefined, undefined)
+    assert (found.coverage, found.n_resamples, found.n_undefined) == (0.8, 12 - undefined, undefined)
 
 
 def test_undefined_resamples_are_counted():
@@ -532,7 +532,7 @@ def test_how_an_interval_reads():
         ({"over": "cells"}, "over must be one of 'instances', 'tasks', 'both', found 'cells'"),
         ({"n_resamples": 0}, "n_resamples must be a whole number of at least 1, found 0"),
         ({"n_resamples": 2.5}, "n_resamples must be a whole number"),
-        ({"level": 95}, "level must be a number between 0 and 1, found 95"),
+        ({"coverage": 95}, "coverage must be a number between 0 and 1, found 95"),
         ({"F": np.ones((3, 4, 5))}, "F must be one grid of predictions"),
         ({"F": np.ones((4, 4))}, "a prediction for each of the 4 × 5 labels"),
         ({"Y": np.ones((1, 5)), "F": np.ones((1, 5))}, "only 1 of the instances that are to be drawn"),

@@ -278,7 +278,7 @@ def test_two_values_are_scored_by_their_ranks(listed):
 def test_a_landscape_is_that_of_the_search(listed):
     search = searched(KroneckerRidge(), {}, setting="D", cv=2)
     plain = KroneckerRidge().fit(X, SPARSE, tasks=T)
-    assert_allclose(landscape(plain, ALPHAS, settings="D", cv=2)["D"], search.landscape_, rtol=1e-6)
+    assert_allclose(landscape(plain, alphas=ALPHAS, setting="D", cv=2)["D"], search.landscape_, rtol=1e-6)
 
 
 # --- scikit-learn --------------------------------------------------------------------------------

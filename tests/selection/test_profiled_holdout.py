@@ -129,7 +129,7 @@ def test_formulas_that_would_leak_are_refused():
     with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
         holdout(model.fitted_.problem, "A")
     with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
-        landscape(model, settings="A")
+        landscape(model, setting="A")
     with pytest.raises(ValueError, match="has no deviations or likelihood"):
         model.predict(return_std=True)
     assert np.isnan(evaluate(model, "A", nested=False)["null"]).all()

@@ -201,7 +201,7 @@ def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
     X, T, kernels = _sides(form)
     Y = _holes(_data()[3])
     model = _model(setting=setting, stages=stages, cv=2, **kernels)
-    found = nested_score(model, X, Y, tasks=T, n_splits=2, random_state=1)
+    found = nested_score(model, X, Y, tasks=T, cv=2, random_state=1)
     wanted = _learned_again(model, X, Y, T, Setting(setting), None, None)
     assert_allclose(found.predictions, wanted, atol=2e-4)
     squares = (found.predictions - Y) ** 2  # in B averaged over instances
@@ -217,7 +217,7 @@ def test_nested_score_is_that_of_the_same_folds(form, setting, stages):
 def test_nested_score_of_labels_of_two_values_is_an_area():
     X, _, T, Y = _data()
     labels = (np.median(Y) < Y).astype(float)
-    found = nested_score(_model(setting="B"), X, labels, tasks=T, groups=np.arange(M) // 2, n_splits=3, random_state=0)
+    found = nested_score(_model(setting="B"), X, labels, tasks=T, groups=np.arange(M) // 2, cv=3, random_state=0)
     assert 0 <= found.score <= 1
     assert (found.alphas > 0).all()
 

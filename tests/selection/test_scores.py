@@ -39,12 +39,12 @@ def scores_of(score=0.5, null=0.25, means=(0.1, 0.2, 0.4, 0.3), undefined=0, met
 
 def test_several_scores_of_one_hold_out(fitted, monkeypatch):
     names = ["r2", "neg_mean_squared_error", "pearson"]
-    single = {name: evaluate(fitted, "BD", name) for name in names}
+    single = {name: evaluate(fitted, "BD", scoring=name) for name in names}
     held_out, times = TwoStepRidge._held_out, []
     monkeypatch.setattr(
         TwoStepRidge, "_held_out", lambda self, *args, **more: times.append(1) or held_out(self, *args, **more)
     )
-    scores = evaluate(fitted, "BD", names)
+    scores = evaluate(fitted, "BD", scoring=names)
     assert len(times) == 2
     assert scores["setting"] == list("BBBDDD")
     assert scores["scoring"] == 2 * names
@@ -105,7 +105,7 @@ def test_a_function_with_a_long_name_is_scored_in_eighty_columns(fitted):
 
     for name in ("_".join(["word"] * 30), "<lambda>" * 20):
         judge.__name__ = name
-        scores = evaluate(fitted, "D", judge)
+        scores = evaluate(fitted, "D", scoring=judge)
         assert scores.scoring == name
         assert max(map(len, repr(scores).splitlines())) <= 80
         assert "0.1235" in repr(scores)
@@ -161,16 +161,16 @@ def test_other_results_have_a_table_in_notebooks_too(fitted):
     liked = TwoStepRidge().fit(X, (Y > 0).astype(float), tasks=T)
     other = KroneckerRidge().fit(X, Y, tasks=T)
     for result in (
-        recommend(liked, instance=0, k=3),
-        top_pairs(liked, k=3),
-        screen(fitted, k=3),
+        recommend(liked, instance=0, n=3),
+        top_pairs(liked, n=3),
+        screen(fitted, n=3),
         compare({"<b>": fitted, "other": other}, "B", n_resamples=10, random_state=0),
     ):
         markup = result._repr_html_()
         assert markup.count("<tr>") == 1 + len(next(iter(result.columns().values())))
         assert "<b>" not in markup
     search = TwoStepRidgeCV([1.0], [1.0], setting="B")
-    assert repr(nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)).startswith("NestedScore(-")
+    assert repr(nested_score(search, X, Y, tasks=T, cv=2, random_state=0)).startswith("NestedScore(-")
 
 
 def test_permuted_labels_are_shown_where_some_setting_has_them(fitted):

@@ -63,10 +63,10 @@ def test_areas_are_those_of_models_fitted_again(model, settings, twins):
             found[setting][index] = expected
             assert_allclose(roc_auc(Y, model.holdout(setting), setting=setting, tie_tolerance=None), expected)
         assert_allclose(
-            evaluate(model, settings, "roc_auc")["roc_auc"], [found[setting][index] for setting in settings]
+            evaluate(model, settings, scoring="roc_auc")["roc_auc"], [found[setting][index] for setting in settings]
         )
     for wanted in (settings, settings[-1]):
-        scores = landscape(model, ALPHAS, ALPHAS, wanted, "roc_auc")
+        scores = landscape(model, alphas=ALPHAS, task_alphas=ALPHAS, setting=wanted, scoring="roc_auc")
         for setting in wanted:
             along = np.diagonal(scores[setting]) if scores[setting].ndim == 2 else scores[setting]
             assert_allclose(along, found[setting], err_msg=setting)

@@ -101,7 +101,7 @@ def test_something_must_be_left_to_learn_from(search, shape, groups, message):
 def test_a_single_row_is_enough_where_pairs_are_left_out():
     search = TwoStepRidgeCV(GRID, GRID, setting="A").fit(X[:1], Y[:1], tasks=T)
     assert np.isfinite(search.landscape_).all()
-    assert np.isfinite(landscape(search, settings="AC")["C"]).all()
+    assert np.isfinite(landscape(search, setting="AC")["C"]).all()
 
 
 @over(every(scale=[1e160, 1e-170]))

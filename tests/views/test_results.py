@@ -51,7 +51,7 @@ def landscapes(model, settings="ABCD", scoring=None, **asked):
 def agrees(model, report):
     """Check that every score is the one that `evaluate` gives."""
     results, scoring = report.results, report.scoring
-    table = evaluate(model, [each.setting for each in results], scoring)
+    table = evaluate(model, [each.setting for each in results], scoring=scoring)
     assert_allclose([each.score for each in results], table[scoring])
     assert [each.n_undefined for each in results] == list(table["undefined"])
     assert [each.method for each in results] == list(table["method"])
@@ -88,7 +88,7 @@ def test_a_learned_model_has_the_nested_score_of_evaluate(real):
     assert number(result.score) in page
     assert number(quick.score) not in page
     assert any(
-        'Setting A, C and D would take kernels learned again for every fold: settings="ABCD"' in note
+        'Setting A, C and D would take kernels learned again for every fold: setting="ABCD"' in note
         for note in report.notes
     )
     assert report.landscapes == []
@@ -113,7 +113,7 @@ def test_a_model_without_tasks_is_shown_in_A_and_B(make, real):
     agrees(model, report)
     found, said = landscapes(model, "AB")
     assert said == []
-    assert_allclose(found[1].scores, landscape(model, settings="B")["B"])
+    assert_allclose(found[1].scores, landscape(model, setting="B")["B"])
     assert found[1].task_alphas is None
 
 
@@ -145,7 +145,7 @@ def test_a_searched_model_is_judged_by_what_chose_it(searched):
 def test_landscapes_are_those_of_the_library(searched):
     found, said = landscapes(searched)
     assert said == []
-    again = landscape(searched, [0.01, 0.1, 1, 10], [0.1, 1, 10], scoring="roc_auc")
+    again = landscape(searched, alphas=[0.01, 0.1, 1, 10], task_alphas=[0.1, 1, 10], scoring="roc_auc")
     for each in found:
         assert_allclose(each.scores, again[each.setting.value])
         assert (each.alpha, each.task_alpha) == (searched.alpha_, searched.task_alpha_)
@@ -157,12 +157,14 @@ def test_a_landscape_over_given_values(searched, real):
     assert found.scores.shape == (2, 1)
     X, Y, T = real
     (found,), _ = landscapes(KroneckerRidge().fit(X, Y, tasks=T), "C", alphas=[1.0, 5.0])
-    assert_allclose(found.scores, landscape(KroneckerRidge().fit(X, Y, tasks=T), [1.0, 5.0], settings="C")["C"])
+    assert_allclose(found.scores, landscape(KroneckerRidge().fit(X, Y, tasks=T), alphas=[1.0, 5.0], setting="C")["C"])
 
 
 def test_another_score_makes_another_landscape(searched):
     found, _ = landscapes(searched, "D", "average_precision")
-    again = landscape(searched, [0.01, 0.1, 1, 10], [0.1, 1, 10], "D", "average_precision")["D"]
+    again = landscape(
+        searched, alphas=[0.01, 0.1, 1, 10], task_alphas=[0.1, 1, 10], setting="D", scoring="average_precision"
+    )["D"]
     assert_allclose(found[0].scores, again)
 
 
@@ -233,7 +235,7 @@ def test_missing_labels_in_a_setting_that_is_asked_for(holes):
     (found,) = few(model, wanted="B", cv=4).results
     assert_allclose(found.score, evaluate(model, "B", cv=4)["neg_mean_squared_error"][0])
     (found,), _ = landscapes(model, "B", alphas=[1.0, 10.0])
-    assert_allclose(found.scores, landscape(model, [1, 10], settings="B")["B"])
+    assert_allclose(found.scores, landscape(model, alphas=[1, 10], setting="B")["B"])
 
 
 def test_missing_labels_of_independent_tasks_have_a_shortcut(holes):

@@ -127,7 +127,7 @@ def test_planted_errors_are_found():
 def test_labels_that_agree_are_never_listed(real):
     X, Y, T = real
     model = TwoStepRidge().fit(X, Y, tasks=T)
-    found, again = few(model, n_cells=10**6).contradicting, screen(model, few(model).contradicting.setting, k=None)
+    found, again = few(model, n_cells=10**6).contradicting, screen(model, few(model).contradicting.setting, n=None)
     assert found.instances == again.instances  # no prediction of real labels is exact
     exact = (X @ np.ones((5, 4)) @ T.T > 0).astype(float)
     found = few(TwoStepRidge(1e-3, 1e-3).fit(X, exact, tasks=T), n_cells=10**6).contradicting
@@ -221,7 +221,7 @@ def test_what_is_not_shown_is_said(holes, real, binary, monkeypatch):
     notes = summary_of(TwoStepRidge().fit(X, Y, tasks=T)).notes
     (said,) = [text for text in notes if "would be solved again for every fold" in text]
     assert "Setting C and D" in said
-    assert said.endswith('settings="ABCD" asks for them.')
+    assert said.endswith('setting="ABCD" asks for them.')
     X, Y, T = real
     notes = few(TwoStepRidge(filter=SpectralCutoff()).fit(X, Y, tasks=T)).notes
     assert any("filters other than Tikhonov" in text for text in notes)
@@ -266,7 +266,7 @@ def test_the_likeliest_pairs_are_those_of_the_library(binary, holes, real, monke
     X, Y, T = binary
     model = TwoStepRidge().fit(X, Y, tasks=T)
     report = few(model, sides=("host", "parasite"))
-    again = top_pairs(model, k=50)
+    again = top_pairs(model, n=50)
     assert report.likeliest.instances == again.instances
     assert_allclose(report.likeliest.scores, again.scores)
     first = zip(again.instances[:5], again.tasks[:5], strict=True)
@@ -289,7 +289,7 @@ def test_pairs_that_would_be_solved_for_again_are_not_listed(holes, monkeypatch)
     assert len(summary_of(model).explanations) == 5
     monkeypatch.setattr("dyadlearn.views.summary._MOST_WORK", 0)
     report = summary_of(model)
-    assert report.likeliest.instances == top_pairs(model, k=50).instances  # by what was completed when it was fitted
+    assert report.likeliest.instances == top_pairs(model, n=50).instances  # by what was completed when it was fitted
     assert report.explanations == []
     assert any("dyadlearn.explain does it" in text for text in report.notes)
     monkeypatch.setattr("dyadlearn.views.summary._is_quick", lambda *_: False)

@@ -51,7 +51,7 @@ def demo(given: Demo, terminal: Terminal) -> None:
         "again. (Kronecker ridge can predict in D too, in ten seconds more.)\n",
     )
     model.set_alpha(scores["two-step"]["A"]["alpha"], scores["two-step"]["A"]["task_alpha"])
-    likeliest = dyadlearn.screen(model, "A", label=0.0, k=10).columns()
+    likeliest = dyadlearn.screen(model, "A", label=0.0, n=10).columns()
     listed = {"package": likeliest["instance"], "tag": likeliest["task"], "score": likeliest["prediction"]}
     terminal.say("The likeliest tags that nobody has given:", column_table(listed, 2))
     shown: dict[str, Any] = {"title": "Debian packages and their tags", "sides": ("package", "tag")}
@@ -73,7 +73,9 @@ def _best(name: str, model: Any, terminal: Terminal) -> dict[str, dict[str, Any]
     """Return the best AUC of a model in each setting that it knows, with its regularisation."""
     # In D, Kronecker ridge decomposes the tags anew without each of them, which would take half of the time.
     settings = "ABC" if name == "kronecker" else "ABCD"
-    grids = dyadlearn.landscape(model, _ALPHAS, _ALPHAS, settings, "roc_auc", progress=terminal.progress)
+    grids = dyadlearn.landscape(
+        model, alphas=_ALPHAS, task_alphas=_ALPHAS, setting=settings, scoring="roc_auc", progress=terminal.progress
+    )
     best = {setting: landscape_of_scores(values, _ALPHAS, _ALPHAS).best for setting, values in grids.items()}
     return {setting: dict(zip_longest(("auc", "alpha", "task_alpha"), each)) for setting, each in best.items()}
 

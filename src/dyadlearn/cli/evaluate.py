@@ -25,7 +25,7 @@ from dyadlearn.views.summary import weights_of_model
 # Figures that have lines of their own for people.
 _IN_WORDS = ("weights", "exponents", "shares", "stage_errors")
 _TEST = ("setting", "permuted", "scoring", "method", "score", "null_mean", "null_deviation", "null", "p_value")
-_NOT_FIGURES, _NAMES = ("differences", "drawn", "notes"), {"level": "coverage"}
+_NOT_FIGURES = ("differences", "drawn", "notes")
 
 
 def evaluate(given: Evaluate, terminal: Terminal) -> None:
@@ -48,7 +48,7 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
     scoring: Any = given.scoring if given.scoring and given.scoring[1:] else _scoring(given, loaded)
     known = _known(model, settings or list(Setting), loaded, terminal)
     with terminal.working("Hold-out"):
-        scores = dyadlearn.evaluate(model, known, scoring, cv=given.cv, sides=loaded.names, nested=given.nested)
+        scores = dyadlearn.evaluate(model, known, scoring=scoring, cv=given.cv, sides=loaded.names, nested=given.nested)
     for note in scores.notes:
         terminal.note(note)
     rows: dict[str, dict[str, Any]] = {}
@@ -91,7 +91,7 @@ def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: T
         row["difference"] = None
         if is_complete:
             with terminal.working(f"Setting {row['setting']}: refitting"):
-                how: dict[str, Any] = {"n_cells": given.number, "random_state": given.seed}
+                how: dict[str, Any] = {"n": given.number, "random_state": given.seed}
                 row["difference"] = dyadlearn.verify_holdout(model, row["setting"], **how)
 
 
@@ -121,20 +121,20 @@ def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, termina
     models = {name: model if name == first else load_model(path).model for name, path in paths.items()}
     figures, tables, columns = [], [], []
     how: dict[str, Any] = {"scoring": given.scoring[0] if given.scoring else None, "n_resamples": given.resamples}
-    how |= {"level": given.coverage, "random_state": given.seed, "sides": loaded.sides}
+    how |= {"coverage": given.coverage, "random_state": given.seed, "sides": loaded.sides}
     for setting in settings or [_tuned_for(models)]:
         with terminal.working("Hold-out and resamples"):
             comparison = dyadlearn.compare(models, setting, **how)
         for note in comparison.notes:
             terminal.note(note)
         own = {name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES}
-        figures.append({_NAMES.get(name, name.removeprefix("n_")): value for name, value in own.items()})
+        figures.append({name.removeprefix("n_"): value for name, value in own.items()})
         figures[-1] |= {"verdict": comparison.verdict, "differences": [vars(each) for each in comparison.differences]}
         found = comparison.columns()
         headings = [name if name == comparison.scoring else name.replace("_", " ") for name in found]
         tables += [
-            f"Setting {comparison.setting}, {comparison.n_cells} labels; {100 * comparison.level:g} % intervals from "
-            f"{comparison.n_resamples} bootstrap samples of {comparison.drawn}",
+            f"Setting {comparison.setting}, {comparison.n_cells} labels; {100 * comparison.coverage:g} % intervals "
+            f"from {comparison.n_resamples} bootstrap samples of {comparison.drawn}",
             column_table(found, 1, headings),
         ]
         columns.append({"setting": [comparison.setting] * len(models), **found})
@@ -226,7 +226,7 @@ def report(given: Report, terminal: Terminal) -> None:
     """Write one page about a model."""
     settings = None if given.setting is None else settings_of(given.setting)
     loaded = load(given)
-    how: dict[str, Any] = {"title": given.title, "settings": settings, "sides": loaded.sides, "scoring": given.scoring}
+    how: dict[str, Any] = {"title": given.title, "setting": settings, "sides": loaded.sides, "scoring": given.scoring}
     write_page(loaded.model, given.output, terminal, **how, n_permutations=given.permutations)
     terminal.result({"output": str(given.output)})
 

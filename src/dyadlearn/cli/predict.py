@@ -209,7 +209,7 @@ def _explain(given: Predict, loaded: Loaded, terminal: Terminal) -> None:
     by = loaded.role(given.by, "--by", ("instance", "task"), "pair") or "pair"
     asked = [_asked(given, loaded, place, terminal) for place in (0, 1)]
     with terminal.working("Label weights"):
-        found = dyadlearn.explain(loaded.model, *asked, top=given.number, sides=loaded.sides)
+        found = dyadlearn.explain(loaded.model, *asked, n=given.number, sides=loaded.sides)
     if found.note:
         terminal.note(found.note)
     same = ("instance", "task", "setting", "prediction", "label")
@@ -255,7 +255,7 @@ def screen(given: Screen, terminal: Terminal) -> None:
     _ = loaded.ids  # which must differ as text
     how: dict[str, Any] = {"label": given.label, "cv": given.cv, "sides": loaded.sides}
     with terminal.working("Hold-out"):
-        found = dyadlearn.screen(loaded.model, setting, k=given.number, **how)
+        found = dyadlearn.screen(loaded.model, setting, n=given.number, **how)
     columns = found.columns()
     figures = {"setting": found.setting, "method": found.method, "cells": as_rows(columns)}
     title = f"Labels that are contradicted most, in setting {found.setting} ({found.method})"
@@ -279,12 +279,12 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
         if given.new:
             place = int(role == "task")
             new: dict[str, Any] = {("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal)}
-            found = dyadlearn.recommend(model, **new, k=given.number or 10, sides=loaded.sides)
+            found = dyadlearn.recommend(model, **new, n=given.number or 10, sides=loaded.sides)
         elif given.pairs:
             _ = loaded.ids  # which must differ as text
-            found = dyadlearn.top_pairs(model, k=given.number or 20, **how)
+            found = dyadlearn.top_pairs(model, n=given.number or 20, **how)
         else:
-            found = _for_known(loaded, str(given.subject), role, k=given.number or 10, **how)
+            found = _for_known(loaded, str(given.subject), role, n=given.number or 10, **how)
     kinds = {"tasks": names.tasks, "instances": names.instances}
     of = "pairs" if given.pairs else kinds[found.of]
     others = kinds["instances" if of == names.tasks else "tasks"]

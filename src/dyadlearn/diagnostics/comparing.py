@@ -64,9 +64,9 @@ class Difference:
         """Whether the interval leaves out zero."""
         return self.low > 0
 
-    def in_words(self, scoring: str, level: float) -> str:
+    def in_words(self, scoring: str, coverage: float) -> str:
         """Return what the interval says, in a sentence without its stop."""
-        figures = f"{scoring} {self.difference:+.3g}, {100 * level:g} % interval {self.low:.3g} to {self.high:.3g}"
+        figures = f"{scoring} {self.difference:+.3g}, {100 * coverage:g} % interval {self.low:.3g} to {self.high:.3g}"
         if self.is_told:
             return f"{self.better} is better than {self.other}: {figures}"
         return f"no difference can be told between {self.better} and {self.other}: {figures}"
@@ -90,7 +90,7 @@ class Comparison(Tabled):
         The share of resamples in which each has the highest score; equals share it.
     methods : dict of str to str
         How the predictions of each were held out.
-    level : float
+    coverage : float
         Of the intervals.
     n_cells : int
         Labels that all models predict, on which they are scored.
@@ -108,7 +108,7 @@ class Comparison(Tabled):
     differences: tuple[Difference, ...]
     best_shares: dict[str, float]
     methods: dict[str, str]
-    level: float
+    coverage: float
     n_cells: int
     n_resamples: int
     n_undefined: int
@@ -135,7 +135,7 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """What can be told of the best model and each of the others, in a sentence for each."""
-        said = (each.in_words(self.scoring, self.level) for each in self.to_best)
+        said = (each.in_words(self.scoring, self.coverage) for each in self.to_best)
         return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in said)
 
     def columns(self) -> dict[str, list[Any]]:
@@ -155,7 +155,7 @@ def compare(
     *,
     scoring: str | Callable[[Any, Any], float] | None = None,
     n_resamples: int = 1000,
-    level: float = 0.95,
+    coverage: float = 0.95,
     random_state: Any = None,
     sides: Any = None,
 ) -> Comparison:
@@ -181,7 +181,7 @@ def compare(
         See `dyadlearn.metrics.scorer`; greater is better. None is what all of them were chosen by, else what suits the
         labels, as in `dyadlearn.evaluate`.
     n_resamples : int, default=1000
-    level : float, default=0.95
+    coverage : float, default=0.95
         Of the intervals.
     random_state : int, RandomState or None, default=None
         Draws the resamples.
@@ -216,7 +216,7 @@ def compare(
     >>> print(found)
     tasks told is better than each by itself: neg_mean_squared_error +..., 95 % interval ...
     """
-    chosen, level = as_setting(setting), check_share(level, "level")
+    chosen, coverage = as_setting(setting), check_share(coverage, "coverage")
     check_whole(n_resamples, "n_resamples", _FEWEST)
     _check_names(models)
     owners = {name: model for name, model in models.items() if not isinstance(model, NestedScore)}
@@ -273,7 +273,9 @@ def compare(
     pairs = list(combinations(range(len(words)), 2))
     differences = [
         Difference(words[one], words[other], *map(float, line))
-        for (one, other), line in zip(pairs, zip(*_intervals(observed, scores, pairs, level), strict=True), strict=True)
+        for (one, other), line in zip(
+            pairs, zip(*_intervals(observed, scores, pairs, coverage), strict=True), strict=True
+        )
     ]
     return Comparison(
         setting=chosen.value,
@@ -282,7 +284,7 @@ def compare(
         differences=tuple(differences),
         best_shares=dict(zip(words, shares.tolist(), strict=True)),
         methods={name: methods[name] for name in words},
-        level=level,
+        coverage=coverage,
         n_cells=n_cells,
         n_resamples=len(scores),
         n_undefined=n_resamples - len(scores),
@@ -292,7 +294,7 @@ def compare(
 
 
 def _intervals(
-    observed: np.ndarray, scores: np.ndarray, pairs: list[tuple[int, int]], level: float
+    observed: np.ndarray, scores: np.ndarray, pairs: list[tuple[int, int]], coverage: float
 ) -> tuple[np.ndarray, ...]:
     """Return the differences of all pairs, both ends of their intervals, and p-values, each of shape (p,).
 
@@ -303,7 +305,7 @@ def _intervals(
     scores : array of shape (n, s)
         Of the resamples.
     pairs : list of (int, int), of length p
-    level : float
+    coverage : float
     """
     first, second = np.array(pairs).T
     differences, drawn = observed[first] - observed[second], scores[:, first] - scores[:, second]
@@ -314,7 +316,7 @@ def _intervals(
     largest = np.zeros(len(drawn))
     if varies.any():
         largest = (np.abs(drawn - differences)[:, varies] / spread[varies]).max(axis=1)
-    half = np.where(varies, np.quantile(largest, level) * spread, 0.0)
+    half = np.where(varies, np.quantile(largest, coverage) * spread, 0.0)
     away = np.divide(differences, spread, out=np.where(differences > rounding, np.inf, 0.0), where=varies)
     p_values = (1 + (largest[:, None] >= away).sum(axis=0)) / (1 + len(drawn))
     return differences, differences - half, differences + half, p_values

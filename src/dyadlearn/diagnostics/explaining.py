@@ -183,7 +183,7 @@ class Explanation(Tabled):
         return write_rows(self.columns(by), None)
 
 
-def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any = None) -> Explanation:
+def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = None) -> Explanation:
     r"""Return the contribution of each training label to one prediction.
 
     Every model here is linear in its labels, so that a prediction is
@@ -201,7 +201,7 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     instance, task : id, or what describes a new one
         One of training by its id, or by its position where the labels have no ids; or features, or kernel values with
         training, of a new one: an array of one row, or a frame of one row, whose id is kept.
-    top : int, default=10
+    n : int, default=10
         How many contributions to list of each kind.
     sides : (str, str), default=None
         What an instance and a task are called, such as ``("host", "parasite")``.
@@ -227,13 +227,13 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     >>> X, T = rng.normal(size=(30, 3)), rng.normal(size=(20, 2))
     >>> Y = X @ rng.normal(size=(3, 2)) @ T.T + rng.normal(size=(30, 20))
     >>> model = TwoStepRidge().fit(X, Y, tasks=T)
-    >>> found = explain(model, 4, [[0.5, -1.0]], top=3)
+    >>> found = explain(model, 4, [[0.5, -1.0]], n=3)
     >>> found
     Explanation(2.916 for instance 4 and a new task, most of all from (4, 7))
     >>> bool(np.isclose(found.prediction, model.predict(tasks=np.array([[0.5, -1.0]]))[4, 0]))
     True
     """
-    check_count(top, "top")
+    check_count(n, "n")
     fitted = closed_form_of(model, _REMEDY)
     labels = labels_of(fitted)
     names = side_names(sides, network=fitted.is_network)
@@ -258,9 +258,9 @@ def explain(model: Any, instance: Any, task: Any, *, top: int = 10, sides: Any =
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):
         raise ValueError(f"The prediction for {ids[0]!r} and {ids[1]!r} is {prediction}: there is nothing to explain.")
-    rows = _gathered(labels.row_ids, 1, weights, Y, parts, observed, top)
-    columns = _gathered(labels.column_ids, 0, weights, Y, parts, observed, top)
-    of_pairs = _of_pairs(labels, weights, parts, observed, top, once=fitted.is_network)
+    rows = _gathered(labels.row_ids, 1, weights, Y, parts, observed, n)
+    columns = _gathered(labels.column_ids, 0, weights, Y, parts, observed, n)
+    of_pairs = _of_pairs(labels, weights, parts, observed, n, once=fitted.is_network)
     setting = {(True, True): "A", (False, True): "B", (True, False): "C", (False, False): "D"}[known[0], known[1]]
     label = float(Y[asked]) if setting == "A" else float("nan")
     note = _LEARNED if fitted.estimator.learns_kernels else _CHOSEN if fitted.estimator.searches else ""

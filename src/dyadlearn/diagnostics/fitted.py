@@ -107,10 +107,10 @@ def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[n
     return to_numpy(fitted.labels.spread(found.predictions)), found.method
 
 
-def asked_of(model: Any, setting: str | Setting, k: int | None) -> tuple[Fitted, Table, Setting]:
-    """Return what a model has learned from, its labels with their ids, and the setting; k is checked first."""
-    if k is not None:
-        check_count(k, "k")
+def asked_of(model: Any, setting: str | Setting, n: int | None) -> tuple[Fitted, Table, Setting]:
+    """Return what a model has learned from, its labels with their ids, and the setting; n is checked first."""
+    if n is not None:
+        check_count(n, "n")
     fitted = fitted_of(model)
     return fitted, labels_of(fitted), as_setting(setting)
 

@@ -247,7 +247,7 @@ def screen(
     model: Any,
     setting: str | Setting = "A",
     *,
-    k: int | None = 20,
+    n: int | None = 20,
     label: float | None = None,
     cv: int | None = None,
     sides: Any = None,
@@ -269,7 +269,7 @@ def screen(
     model : fitted estimator
     setting : {"A", "B", "C", "D"} or an alias, default="A"
         What is left out for each prediction; A, the cell alone, leaves the most to contradict it with.
-    k : int or None, default=20
+    n : int or None, default=20
         How many cells to list, at most; None lists all.
     label : float, default=None
         List cells with this label only, such as 0 for positives that somebody overlooked.
@@ -294,17 +294,17 @@ def screen(
     >>> X, T = rng.normal(size=(30, 3)), rng.normal(size=(20, 2))
     >>> Y = np.where(X @ rng.normal(size=(3, 2)) @ T.T > 0, 1.0, 0.0)
     >>> Y[4, 7] = 1 - Y[4, 7]  # a slip of the pen
-    >>> screen(TwoStepRidge().fit(X, Y, tasks=T), k=5)
+    >>> screen(TwoStepRidge().fit(X, Y, tasks=T), n=5)
     Screening(5 cells in setting A, worst (4, 7))
     """
-    fitted, labels, chosen = asked_of(model, setting, k)
+    fitted, labels, chosen = asked_of(model, setting, n)
     predictions, method = held_out(fitted, chosen, cv)
     once = fitted.is_network
     found = screened(labels, predictions, method, chosen, label=label, once=once, names=side_names(sides, network=once))
     if not len(found):
         some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
-    return found.first(k)
+    return found.first(n)
 
 
 def screened(
@@ -698,7 +698,7 @@ def recommend(
     X: Any = None,
     tasks: Any = None,
     known: Any = None,
-    k: int = 10,
+    n: int = 10,
     setting: str | Setting = "A",
     zeros: bool | None = None,
     cv: int | None = None,
@@ -730,7 +730,7 @@ def recommend(
         shape (p, 2) or (p, 3): an instance, a task and perhaps a label. Ids are matched, and what is told of others is
         passed over; where there are no ids there are positions. What could be either by its shape is a grid, but for a
         list.
-    k : int, default=10
+    n : int, default=10
         How many to name; fewer where there are fewer.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
         What else the predictions for what is known do without: nothing (A), all labels of the instance (B), of the task
@@ -760,17 +760,17 @@ def recommend(
     >>> Y = np.array([[1.0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]])
     >>> X = T = np.array([[1.0, 0.1], [0.8, 0.0], [0.1, 0.9], [0.0, 1.0]])
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, Y, tasks=T)
-    >>> recommend(model, instance=1, k=1)
+    >>> recommend(model, instance=1, n=1)
     Recommendations(1 task for 1: 1 (0.853))
-    >>> found = recommend(model, X=[[1.0, 0.0], [0.0, 1.0]], k=2, sides=("user", "film"))
+    >>> found = recommend(model, X=[[1.0, 0.0], [0.0, 1.0]], n=2, sides=("user", "film"))
     >>> found
     RecommendationLists(2 films each for 2 users, setting B)
     >>> found.ids
     ((0, 1), (3, 2))
-    >>> recommend(model, X=[[1.0, 0.0], [0.0, 1.0]], k=2, known=[(0, 1), (1, 3)]).ids
+    >>> recommend(model, X=[[1.0, 0.0], [0.0, 1.0]], n=2, known=[(0, 1), (1, 3)]).ids
     ((0, 2), (2, 1))
     """
-    check_count(k, "k")
+    check_count(n, "n")
     given = {"instance": instance, "task": task, "X": X, "tasks": tasks}
     found = [name for name, value in given.items() if value is not None]
     if found not in (["instance"], ["task"], ["X"], ["tasks"], ["X", "tasks"]):
@@ -782,26 +782,26 @@ def recommend(
         axis, subject = (0, instance) if task is None else (1, task)
         asked = _asked_by_itself(model, subject, axis, known, zeros, sides)
         if asked is None:
-            return _for_known(model, subject, axis, known, k, setting, zeros, cv, sides)
+            return _for_known(model, subject, axis, known, n, setting, zeros, cv, sides)
         if zeros or cv is not None or as_setting(setting) is not Setting.A:
             raise ValueError(
                 "What is recommended here is ranked by the predictions of the model itself, and nothing is left "
                 "out for them: give no setting=, zeros= or cv=."
             )
-        return asked.best(k)
+        return asked.best(n)
     own = Setting.C if X is None else Setting.B if tasks is None else Setting.D
     if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, own):
         raise ValueError(
             "What is new has no labels to leave out: leave setting=, zeros= and cv= to instance= and task=, which are "
             "known, and zeros= to known= too."
         )
-    return _asked_new(model, X, tasks, known, own, zeros, sides).best(k)
+    return _asked_new(model, X, tasks, known, own, zeros, sides).best(n)
 
 
 def top_pairs(
     model: Any,
     *,
-    k: int = 20,
+    n: int = 20,
     zeros: bool | None = None,
     setting: str | Setting = "A",
     cv: int | None = None,
@@ -819,7 +819,7 @@ def top_pairs(
     Parameters
     ----------
     model : fitted estimator
-    k : int, default=20
+    n : int, default=20
         How many to name; fewer where there are fewer.
     zeros, setting, cv, sides
         As in `recommend`.
@@ -840,10 +840,10 @@ def top_pairs(
     >>> Y = np.array([[1.0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1]])
     >>> X = T = np.array([[1.0, 0.1], [0.8, 0.0], [0.1, 0.9], [0.0, 1.0]])
     >>> model = TwoStepRidge(alpha=0.1, task_alpha=0.1).fit(X, Y, tasks=T)
-    >>> top_pairs(model, k=2, sides=("user", "film")).columns()["film"]
+    >>> top_pairs(model, n=2, sides=("user", "film")).columns()["film"]
     [2, 1]
     """
-    fitted, labels, chosen = asked_of(model, setting, k)
+    fitted, labels, chosen = asked_of(model, setting, n)
     symmetry = fitted.symmetry
     names = side_names(sides, network=symmetry != 0)
     Y = labels.values
@@ -854,7 +854,7 @@ def top_pairs(
     if symmetry:  # both directions are one pair
         wanted &= np.triu(np.ones(Y.shape, dtype=bool), past)
     ranked = np.where(wanted, np.abs(F) if symmetry < 0 else F, np.nan).ravel()
-    places, values = best_in_rows(ranked[None, :], k)
+    places, values = best_in_rows(ranked[None, :], n)
     rows, columns = np.divmod(places[~np.isnan(values)], Y.shape[1])
     if not rows.size:
         if np.count_nonzero(_unobserved(Y, zeros)) > past * len(Y):

@@ -131,7 +131,7 @@ def verify_holdout(
     model: Any,
     setting: str | Setting,
     *,
-    n_cells: int = 20,
+    n: int = 20,
     groups: Any = None,
     task_groups: Any = None,
     cells: Any = None,
@@ -147,7 +147,7 @@ def verify_holdout(
     ----------
     model : fitted TwoStepRidge, or any other model of a grid
     setting : str or Setting
-    n_cells : int, default=20
+    n : int, default=20
         How many cells to try, drawn at random; all of them if there are fewer.
     groups, task_groups, cells : as in `refit`
     random_state : int, RandomState or None, default=None
@@ -168,7 +168,7 @@ def verify_holdout(
     >>> verify_holdout(TwoStepRidge().fit(X, Y, tasks=tasks), "D", random_state=0) < 1e-12
     True
     """
-    check_whole(n_cells, "n_cells")
+    check_whole(n, "n")
     fitted = model.fitted_
     problem: Problem = fitted.problem
     if problem.labels.full is None:
@@ -185,7 +185,7 @@ def verify_holdout(
         "cells": in_order(cells, rows, columns, "cells"),
     }
     where = np.zeros(shortcut.shape, dtype=bool)
-    drawn = check_random_state(random_state).choice(where.size, min(n_cells, where.size), replace=False)
+    drawn = check_random_state(random_state).choice(where.size, min(n, where.size), replace=False)
     where.flat[drawn] = True
     again = refit(problem, setting, where=where, fixed_penalty=not problem.pairing.refits, **labels)
     return float(np.max(np.abs(again - shortcut)[where]))

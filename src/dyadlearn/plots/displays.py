@@ -155,7 +155,7 @@ class HoldoutDisplay(Display):
     def from_estimator(
         cls,
         model: Any,
-        settings: Iterable[str | Setting] = "ABCD",
+        setting: Iterable[str | Setting] = "ABCD",
         *,
         kind: str = "auto",
         cv: int | None = None,
@@ -168,7 +168,7 @@ class HoldoutDisplay(Display):
         Parameters
         ----------
         model : fitted estimator
-        settings : iterable of settings, default="ABCD"
+        setting : one or several settings, default="ABCD"
             Letters or aliases. For a model without tasks, those of A and B that are asked for.
         kind : {"auto", "roc", "precision_recall", "scatter"}, default="auto"
             ``"auto"`` is ``"roc"`` for labels of two values, ``"precision_recall"`` if the model was chosen by
@@ -190,7 +190,7 @@ class HoldoutDisplay(Display):
         matplotlib()  # before the hold-out, which may take its time
         remedy = "use HoldoutDisplay.from_predictions"
         names = names_of(sides, model)
-        view = holdout_of_model(model, settings, kind=kind, cv=cv, remedy=remedy)
+        view = holdout_of_model(model, setting, kind=kind, cv=cv, remedy=remedy)
         return cls(view, names).plot(ax, max_points=max_points)
 
     @classmethod
@@ -350,7 +350,7 @@ class LandscapeDisplay(Display):
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
     >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
-    >>> scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), settings="D")["D"]
+    >>> scores = landscape(TwoStepRidge().fit(X, Y, tasks=T), setting="D")["D"]
     >>> from matplotlib.figure import Figure
     >>> display = LandscapeDisplay.from_landscape(scores, setting="D", ax=Figure().subplots())
     >>> display.alpha, display.task_alpha

@@ -278,7 +278,7 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
-    settings: Iterable[str | Setting] | None = None,
+    setting: Iterable[str | Setting] | None = None,
     scoring: str | Callable[[Any, Any], float] | None = None,
     alphas: Iterable[float] | None = None,
     task_alphas: Iterable[float] | None = None,
@@ -286,7 +286,7 @@ def write_report(
     task_groups: Any = None,
     cv: Any = None,
     n_permutations: int = 0,
-    n_cells: int = 200,
+    n: int = 200,
     notes: Iterable[str] = (),
     sides: tuple[str, str] | None = None,
     progress: bool | None = None,
@@ -307,7 +307,7 @@ def write_report(
         Where to write, as ``"report.html"``; an existing file is replaced, and only by a whole one.
     title : str, default=None
         None makes one of the model and the size of the grid.
-    settings : iterable of settings, default=None
+    setting : iterable of settings, default=None
         Letters or aliases. None is all that the model can be shown in. Where labels are missing, settings without a
         shortcut are solved again for every fold: they are left out where that takes more than about half a minute,
         but for the model's own (without search B, for a network A). A model that learned its kernels is shown in its
@@ -325,7 +325,7 @@ def write_report(
         Folds to leave out, as in `dyadlearn.evaluate`.
     n_permutations : int, default=0
         How many permuted labels to score beside the model, as in `dyadlearn.evaluate`.
-    n_cells : int, default=200
+    n : int, default=200
         How many contradicting labels to list.
     notes : iterable of str, default=()
         Warnings to show beside those that are found, such as those that fitting gave.
@@ -355,11 +355,11 @@ def write_report(
     """
     target = Path(path)
     check_place(target)  # before anything is computed
-    check_count(n_cells, "n_cells")
-    asked: dict[str, Any] = {"wanted": settings, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
+    check_count(n, "n")
+    asked: dict[str, Any] = {"wanted": setting, "scoring": scoring, "alphas": alphas, "task_alphas": task_alphas}
     asked |= {"groups": groups, "task_groups": task_groups, "cv": cv}
     asked |= {"n_permutations": n_permutations, "progress": progress}
-    summary = summary_of(model, title=title, n_cells=n_cells, notes=notes, sides=sides, **asked)
+    summary = summary_of(model, title=title, n_cells=n, notes=notes, sides=sides, **asked)
     # An id may hold half a character, which no file can.
     page = render(summary).encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:
@@ -418,7 +418,7 @@ def _beside(each: SettingScore, summary: Summary) -> str:
     """Return what a score is to be compared with."""
     lines, interval = [], summary.intervals.get(each.setting)
     if interval is not None:
-        lines.append(("interval", f"{100 * interval.level:g} %", in_between(interval)))
+        lines.append(("interval", f"{100 * interval.coverage:g} %", in_between(interval)))
     if each.baselines:
         lines.append(("means", "means", best_in_words(each.baselines, summary.apart)))
     if not math.isnan(each.null):

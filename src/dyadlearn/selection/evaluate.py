@@ -60,7 +60,7 @@ class Interval:
         Of the grid itself.
     low, high : float
         Ends of the interval.
-    level : float
+    coverage : float
         The share of resamples in it.
     n_resamples : int
         Resamples that have a score.
@@ -71,12 +71,12 @@ class Interval:
     score: float
     low: float
     high: float
-    level: float
+    coverage: float
     n_resamples: int
     n_undefined: int
 
     def __str__(self) -> str:
-        return f"{self.score:.4g} ({100 * self.level:g} % interval {self.low:.4g} … {self.high:.4g})"
+        return f"{self.score:.4g} ({100 * self.coverage:g} % interval {self.low:.4g} … {self.high:.4g})"
 
 
 def bootstrap_interval(
@@ -88,13 +88,13 @@ def bootstrap_interval(
     average: str | None = None,
     over: str = "both",
     n_resamples: int = 1000,
-    level: float = 0.95,
+    coverage: float = 0.95,
     random_state: Any = None,
 ) -> Interval:
     """Return an interval of a score, as other instances or tasks could have been drawn.
 
     Instances, tasks or both are drawn with replacement as often as there are any, the score is computed on the
-    grid of those drawn, and the interval holds the middle share `level` of the scores. Cells are never drawn
+    grid of those drawn, and the interval holds the middle share `coverage` of the scores. Cells are never drawn
     one by one: those of a row share their instance and those of a column their task, so there is less to
     learn from them than their number says, and the interval would be too narrow.
 
@@ -116,7 +116,7 @@ def bootstrap_interval(
     over : {"instances", "tasks", "both"}, default="both"
         What is drawn: whatever would be another in a repetition of the study.
     n_resamples : int, default=1000
-    level : float, default=0.95
+    coverage : float, default=0.95
     random_state : int, RandomState or None, default=None
 
     Returns
@@ -134,7 +134,7 @@ def bootstrap_interval(
     0.07397 (95 % interval ...)
     """
     check_choice(over, "over", ("instances", "tasks", "both"))
-    n_resamples, level = check_whole(n_resamples, "n_resamples"), check_share(level, "level")
+    n_resamples, coverage = check_whole(n_resamples, "n_resamples"), check_share(coverage, "coverage")
     grid, where = read_labels(Y), as_average(average, setting)
     stack, shape = read_stack(F, grid)
     if shape:
@@ -150,8 +150,8 @@ def bootstrap_interval(
     scores = scores[~np.isnan(scores)]
     if not scores.size:
         raise ValueError(f"{judge.name} is undefined in all {n_resamples} resamples: there are too few labels for it.")
-    low, high = np.quantile(scores, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(score, float(low), float(high), level, scores.size, n_resamples - scores.size)
+    low, high = np.quantile(scores, [(1 - coverage) / 2, (1 + coverage) / 2])
+    return Interval(score, float(low), float(high), coverage, scores.size, n_resamples - scores.size)
 
 
 def resampled_scores(
@@ -679,9 +679,9 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
 
 def evaluate(
     model: Any,
-    settings: Iterable[str | Setting] = "ABCD",
-    scoring: str | Callable[[Any, Any], float] | Sequence[Any] | None = None,
+    setting: Iterable[str | Setting] = "ABCD",
     *,
+    scoring: str | Callable[[Any, Any], float] | Sequence[Any] | None = None,
     cv: Any = None,
     groups: Any = None,
     task_groups: Any = None,
@@ -690,7 +690,7 @@ def evaluate(
     nested: bool = True,
     error_score: str | float = "raise",
 ) -> Scores:
-    """Score the hold-out predictions of one fitted model in several settings, beside what simple means reach.
+    """Score the hold-out predictions of one fitted model in one or several settings, beside those of baselines.
 
     A model that has learnt something of the features does better than all of these, which know none and are held out
     as the model is. Which means are left depends on what is new: for a new instance those of the tasks, such as how
@@ -704,7 +704,7 @@ def evaluate(
     Parameters
     ----------
     model : fitted estimator
-    settings : iterable of settings, default="ABCD"
+    setting : one or several settings, default="ABCD"
         Letters or aliases. A model without tasks is scored in those of A and B that are asked for.
     scoring : str, callable or list of these, default=None
         None is the score that the model was chosen by; for one that was not chosen, ``"roc_auc"`` for labels of two
@@ -770,8 +770,8 @@ def evaluate(
     check_whole(n_permutations, "n_permutations", 0)
     check_flag(nested, "nested")
     fitted: Fitted = as_fitted(model)
-    asked = [as_setting(setting) for setting in settings]
-    wanted = [setting for setting in asked if setting in fitted.settings]
+    asked = [as_setting(each) for each in setting]
+    wanted = [each for each in asked if each in fitted.settings]
     if asked and not wanted:
         fitted.hold_out(asked[0])  # which says why not
     names = side_names(sides, network=fitted.is_network)

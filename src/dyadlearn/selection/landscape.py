@@ -320,11 +320,11 @@ def _score_points(
 
 def landscape(
     model: Any,
+    setting: Iterable[str | Setting] = "ABCD",
+    *,
     alphas: Iterable[float] | float | None = None,
     task_alphas: Iterable[float] | float | None = None,
-    settings: Iterable[str | Setting] = "ABCD",
     scoring: str | Callable[[Any, Any], float] | None = None,
-    *,
     groups: Any = None,
     task_groups: Any = None,
     cv: Any = None,
@@ -343,7 +343,7 @@ def landscape(
         Its spectra and labels are used; its own regularisation is not.
     alphas, task_alphas : iterables of float, or float, default=None
         Values of the two regularisations; None is 10⁻⁷ … 10⁶.
-    settings : iterable of settings, default="ABCD"
+    setting : one or several settings, default="ABCD"
         Letters or aliases. For a model without tasks, those of A and B that are asked for.
     scoring : str or callable, default=None
         None is the score that the model was chosen by, and ``"neg_mean_squared_error"`` for one that was not chosen.
@@ -374,7 +374,8 @@ def landscape(
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(8, 3)), rng.normal(size=(6, 2))
     >>> model = TwoStepRidge().fit(X, X @ rng.normal(size=(3, 2)) @ T.T, tasks=T)
-    >>> {letter: scores.shape for letter, scores in landscape(model, [0.1, 1], [1], "BD").items()}
+    >>> found = landscape(model, "BD", alphas=[0.1, 1], task_alphas=[1])
+    >>> {letter: scores.shape for letter, scores in found.items()}
     {'B': (2, 1), 'D': (2, 1)}
     """
     if isinstance(model, Problem):
@@ -384,7 +385,7 @@ def landscape(
         problem, own = fitted.problem, getattr(fitted.estimator, "scoring", None)
         groups, task_groups = groups_in_order(fitted.form, groups, task_groups)
     scoring = own or "neg_mean_squared_error" if scoring is None else scoring
-    wanted = list(dict.fromkeys(as_setting(setting) for setting in settings))
+    wanted = list(dict.fromkeys(as_setting(each) for each in setting))
     wanted = [setting for setting in wanted if setting in settings_of(problem.pairing)] or wanted
     rows = check_alphas(alphas, "alphas")
     columns = check_alphas(task_alphas, "task_alphas")

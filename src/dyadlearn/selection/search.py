@@ -291,7 +291,7 @@ def nested_score(
     *,
     groups: Any = None,
     task_groups: Any = None,
-    n_splits: int = 5,
+    cv: int = 5,
     random_state: Any = None,
 ) -> NestedScore:
     """Score a search on cells that had no part in its choices.
@@ -316,7 +316,7 @@ def nested_score(
         As in its `fit`; for a `PairRegressor` of such a model, X are the pairs.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
         Instances and tasks that are left out together, by the folds and by the search within them.
-    n_splits : int, default=5
+    cv : int, default=5
         Number of folds of each side that is cut; setting D has their square of blocks.
     random_state : int, RandomState or None, default=None
         Deals the instances and tasks to the folds.
@@ -334,7 +334,7 @@ def nested_score(
     >>> X, T = rng.normal(size=(20, 8)), rng.normal(size=(15, 6))
     >>> Y = X @ rng.normal(size=(8, 6)) @ T.T + 6 * rng.normal(size=(20, 15))
     >>> search = TwoStepRidgeCV(setting="D")
-    >>> found = nested_score(search, X, Y, tasks=T, n_splits=2, random_state=0)
+    >>> found = nested_score(search, X, Y, tasks=T, cv=2, random_state=0)
     >>> found.alphas.shape, found.score < search.fit(X, Y, tasks=T).best_score_
     ((4,), True)
     """
@@ -357,7 +357,7 @@ def nested_score(
     groups, task_groups = groups_in_order(data.form, groups, task_groups)
     groups = None if groups is None else group_codes(groups, whole.shape[:1], "groups")
     task_groups = None if task_groups is None else group_codes(task_groups, whole.shape[1:], "task_groups")
-    folds = SettingKFold(setting, n_splits, random_state=random_state)
+    folds = SettingKFold(setting, cv, random_state=random_state)
     # A model that learns its kernels may have groups in other settings: it learns with them.
     used = [
         each if leaves or not search.learns_kernels else None

@@ -254,7 +254,11 @@ def landscapes_of_model(
 
     def scored(some: Sequence[Setting]) -> dict[str, np.ndarray]:
         try:
-            return landscape(fitted, rows, columns, some, judge, **left_out) if some else {}
+            return (
+                landscape(fitted, alphas=rows, task_alphas=columns, setting=some, scoring=judge, **left_out)
+                if some
+                else {}
+            )
         except LeverageError as error:
             if len(some) > 1:
                 return {letter: scores for each in some for letter, scores in scored([each]).items()}

@@ -431,7 +431,7 @@ def summary_of(
         every: list[SettingScore] = []
         with Progress(len(settings), "Hold-out", progress) as bar:
             for setting in settings:
-                scores = evaluate(fitted, [setting], judges, **asked)
+                scores = evaluate(fitted, [setting], scoring=judges, **asked)
                 every += [_in_grid(each, fitted.labels.spread) for each in scores.results]
                 bar.advance()
         results = every[:: len(judges)]
@@ -529,12 +529,10 @@ def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
         return []
     names, word = joined([setting.value for setting in missing]), "it" if len(missing) == 1 else "them"
     if fitted.estimator.learns_kernels:
-        return [f'Setting {names} would take kernels learned again for every fold: settings="ABCD" asks for {word}.']
+        return [f'Setting {names} would take kernels learned again for every fold: setting="ABCD" asks for {word}.']
     if fitted.is_network:
         return [f"Labels are missing, and then a network has no held-out predictions in setting {names}."]
-    return [
-        f'Setting {names} would be solved again for every fold of so large a grid: settings="ABCD" asks for {word}.'
-    ]
+    return [f'Setting {names} would be solved again for every fold of so large a grid: setting="ABCD" asks for {word}.']
 
 
 def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, grid: GridView) -> Screening | None:
@@ -559,7 +557,7 @@ def _likeliest(
         return None, []
     sides = tuple(grid.names)
     try:
-        found = top_pairs(model, k=min(n_cells, _PAIRS), sides=sides)
+        found = top_pairs(model, n=min(n_cells, _PAIRS), sides=sides)
     except (LeverageError, ValueError):  # there is none, or nothing to predict it from
         return None, []
     if not _is_little_work(fitted, _EXPLAINED):
@@ -568,7 +566,7 @@ def _likeliest(
     explanations = []
     for instance, task in zip(found.instances[:_EXPLAINED], found.tasks[:_EXPLAINED], strict=True):
         try:
-            explanations.append(explain(model, instance, task, top=5, sides=sides))
+            explanations.append(explain(model, instance, task, n=5, sides=sides))
         except ValueError as error:
             said.append(f"The likeliest pairs are not explained. {error}")
             break
