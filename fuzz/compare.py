@@ -310,7 +310,10 @@ def campaign(
             new.ask(kind, number)
             (what, before), (_, after) = old.answer(), new.answer()
             with lock:
+                n_before = len(tally.failed)
                 tally.count(number, kind, what, before, after)
+                for _, _, _, each in tally.failed[n_before:]:
+                    print(f"{kind} case {number}: {each.quantity}, {each.note}", file=sys.stderr, flush=True)
                 done = sum(tally.cases.values())
                 if done % 500 == 0:
                     print(f"{done} of {len(numbers)} cases, {len(tally.failed)} differences", file=sys.stderr)
