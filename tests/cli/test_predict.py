@@ -290,7 +290,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["--interval", "1.5"], "--interval must be a share between 0 and 1, such as 0.9, found 1.5"),
+        (["--interval", "1.5"], "--interval must be a coverage between 0 and 1, such as 0.9, found 1.5"),
         (["--interval", "0.9", "--probability"], "leave out one of the two"),
     ],
 )
@@ -309,7 +309,7 @@ def test_probabilities_of_what_is_new(tables, model, new, run, get):
     ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "--probability", "-o", out)
     assert (ran.code, ran.out) == (0, f"Wrote 3 × 2 probabilities to {out}.\n")
     brier, base = found["D"].brier, found["D"].baseline_brier
-    assert f"setting D have a held-out Brier score of {brier:.4f}, the base rate one of {base:.4f}" in ran.err
+    assert f"setting D have a held-out Brier score of {brier:.4f} (base rate: {base:.4f})" in ran.err
     assert_allclose(numbers(get(out)), found.predict(new["X"], new["T"]))
     ran = run("predict", model, "--tasks", new["items"], "--probability", "--json")
     assert ran.json["calibration"]["setting"] == ["C"]

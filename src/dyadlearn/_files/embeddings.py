@@ -76,7 +76,7 @@ class FeatureFile:
         where = {id_text(label): place for place, label in enumerate(self.ids.labels)}
         lacking = [label for label in wanted if id_text(label) not in where]
         if lacking:
-            raise not_found(lacking, len(wanted), f"{of} that are asked for", str(self.path), self.ids.labels)
+            raise not_found(lacking, len(wanted), f"requested {of}", str(self.path), self.ids.labels)
         return np.array([where[id_text(label)] for label in wanted], dtype=np.intp)
 
     @property
