@@ -293,15 +293,18 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         (GRID.replace("r3,1.5", "r3,-"), "line 5, column 'y1': '-' is not"),
         (GRID.replace("r3,1.5", 'r3,"1,5"'), "'1,5' is not a number, write decimals with a point"),
         (GRID.replace("r3,1.5", "r3,<1"), "'<1' is not a number"),
-        (GRID.replace("r3,1.5", "r3,1.5,0.75").replace("r3,1.5,0.75,0.75", "r2,1.5,0.75"), "the id 'r2' stands in"),
+        (
+            GRID.replace("r3,1.5", "r3,1.5,0.75").replace("r3,1.5,0.75,0.75", "r2,1.5,0.75"),
+            "the id 'r2' is repeated, in",
+        ),
         ("id,y1,y2\n1,0,1\n1,1,0\n2,1,1\n", "the id '1' is repeated, in lines 2 and 3"),
         # Many slips of one kind, too.
         ('id;y1;y2\na;1,5;3\nb;2,5;4\nc;"3,5";5\n', "'1,5' is not a number, write decimals with a point"),
         ("id;y1;y2;y3\na;-2,3e-05;1;2\n", r"'-2,3e-05' is not a number, write decimals with a point\. Correct that"),
         ("id,y1,y2\na,n.d.,3\nb,n.d.,4\n", "'n.d.' is not a number"),
         ("id,y1,y2\na,x,3\n", "'x' is not a number"),
-        ("id,y1,y2\na,0.5,1\na,0.6,1\nb,0.7,2\nb,0.4,2\n", "the id 'a' stands in"),
-        ("id,y1,y2\na,1,1\na,1,1\nb,1,2\nb,0,2\n", "the id 'a' stands in"),
+        ("id,y1,y2\na,0.5,1\na,0.6,1\nb,0.7,2\nb,0.4,2\n", "the id 'a' is repeated, in"),
+        ("id,y1,y2\na,1,1\na,1,1\nb,1,2\nb,0,2\n", "the id 'a' is repeated, in"),
         # Long tables, with and without headings, of texts and of numbers.
         (PAIRS, "long"),
         (PAIRS.partition("\n")[2], "long"),
@@ -317,8 +320,8 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         # Four: grids, or long tables whose columns want names.
         ("id,y1,y2,y3\na,1,2,3\nb,4,5,6\n", "grid"),
         ("u,i,r,time\na,i998,5,1\nb,i9,4,1\n", r"'i998' is not a number\. .*--columns u,i,r\."),
-        ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' stands in .*--columns u,i,r\."),
-        ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' stands in .* by --columns 1,2,3\."),
+        ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' is repeated, in .*--columns u,i,r\."),
+        ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' is repeated, in .* by --columns 1,2,3\."),
     ],
 )
 def test_grid_or_long(tmp_path, text, shape):

@@ -170,7 +170,7 @@ def test_what_does_not_belong_together(tmp_path, put):
     table = put(tmp_path / "f.csv", IDS, "pq", K[:, :2])
     with pytest.raises(ValueError, match="expected a FASTA file"):
         open_new(table, Recipe("sequences", "spectrum"))
-    with pytest.raises(ValueError, match=r"made from features, but .*p\.fasta holds sequences"):
+    with pytest.raises(ValueError, match=r"trained on features, but .*p\.fasta holds sequences"):
         open_new(path, Recipe("features", "rbf"))
 
 
@@ -237,7 +237,7 @@ def test_files_and_their_names(tmp_path, monkeypatch):
 WRONG = {
     ("a.csv", "b.csv"): "--instances is given 2 times: give each file a name, such as --instances structure=a.csv",
     ("x=a.csv", "b.csv"): "such as --instances structure=b.csv",
-    ("x=a.csv", "x=b.csv"): "--instances has two files for 'x'",
+    ("x=a.csv", "x=b.csv"): "--instances has two files with the name 'x'",
 }
 
 

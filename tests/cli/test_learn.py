@@ -259,7 +259,7 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
 
 
 REFUSED = [
-    (["--instances", "users.csv"], "give new ones as --instances noise=FILE; found a file without a name"),
+    (["--instances", "users.csv"], "use --instances noise=FILE; found a file without a name"),
     (["--instances", "noise=new_noise.csv"], "The model was trained on files with the names 'noise', 'sim'"),
     (
         ["--instances", "noise=new_noise.csv", "--instances", "sim=sim.csv"],

@@ -134,7 +134,7 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
     twin = TwoStepRidge(found.alpha).fit(tables.X, tables.Y)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
     refused = run("update", path, "--tasks", parts["new_items"], "--labels", parts["new_labels"])
-    assert "made without --tasks" in refused.err
+    assert "tuned without --tasks" in refused.err
 
 
 @pytest.mark.parametrize(
