@@ -440,7 +440,7 @@ class DrugTarget:
     def without_ids(
         cls, labels: Path, drug_ids: Path, target_ids: Path, drugs: Path | None, targets: Path, *, missing: bool = False
     ) -> DrugTarget:
-        """Read tables of numbers, with the ids in two other files; without `drugs`, their similarity is empty (m, 0)."""
+        """Read tables of numbers, with the ids in two other files; without `drugs`, their similarity is (m, 0)."""
         rows, columns = (
             make_ids(list(_read_object(path) or filter(None, map(str.strip, read_lines(path)))), None, str(path))
             for path in (drug_ids, target_ids)

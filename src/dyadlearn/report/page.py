@@ -37,13 +37,13 @@ _LONGEST_WORD = 24
 
 @cache
 def _fragments() -> dict[str, Template]:
-    """Return the parts of a page that have gaps, by their names."""
+    """Return the templates of parts of a page, by their names."""
     found = re.findall(r"<!-- (\w+) -->\n(.*?)\n(?=<!-- |$)", _read("fragments.html"), re.DOTALL)
     return {name: Template(text.replace("\n", " ")) for name, text in found}
 
 
 def fill(part: str, /, **gaps: str) -> str:
-    """Return a part of a page with its gaps filled, by markup where it is markup."""
+    """Return a template with its placeholders filled; text is escaped, markup is not."""
     return _fragments()[part].substitute(gaps)
 
 
@@ -75,7 +75,7 @@ def _breaking(text: str) -> str:
 
 
 def in_between(interval: Interval | None) -> str:
-    """Return the two ends of an interval, a dash where there is none.
+    """Return the two ends of an interval, or a dash if there is none.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def in_between(interval: Interval | None) -> str:
 
 
 def settings(summary: Summary) -> str:
-    """Return how the model does in each setting, beside what it is to be compared with."""
+    """Return the table of scores in each setting, with baselines and intervals."""
     found, names = summary.results, summary.apart
     own = ' <span class="own">chosen here</span>'
     heads = [f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}" for each in found]
@@ -99,7 +99,7 @@ def settings(summary: Summary) -> str:
 
 
 def _words(summary: Summary) -> dict[str, str]:
-    """Return what one and several of each side are called."""
+    """Return the names of each side, in the singular and the plural."""
     return dict(zip(("first", "second", "instances", "tasks"), (*summary.apart, *summary.names.both), strict=True))
 
 
@@ -123,7 +123,7 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
 
 
 def _comparison(summary: Summary) -> str:
-    """Return what it is that scores are to be compared with."""
+    """Return an explanation of the baselines."""
     words = _words(summary)
     said = [fill("means", **words)]
     if not all(math.isnan(each.null) for each in summary.results):
@@ -137,7 +137,7 @@ def _comparison(summary: Summary) -> str:
 
 
 def contradicting(summary: Summary) -> str:
-    """Return the labels that the model would not have believed."""
+    """Return the labels that held-out predictions contradict most."""
     found, grid = summary.contradicting, summary.grid
     if found is None or not len(found):
         return ""
@@ -154,7 +154,7 @@ def contradicting(summary: Summary) -> str:
 
 
 def likeliest(summary: Summary) -> str:
-    """Return the pairs that nobody has looked at and that are predicted highest."""
+    """Return the unobserved pairs with the highest predictions."""
     found = summary.likeliest
     if found is None or not len(found):
         return ""
@@ -231,7 +231,7 @@ def _contributions(heads: list[str], found: Contributions, prediction: float) ->
 
 
 def learned_kernels(summary: Summary) -> str:
-    """Return weights as bars and the errors of all stages; nothing for a model whose kernels are as they were given."""
+    """Return the weights of learned kernels as bars and the errors of all stages; empty without learned kernels."""
     weights = summary.weights
     if weights is None:
         return ""
@@ -420,7 +420,7 @@ def _tiles(summary: Summary) -> str:
 
 
 def _beside(each: SettingScore, summary: Summary) -> str:
-    """Return what a score is to be compared with."""
+    """Return the baselines of a score."""
     lines, interval = [], summary.intervals.get(each.setting)
     if interval is not None:
         lines.append(("interval", f"{100 * interval.coverage:g} %", in_between(interval)))
