@@ -105,7 +105,7 @@ class FeatureFile:
 
 
 def kept_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the dtype in which values are stored: single precision if that is exact, else double."""
+    """Return the dtype in which values are stored: single precision for floats of at most 32 bits, else double."""
     dtype = np.dtype(dtype)
     return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
 

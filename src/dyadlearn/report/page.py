@@ -43,7 +43,7 @@ def _fragments() -> dict[str, Template]:
 
 
 def fill(part: str, /, **gaps: str) -> str:
-    """Return a template with its placeholders filled; text is escaped, markup is not."""
+    """Return a template with its placeholders replaced by markup; callers must escape text."""
     return _fragments()[part].substitute(gaps)
 
 
@@ -99,7 +99,7 @@ def settings(summary: Summary) -> str:
 
 
 def _words(summary: Summary) -> dict[str, str]:
-    """Return the names of each side, in the singular and the plural."""
+    """Return the names of both sides for templates, in the singular and the plural."""
     return dict(zip(("first", "second", "instances", "tasks"), (*summary.apart, *summary.names.both), strict=True))
 
 
@@ -123,7 +123,7 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
 
 
 def _comparison(summary: Summary) -> str:
-    """Return an explanation of the baselines."""
+    """Return an explanation of the baselines, permuted labels and intervals."""
     words = _words(summary)
     said = [fill("means", **words)]
     if not all(math.isnan(each.null) for each in summary.results):
@@ -415,12 +415,12 @@ def _tiles(summary: Summary) -> str:
         letter, words = each.setting.value, escape(summary.apart.in_words(each.setting)[3:])
         look = {"kind": "own" if each.setting is summary.own else "", "beside": _beside(each, summary)}
         tiles += fill("tile", letter=letter, score=number(each.score), words=words, **look)
-    words = f"{escape(summary.scoring)} of held-out predictions, in each setting, and what it is to be compared with"
+    words = f"{escape(summary.scoring)} of held-out predictions in each setting, with its interval and baselines"
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
 
 
 def _beside(each: SettingScore, summary: Summary) -> str:
-    """Return the baselines of a score."""
+    """Return the interval, the best baseline and the score of permuted labels beside a score."""
     lines, interval = [], summary.intervals.get(each.setting)
     if interval is not None:
         lines.append(("interval", f"{100 * interval.coverage:g} %", in_between(interval)))

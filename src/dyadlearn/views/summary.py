@@ -212,7 +212,7 @@ class Weights:
         return [*found, ("pairs", self.shares_in_words(names))] if self.shares is not None else found
 
     def shares_in_words(self, names: SideNames) -> str:
-        """Return the terms of the kernel between pairs."""
+        """Return the shares of the terms of the kernel between pairs, in words."""
         assert self.shares is not None
         return (
             f"{percent(self.shares['product'])} product of both kernels, {percent(self.shares['instances'])} functions "
@@ -267,7 +267,7 @@ def weights_of_model(model: Any) -> Weights | None:
 
 
 def percent(share: float) -> str:
-    """Return a proportion as a percentage with the significant digits."""
+    """Return a proportion as a whole percentage, or "below 1 %"."""
     return f"{100 * share:.0f} %" if share >= 0.0095 else "below 1 %"
 
 
@@ -349,7 +349,7 @@ class Summary:
         return _apart(self.names)
 
     def within(self) -> dict[Setting, float]:
-        """Return the 90 % quantile of the absolute residuals; NaN for binary labels."""
+        """Return the 90 % quantile of the absolute residuals in each setting; NaN for binary labels."""
         found = dict.fromkeys((each.setting for each in self.results), math.nan)
         for each in self.results:
             if each.labels is not None and each.predictions is not None and not self.grid.is_binary:
