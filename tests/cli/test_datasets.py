@@ -45,4 +45,4 @@ def test_fetch_writes_tables_that_tune_can_read(run, monkeypatch, tmp_path):
 def test_names_that_are_none(run):
     ran = run("datasets", "nonesuch")
     assert ran.code == 2
-    assert "There is no data set 'nonesuch': the names are debtags, nr" in ran.err
+    assert "Unknown data set 'nonesuch': the names are debtags, nr" in ran.err

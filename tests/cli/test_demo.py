@@ -57,7 +57,7 @@ def test_every_setting_and_what_is_missing(small_debtags, run, tmp_path):
         [False, True, False, True],
         [False, True, True, True],
     ]
-    assert "The likeliest tags that nobody has given" in ran.out
+    assert "The likeliest missing tags" in ran.out
     assert "Done in" in ran.out
     assert (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

@@ -122,7 +122,7 @@ def test_without_ids_the_order_counts(tables):
     assert_array_equal(found.labels.values, tables.Y[::-1, ::-1])
     assert found.labels.row_ids.labels == tuple(tables.users[::-1])
     assert found.labels.column_ids.labels == tuple(tables.items[::-1])
-    assert sum("are taken in their order" in note for note in terminal.notes) == 2
+    assert sum("are matched by their order" in note for note in terminal.notes) == 2
     np.save(tables.folder / "labels.npy", tables.Y[:5])
     with pytest.raises(ValueError, match=r"users\.csv has 12 rows, but .*labels\.npy has 5 rows: without ids"):
         dyads(tables, labels=tables.folder / "labels.npy")
@@ -187,12 +187,15 @@ def test_what_becomes_of_the_rows_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "long"}, r"has 4 columns \('time', .*\).*name instance, task and value, such as by --columns"),
-        ({"columns": "user,item"}, "--columns names three columns"),
+        (
+            {"format": "long"},
+            r"has 4 columns \('time', .*\).*name those of instance, task and value, such as by --columns",
+        ),
+        ({"columns": "user,item"}, "--columns must name three columns"),
         ({"columns": "user,item,star"}, "no column 'star'"),
-        ({"columns": "user,item,user"}, "--columns names three columns"),
+        ({"columns": "user,item,user"}, "--columns must name three columns"),
         ({"columns": "time,user,item"}, r"line 2, column 'item': 'p' is not a number"),
-        ({"columns": "user,item,stars", "format": "grid"}, "--columns names those of a long table"),
+        ({"columns": "user,item,stars", "format": "grid"}, "--columns names the columns of a long table"),
         ({"format": "wide"}, "--format is grid or long, found 'wide'"),
     ],
 )
@@ -212,13 +215,13 @@ def test_labels_that_are_none(tmp_path):
 
 
 def test_fill_is_for_long_tables(tables):
-    with pytest.raises(ValueError, match=r"--fill is for pairs that a long table lacks, and .*labels\.csv is a grid"):
+    with pytest.raises(ValueError, match=r"--fill is for pairs that a long table lacks, but .*labels\.csv is a grid"):
         dyads(tables, fill=0.0)
 
 
 def test_a_column_of_texts_may_hold_smiles(tables):
     path = tables.folder / "drugs.csv"
-    rest = ": add --{0}-smiles smiles if the column holds SMILES, or leave it out"
+    rest = ": add --{0}-smiles smiles if it holds SMILES, or remove the column"
     for side, ids in (("instances", tables.users), ("tasks", tables.items)):
         for cells, hint in (
             (["CCO", ""], rest.format(side)),
@@ -286,19 +289,22 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         ("id,y1,y2\na,,1\nb,NA,2\n", "grid"),
         ("7,y1,y2\n1,0,1\n2,1,0\n3,1,1\n", "grid"),
         # One slip in them: a typing error, a dash, a decimal comma, a comparison, a repeated id.
-        (GRID.replace("r3,1.5", "r3,1.5x"), "fault: .*line 5, column 'y1': '1.5x' is not a number"),
+        (GRID.replace("r3,1.5", "r3,1.5x"), "not a valid grid: .*line 5, column 'y1': '1.5x' is not a number"),
         (GRID.replace("r3,1.5", "r3,-"), "line 5, column 'y1': '-' is not"),
         (GRID.replace("r3,1.5", 'r3,"1,5"'), "'1,5' is not a number, write decimals with a point"),
         (GRID.replace("r3,1.5", "r3,<1"), "'<1' is not a number"),
-        (GRID.replace("r3,1.5", "r3,1.5,0.75").replace("r3,1.5,0.75,0.75", "r2,1.5,0.75"), "the id 'r2' stands in"),
-        ("id,y1,y2\n1,0,1\n1,1,0\n2,1,1\n", "the id '1' stands in the lines 2 and 3"),
+        (
+            GRID.replace("r3,1.5", "r3,1.5,0.75").replace("r3,1.5,0.75,0.75", "r2,1.5,0.75"),
+            "the id 'r2' is repeated, in",
+        ),
+        ("id,y1,y2\n1,0,1\n1,1,0\n2,1,1\n", "the id '1' is repeated, in lines 2 and 3"),
         # Many slips of one kind, too.
         ('id;y1;y2\na;1,5;3\nb;2,5;4\nc;"3,5";5\n', "'1,5' is not a number, write decimals with a point"),
         ("id;y1;y2;y3\na;-2,3e-05;1;2\n", r"'-2,3e-05' is not a number, write decimals with a point\. Correct that"),
         ("id,y1,y2\na,n.d.,3\nb,n.d.,4\n", "'n.d.' is not a number"),
         ("id,y1,y2\na,x,3\n", "'x' is not a number"),
-        ("id,y1,y2\na,0.5,1\na,0.6,1\nb,0.7,2\nb,0.4,2\n", "the id 'a' stands in"),
-        ("id,y1,y2\na,1,1\na,1,1\nb,1,2\nb,0,2\n", "the id 'a' stands in"),
+        ("id,y1,y2\na,0.5,1\na,0.6,1\nb,0.7,2\nb,0.4,2\n", "the id 'a' is repeated, in"),
+        ("id,y1,y2\na,1,1\na,1,1\nb,1,2\nb,0,2\n", "the id 'a' is repeated, in"),
         # Long tables, with and without headings, of texts and of numbers.
         (PAIRS, "long"),
         (PAIRS.partition("\n")[2], "long"),
@@ -314,8 +320,8 @@ NUMBERS = "user,item,stars\n" + "".join(f"{k // 3},{10 + k % 3},{k}\n" for k in 
         # Four: grids, or long tables whose columns want names.
         ("id,y1,y2,y3\na,1,2,3\nb,4,5,6\n", "grid"),
         ("u,i,r,time\na,i998,5,1\nb,i9,4,1\n", r"'i998' is not a number\. .*--columns u,i,r\."),
-        ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' stands in .*--columns u,i,r\."),
-        ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' stands in .* by --columns 1,2,3\."),
+        ("u,i,r,time\n1,10,5,1\n1,11,4,2\n", r"the id '1' is repeated, in .*--columns u,i,r\."),
+        ("1,10,5,99\n1,11,4,98\n1,12,4,98\n", r"the id '1' is repeated, in .* by --columns 1,2,3\."),
     ],
 )
 def test_grid_or_long(tmp_path, text, shape):

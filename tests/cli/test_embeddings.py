@@ -95,7 +95,7 @@ def test_pairs_tell_who_is_read(tables, stores, stored, run):
     pairs.write_text("user,item\nq1,j0\n")
     refused = run("predict", stored, "--instances", stores[0], "--tasks", stores[1], "--pairs", pairs)
     assert refused.code == 2
-    assert "None of the 1 ids that are asked for is in" in refused.err
+    assert "None of the 1 requested ids is in" in refused.err
     pairs.write_text("user,item\nq1,j0\nn1,j0\n")
     assert "'q1' not among the ids" in run("predict", stored, "--instances", stores[0], "--pairs", pairs).err
 
@@ -196,7 +196,7 @@ def test_a_kernel_in_parquet_is_still_one(tables, run):
     words = ["--tasks", tables.tasks, "--alphas", "1", "-o", tables.folder / "m.dyad"]
     ran = run("tune", tables.labels, "--instances", tables.folder / "k.parquet", *words)
     assert ran.code == 0, ran.err
-    assert "is taken for a kernel" in ran.err
+    assert "is read as a kernel" in ran.err
     assert load(tables.folder / "m.dyad").kernel == "precomputed"
 
 
@@ -220,7 +220,7 @@ def test_what_stands_after_the_name_of_a_file(tmp_path, tables, run, monkeypatch
     assert open_source(Path("odd::name.h5")).file.ids.labels == tuple(sorted(tables.users))
     Path("p.fasta").write_text(">a\nACDE\n")
     ran = run("tune", tables.labels, "--instances", "p.fasta::x", "--model", "independent", "-o", "m.dyad")
-    assert (ran.code, "p.fasta holds sequences: :: is for files of features" in ran.err) == (2, True)
+    assert (ran.code, "p.fasta holds sequences: leave out ::" in ran.err) == (2, True)
 
 
 def test_residues_are_pooled_where_that_is_asked_for(tables, run):

@@ -64,7 +64,7 @@ def test_a_square_table_with_equal_ids_is_a_kernel_and_that_is_said(tmp_path, pu
     assert recipe.of_model == ("precomputed", None)
     assert_array_equal(table.values, K)
     assert table.row_ids.labels == IDS
-    assert "taken for a kernel" in terminal.notes[0]
+    assert "read as a kernel" in terminal.notes[0]
     table, recipe = side(path, np.array([1, 2, 0]), "linear")
     assert recipe.kind == "features"
     assert_array_equal(table.values, K)
@@ -103,7 +103,7 @@ def test_new_rows_of_a_kernel_are_matched_with_training(tmp_path, put):
     with pytest.raises(ValueError, match=r"lacks 1 of the 3 columns .*: 'c'\."):
         new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal)
     put(path, IDS, ["x"], [[1.0], [2.0], [3.0]])
-    with pytest.raises(ValueError, match="They are in its rows: the file is transposed"):
+    with pytest.raises(ValueError, match="They are in its rows: the file looks transposed"):
         new_entities(open_new(path, recipe), recipe, Ids(IDS), terminal)
 
 
@@ -165,12 +165,12 @@ def test_sequences(tmp_path, kernel):
 def test_what_does_not_belong_together(tmp_path, put):
     path = tmp_path / "p.fasta"
     path.write_text(FASTA)
-    with pytest.raises(KernelError, match="Sequences have the kernels smith-waterman and spectrum, found 'rbf'"):
+    with pytest.raises(KernelError, match="The kernel of sequences is smith-waterman or spectrum, found 'rbf'"):
         side(path, kernel="rbf")
     table = put(tmp_path / "f.csv", IDS, "pq", K[:, :2])
     with pytest.raises(ValueError, match="expected a FASTA file"):
         open_new(table, Recipe("sequences", "spectrum"))
-    with pytest.raises(ValueError, match=r"made from features, but .*p\.fasta holds sequences"):
+    with pytest.raises(ValueError, match=r"trained on features, but .*p\.fasta holds sequences"):
         open_new(path, Recipe("features", "rbf"))
 
 
@@ -195,7 +195,7 @@ def test_files_of_one_side_keep_what_all_of_them_describe(tmp_path, put):
     assert_array_equal(found.tables["k"].values, K[np.ix_([0, 2], [0, 2])])
     assert recipes["p"].sequences == ["MKVLAAGG", "WWPWW"]
     # A model file keeps all of it.
-    assert in_words(recipes).startswith("k: a kernel as given; p: sequences, smith-waterman kernel; d: SMILES")
+    assert in_words(recipes).startswith("k: a precomputed kernel; p: sequences, smith-waterman kernel; d: SMILES")
     assert recipes_from_state(recipes_state(recipes), "tasks") == recipes
 
 
@@ -237,7 +237,7 @@ def test_files_and_their_names(tmp_path, monkeypatch):
 WRONG = {
     ("a.csv", "b.csv"): "--instances is given 2 times: give each file a name, such as --instances structure=a.csv",
     ("x=a.csv", "b.csv"): "such as --instances structure=b.csv",
-    ("x=a.csv", "x=b.csv"): "--instances has two files for 'x'",
+    ("x=a.csv", "x=b.csv"): "--instances has two files with the name 'x'",
 }
 
 
@@ -265,7 +265,7 @@ def test_what_is_said_of_each_file():
 
 UNCLEAR = [
     (ONE, ["rbf", "linear"], True, "--kernel is given 2 times, but --instances names a single file"),
-    (SEVERAL, ["other=rbf"], True, "--kernel other=rbf is about 'other', but --instances has 'ecfp', 'sim'"),
+    (SEVERAL, ["other=rbf"], True, "--kernel other=rbf names the file 'other', but --instances has 'ecfp', 'sim'"),
     (SEVERAL, ["ecfp=rbf", "ecfp=linear"], True, "--kernel is given twice for 'ecfp'"),
     (SEVERAL, ["rbf", "linear"], True, "write it as --kernel ecfp=linear"),
     (SEVERAL, ["smiles"], False, "write it as --kernel ecfp=smiles"),

@@ -85,7 +85,7 @@ def test_missing_labels_have_nothing_to_verify(tables, fitted, run):
     ran = run("evaluate", fitted(labels=Y), "--verify", "--json", "--setting", "A")
     assert ran.code == 0
     assert ran.json["settings"][0]["difference"] is None
-    assert "nothing to verify" in ran.err
+    assert "nothing is verified" in ran.err
 
 
 def test_a_model_without_tasks_is_told_about(fitted, run):
@@ -141,7 +141,7 @@ def test_a_model_that_has_learnt_nothing_is_noted(fitted, run):
     labels = 9 + 5 * rng.normal(size=8) + 0.1 * rng.normal(size=(12, 8))
     ran = run("evaluate", fitted(TwoStepRidge(1e6), labels=labels), "--setting", "B")
     assert "note: In setting B the model reaches neg_mean_squared_error" in ran.err
-    assert "no more than simple means do without any features" in ran.err
+    assert "worse than the best baseline, which uses no features" in ran.err
 
 
 # Comparison of models ----------------------------------------------------------------------------

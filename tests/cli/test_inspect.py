@@ -62,7 +62,7 @@ def test_models_saved_in_python(tables, run):
     assert run("inspect", path, "--json").json["observed"] == 2
     save(Landmarks(2).fit(tables.X), path)
     ran = run("inspect", path)
-    assert (ran.code, ran.err) == (3, f"dyadlearn: {path} holds a feature map, which predicts nothing.\n")
+    assert (ran.code, ran.err) == (3, f"dyadlearn: {path} holds a feature map, not a model: it cannot predict.\n")
 
 
 def test_files_that_are_none(tables, model, run):
@@ -128,7 +128,7 @@ def test_a_forged_header_is_a_bad_model_file(tables, model, run):
         for words in (["inspect", model], ["predict", model, "--instances", tables.instances]):
             ran = run(*words)
             assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1), (change, ran.err)
-            assert ran.err.startswith(f"dyadlearn: {model} is damaged or was made by another version")
+            assert ran.err.startswith(f"dyadlearn: {model} is damaged or was written by another version")
 
 
 def test_a_regularisation_for_each_task_survives_the_file(tables, run, get):

@@ -108,11 +108,11 @@ def test_what_people_see(tables, several, run):
     )
     assert ran.code == 0
     assert "12 instances × 8 tasks, 100 % observed" in ran.out
-    assert "noise: features, rbf kernel; sim: a kernel as given" in ran.out
+    assert "noise: features, rbf kernel; sim: a precomputed kernel" in ran.out
     assert "held-out error in setting B" in ran.out
     assert "instances weigh" in ran.out
     assert "product of both kernels" in ran.out
-    assert "is taken for a kernel" in ran.err
+    assert "is read as a kernel" in ran.err
 
 
 def test_what_machines_see(tables, several, run):
@@ -259,8 +259,8 @@ def test_a_model_that_was_saved_in_python(tables, several, run):
 
 
 REFUSED = [
-    (["--instances", "users.csv"], "give new ones as --instances noise=FILE; found a file without a name"),
-    (["--instances", "noise=new_noise.csv"], "The model was made by the descriptions 'noise', 'sim'"),
+    (["--instances", "users.csv"], "use --instances noise=FILE; found a file without a name"),
+    (["--instances", "noise=new_noise.csv"], "The model was trained on files with the names 'noise', 'sim'"),
     (
         ["--instances", "noise=new_noise.csv", "--instances", "sim=sim.csv"],
         "The ids of sim.csv and new_noise.csv do not match",
@@ -278,10 +278,10 @@ def test_new_users_who_bring_other_descriptions(tables, learned, run, monkeypatc
 
 
 WRONG = [
-    (["--stages", "some"], "--stages is a number or auto, found 'some'"),
+    (["--stages", "some"], "--stages must be a whole number or auto, found 'some'"),
     (["--stages", "2", "--setting", "D"], "set --stages 1"),
     (["--shrinkage", "-1"], "shrinkage"),
-    (["--kernel", "other=rbf"], "is about 'other'"),
+    (["--kernel", "other=rbf"], "names the file 'other'"),
     (["--instances-smiles", "structure"], "write it as --instances-smiles noise=structure"),
     (["--instances", "more.csv"], "--instances is given 3 times"),
     (["--setting", "E"], "E"),

@@ -273,7 +273,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     X = np.concatenate([tables.X[:2], new["X"]])
     users = put(tables.folder / "users_2.csv", ["u0", "u1", "n0", "n1", "n2"], ["age", "height", "mood"], X)
     ran = run("predict", model, "--instances", users, "--interval", "0.6", "--json")
-    assert "around the prediction that is made without it" in ran.err
+    assert "around its held-out prediction" in ran.err
     assert "around" not in run("predict", model, "--instances", new["users"], "--interval", "0.6").err
     known, fresh = fitted.predict_interval(coverage=0.6), fitted.predict_interval(new["X"], coverage=0.6)
     rows = [list(fitted._form.row_ids.labels).index(name) for name in ("u0", "u1")]
@@ -290,8 +290,8 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["--interval", "1.5"], "--interval must be a share between 0 and 1, such as 0.9, found 1.5"),
-        (["--interval", "0.9", "--probability"], "leave out one of the two"),
+        (["--interval", "1.5"], "--interval must be a coverage between 0 and 1, such as 0.9, found 1.5"),
+        (["--interval", "0.9", "--probability"], "leave out --interval or --probability"),
     ],
 )
 def test_bounds_that_make_no_sense(tables, model, new, run, given, words):
@@ -309,7 +309,7 @@ def test_probabilities_of_what_is_new(tables, model, new, run, get):
     ran = run("predict", model, "--instances", new["users"], "--tasks", new["items"], "--probability", "-o", out)
     assert (ran.code, ran.out) == (0, f"Wrote 3 × 2 probabilities to {out}.\n")
     brier, base = found["D"].brier, found["D"].baseline_brier
-    assert f"setting D have a held-out Brier score of {brier:.4f}, the base rate one of {base:.4f}" in ran.err
+    assert f"setting D have a held-out Brier score of {brier:.4f} (base rate: {base:.4f})" in ran.err
     assert_allclose(numbers(get(out)), found.predict(new["X"], new["T"]))
     ran = run("predict", model, "--tasks", new["items"], "--probability", "--json")
     assert ran.json["calibration"]["setting"] == ["C"]
@@ -437,7 +437,7 @@ def test_one_list_into_a_file(tables, model, run, get):
 
 def test_what_cannot_be_explained(tables, model, few, run):
     for words, message in (
-        (("--instance", "u3"), "Choose one task: give --task, an id of training or of a file in --tasks."),
+        (("--instance", "u3"), "Choose one task: give --task, an id of training or of the file of --tasks."),
         (("--instance", "nobody", "--task", "i5"), "'nobody' not among the ids of the instances"),
         (("--instance", "u3", "--task", "i5", "--instances", "gone.csv"), "gone.csv"),
     ):
@@ -450,7 +450,9 @@ def test_what_cannot_be_explained(tables, model, few, run):
     save(IndependentTaskRidge().fit(tables.X, tables.Y), path)
     ran = run("predict", "--explain", path, "--instance", 1, "--tasks", few["items"])
     assert (ran.code, "leave --tasks out" in ran.err) == (2, True)
-    assert "is a position from 0, found 'x'" in run("predict", "--explain", path, "--instance", "x", "--task", 2).err
+    assert (
+        "must be a position from 0, found 'x'" in run("predict", "--explain", path, "--instance", "x", "--task", 2).err
+    )
     ran = run("predict", "--explain", path, "--instance", 1, "--task", 2, "--json")
     assert ran.json["prediction"] == pytest.approx(explain(load(path), 1, 2).prediction)
 

@@ -57,7 +57,7 @@ def test_ids_that_are_unknown_or_of_both_sides(tables, run, put):
     assert run("recommend", path, "--for", "x2", "--side", "task", "--json").json["recommended"] == "instances"
     ran = run("recommend", path, "--for", "nobody")
     assert ran.code == 2
-    assert "knows no instance or task 'nobody' (ids are such as 'x0', 'i0')" in ran.err
+    assert "has no instance or task 'nobody' (ids are such as 'x0', 'i0')" in ran.err
     assert "--side must be instance or task" in run("recommend", path, "--for", "x2", "--side", "row").err
 
 
@@ -128,7 +128,7 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
     turned = recommend(load(model), tasks=T_new, n=3)
     assert [line[1] for line in lines[1:]] == [name for own in turned.ids for name in own]
     ran = run("recommend", model, "--new", new, "--zeros")
-    assert (ran.code, "--zeros and --cv go with --for" in ran.err) == (2, True)
+    assert (ran.code, "--zeros and --cv have no effect with --new" in ran.err) == (2, True)
     ran = run("recommend", model, "--new", tables.folder / "nothing.csv")
     assert ran.code == 2
 
@@ -171,4 +171,4 @@ def test_the_top_pairs(model, run):
     assert "Best pairs that are not observed" in seen.out
     for words in ([], ["--pairs", "--for", "u1"], ["--new", "x.csv", "--pairs"]):
         ran = run("recommend", model, *words)
-        assert (ran.code, "one of --for, a known id, --new, a file, and --pairs" in ran.err) == (2, True)
+        assert (ran.code, "one of --for (a known id), --new (a file) and --pairs" in ran.err) == (2, True)

@@ -180,7 +180,7 @@ def test_an_online_model_is_the_two_step_model(tables, run):
     tables.labels.write_text(tables.labels.read_text().replace(",,", ",1.0,", 1))
     refused = run("tune", tables.labels, *tables.sides, "--model", "online", "--kernel", "rbf", "-o", path, "-f")
     assert refused.code == 2
-    assert "linear in features, but its instances are features, rbf kernel" in refused.err
+    assert "needs features with a linear kernel; instances are features, rbf kernel" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_options_that_a_model_has_and_lacks(run, given, model):
             those = " or ".join(name for name in MODELS if name in having)
             ran = run(*words, *asked)
             assert (ran.code, ran.out) == (2, "")
-            assert ran.err == f"dyadlearn: {option} is no option of --model {model}: use it with --model {those}.\n"
+            assert ran.err == f"dyadlearn: --model {model} has no option {option}: use it with --model {those}.\n"
     ran = run(*words, *own, *(["--setting", "C"] if "--task-groups" in own else []))
     assert ran.code == 0, ran.err
 
@@ -63,24 +63,21 @@ def test_options_of_tasks_without_tasks(run, given, option):
     for model in ("independent", "online", "learned"):
         ran = run(*given[0](tasks=False), "--model", model, option, given[1].get(value, value))
         assert (ran.code, ran.out) == (2, "")
-        assert (
-            ran.err
-            == f"dyadlearn: {option} is about tasks, and there are none: give them by --tasks, or leave it out.\n"
-        )
+        assert ran.err == f"dyadlearn: {option} needs tasks: add --tasks, or leave {option} out.\n"
 
 
 # What is given beside a model file, labels or an option that it goes with, and what is said of it.
 UNUSED = {
     "evaluate MODEL -n 3": "--number goes with --verify: add it, or leave --number out",
-    "evaluate MODEL --no-nested": "--no-nested goes with learned kernels, and this model has none",
+    "evaluate MODEL --no-nested": "--no-nested is for learned kernels, but this model has none",
     "tune LABELS --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with "
     "--instances-smiles or --tasks-smiles: add one",
     "tune LABELS --model learned --instances X --tasks TASKS -o OUT --fingerprint radius=3": "--fingerprint goes with",
-    "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "holds sequences, and --tasks-smiles names a "
-    "column of a table: leave it out",
+    "tune LABELS --instances X --tasks FASTA -o OUT --tasks-smiles s": "holds sequences, but --tasks-smiles names a "
+    "column of a table: leave --tasks-smiles out",
     "tune LABELS --instances X --tasks TASKS -o OUT --kernel linear:gamma=1": "linear",
     "tune LABELS --instances X --tasks TASKS -o OUT --task-kernel rbf:degree=1": "degree",
-    "recommend MODEL --pairs --side task": "--side goes with --for and --new: leave it out",
+    "recommend MODEL --pairs --side task": "--side is for --for and --new, and has no effect",
     "predict MODEL --explain --instance u0 --task i0 --by task": "--by goes with --output: add it, or leave --by out",
     "predict MODEL --instance u0 --task i0": "--instance goes with --explain: add it, or leave --instance out",
     "evaluate MODEL --coverage 0.9": "--coverage goes with --against: add it, or leave --coverage out",

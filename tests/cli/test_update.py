@@ -113,7 +113,7 @@ def test_ratings_of_known_users(tables, parts, put, run):
     ran = run(*words, "--known", "replace", "--json")
     assert ran.code == 0, ran.err
     assert (ran.json["instances"], ran.json["tasks"]) == (9, 5)
-    assert "has no labels of 3 of 5 tasks: these are missing" in ran.json["notes"][-1]
+    assert "has no labels for 3 of 5 tasks: these labels are missing" in ran.json["notes"][-1]
     labels = np.vstack([tables.Y[:8, :5], np.full((1, 5), np.nan)])
     labels[0, 1], labels[8, [1, 3]] = 4.0, (3.0, 2.0)
     X = tables.X[[*range(8), 9]]
@@ -134,13 +134,13 @@ def test_a_model_without_features_of_tasks_learns_new_columns(tables, parts, run
     twin = TwoStepRidge(found.alpha).fit(tables.X, tables.Y)
     assert_allclose(found.predict(tables.X), twin.predict(tables.X), atol=1e-10)
     refused = run("update", path, "--tasks", parts["new_items"], "--labels", parts["new_labels"])
-    assert "made without --tasks" in refused.err
+    assert "tuned without --tasks" in refused.err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--labels", "l1.csv"], "There is nothing new"),
+        (["--labels", "l1.csv"], "Give --instances or --tasks: the file of the new"),
         (["--instances", "u1.csv", "--labels", "l2.csv"], "8 of the 12 rows of l2.csv are not in u1.csv: 'u0'"),
         (["--instances", "users.csv", "--labels", "labels.csv"], "columns of labels.csv not in the tasks of the model"),
         (["--tasks", "items.csv", "--instances", "users.csv", "--labels", "labels.csv"], "are known already"),
@@ -159,7 +159,7 @@ def test_what_does_not_fit_changes_nothing(tables, parts, online, run, words, me
 def test_other_models_do_not_learn_more(tables, model, parts, run):
     ran = run("update", model, "--instances", parts["more_users"], "--labels", parts["more_labels"])
     assert ran.code == 2
-    assert "only models of tune --model online learn more" in ran.err
+    assert "only models of tune --model online can be updated" in ran.err
 
 
 # Others at the same time, and interrupts ---------------------------------------------------------

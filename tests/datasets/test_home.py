@@ -82,7 +82,7 @@ def test_a_download(server, tmp_path):
 
 def test_another_checksum_leaves_nothing_behind(server, tmp_path):
     server.files["a.bin"] = CONTENT[:-1]
-    with pytest.raises(ValueError, match=f"a.bin is not the file it was: .*, expected {CHECKSUM}"):
+    with pytest.raises(ValueError, match=f"a.bin is not the expected file: .*, expected {CHECKSUM}"):
         download_file(server.address + "a.bin", tmp_path / "a.bin", sha256=CHECKSUM)
     assert list(tmp_path.iterdir()) == []
 
@@ -91,7 +91,7 @@ def test_a_broken_transfer_leaves_nothing_behind(server, tmp_path):
     server.files["a.bin"] = CONTENT
     server.breaks_off_after = 100_000
     path = tmp_path / "a.bin"
-    with pytest.raises(ConnectionError, match=r"a.bin \(it broke off after 100000 of 256000 bytes\)"):
+    with pytest.raises(ConnectionError, match=r"a.bin \(the connection broke off after 100000 of 256000 bytes\)"):
         download_file(server.address + "a.bin", path, sha256=CHECKSUM)
     assert list(tmp_path.iterdir()) == []
     server.breaks_off_after = None

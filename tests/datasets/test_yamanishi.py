@@ -258,7 +258,7 @@ def test_missing_files_are_downloaded_once(tmp_path, publisher):
 
 def test_another_file_than_the_published_one_is_refused(tmp_path, publisher):
     publisher.files[FILES[1]] += b"\n"
-    with pytest.raises(ValueError, match="nr_simmat_dc.txt is not the file it was"):
+    with pytest.raises(ValueError, match="nr_simmat_dc.txt is not the expected file"):
         fetch_yamanishi("nr", data_home=tmp_path)
     assert [path.name for path in (tmp_path / "yamanishi2008").iterdir()] == FILES[:1]
 

@@ -311,7 +311,7 @@ INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan,
         ("x.npy", lambda path: np.save(path, np.zeros(3)), r"shape \(3,\): expected a row of features"),
         ("x.npy", lambda path: np.save(path, np.array([["a"]])), "values of type <U1: expected numbers"),
         ("x.npy", lambda path: np.save(path, np.array([[{}]])), "holds Python objects"),
-        ("x.npz", of_npz(x=INF, ids=["a", "b"]), "row 'a', column 2: infinity is no value"),
+        ("x.npz", of_npz(x=INF, ids=["a", "b"]), "row 'a', column 2: infinity is not valid"),
         ("x.npz", of_npz(x=NAN, ids=["a", "b"]), "row 'b', column 1: the value is missing"),
         ("x.npz", of_npz(a=np.ones(2), b=np.ones(3)), "'b' has 3 features, but 'a' has 2: all must have as many"),
         ("x.npz", of_npz(x=INF, ids=["a", "a"]), "repeated ids: 'a'"),
@@ -324,12 +324,16 @@ INF, NAN = np.array([[1.0, np.inf], [1.0, 2.0]]), np.array([[1.0, 2.0], [np.nan,
         ("x.npz", of_npz(a=np.ones(2), b=np.ones((2, 2, 2))), r"'b' has an array of shape \(2, 2, 2\)"),
         ("x.npz", of_npz(a=np.ones(2), b=np.ones(0)), r"'b' has an array of shape \(0,\)"),
         ("x.h5", of_hdf5(), "holds no features"),
-        ("x.h5", of_hdf5(x=INF, ids=["a", "b"]), "row 'a', column 2: infinity is no value"),
+        ("x.h5", of_hdf5(x=INF, ids=["a", "b"]), "row 'a', column 2: infinity is not valid"),
         ("x.h5", of_hdf5(a=np.ones(2), b="text"), "'b' holds Python objects|'b' holds values"),
         ("x.h5", of_hdf5(**{"a": np.ones(2), "b/c": np.ones(2)}), "'b' is a group and no array"),
         ("x.h5", of_hdf5(x=np.ones((2, 2)), ids=[b"\xff", b"a"]), "is damaged or no list of ids"),
-        ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, 2.0], [1.0]]), "its vectors have the lengths 1, 2"),
-        ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, 2.0], None]), "its vectors have the lengths"),
+        (
+            "x.parquet",
+            of_parquet(id=["a", "b"], x=[[1.0, 2.0], [1.0]]),
+            "its vectors must have the same length, found 1, 2",
+        ),
+        ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, 2.0], None]), "its vectors must have the same length"),
         ("x.parquet", of_parquet(id=["a", "b"], x=[[1.0, None], [1.0, 2.0]]), "column 2: the value is missing"),
         ("x.parquet", of_parquet(id=["a", "a"], x=[1.0, 2.0]), "repeated ids: 'a'"),
         ("x.parquet", of_parquet(id=["a", None], x=[1.0, 2.0]), "no id at position 1"),
@@ -358,9 +362,7 @@ def test_ids_that_are_asked_for(tmp_path):
     asked = read_features(path, pd.Index(["p", "7"], name="protein"))
     assert asked.row_ids.name == "protein"
     assert read_features(path, pl.Series(["8"])).ids == read_features(path, np.array(["8"])).ids == ("8",)
-    message = (
-        r"2 of the 3 proteins that are asked for are not in .*x\.npz, whose ids are such as '7', '8', 'p': 'q', 9\."
-    )
+    message = r"2 of the 3 requested proteins are not in .*x\.npz, whose ids are such as '7', '8', 'p': 'q', 9\."
     with pytest.raises(IdError, match=message):
         read_features(path, ["q", 7, 9], of="proteins")
     with pytest.raises(IdError, match="ids has repeated ids: 7"):

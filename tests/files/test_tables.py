@@ -136,6 +136,7 @@ def test_nothing_in_an_array_is_executed(tmp_path):
         ("", r"t\.csv holds no table"),
         ("id,p\n", r"t\.csv holds no table"),
         ("id,p,q\na,1,2\nb,1\n", r"t\.csv, line 3: expected 3 cells, as in the first line, found 2"),
+        ("id,p,q\na,1,5,2,5\n", r"line 2: .* found 5\. If numbers have a decimal comma, write decimals with"),
         ("id,p,q\n\na,1,2\nb,1,x1\n", r"t\.csv, line 4, column 'q': 'x1' is not a number\."),
         ("id;p;q\na;1;2\nb;1;0,5\n", r"line 3, column 'q': '0,5' is not a number, write decimals with a point\.$"),
         ("id,p\na,inf\n", r"line 2, column 'p': infinity"),

@@ -92,7 +92,7 @@ def test_whole_exponents_take_negative_entries():
     K = np.array([[1.0, -0.5], [-0.5, 1.0]])
     members, X = [lambda A, B: np.abs(K), lambda A, B: K], np.ones((2, 1))
     assert_allclose(Product(members[1:], weights=[3])(X), K**3)
-    with pytest.raises(KernelError, match=r"kernels\[1\] has negative entries, without a power 0.5"):
+    with pytest.raises(KernelError, match=r"kernels\[1\] has negative entries, which have no power 0.5"):
         Product(members, weights=[0.5, 0.5])(X)
 
 

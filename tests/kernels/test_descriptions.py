@@ -169,7 +169,9 @@ def test_ids_that_differ():
         read_descriptions({"a": pandas.DataFrame(F, index=ids), "b": pandas.DataFrame(F, index=list("abcdf"))}, "X")
     # Whether the columns of a square table without ids should follow its rows, nobody knows.
     turned = pandas.DataFrame(K, index=ids[::-1])
-    with pytest.raises(IdError, match=r"its columns, which have no ids, may have to follow.* order 'a', 'b', 'c', …"):
+    with pytest.raises(
+        IdError, match=r"its columns, which have no ids, must be reordered too.* order 'a', 'b', 'c', …"
+    ):
         read_descriptions({"a": pandas.DataFrame(F, index=ids), "k": turned}, "X")
     assert len(Descriptions({"a": pandas.DataFrame(F, index=ids), "k": pandas.DataFrame(K, index=ids)})) == 5
 

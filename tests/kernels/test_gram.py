@@ -159,7 +159,7 @@ def test_unknown_names_are_listed(features):
 
 
 def test_precomputed_is_none_of_our_business(features):
-    with pytest.raises(KernelError, match="'precomputed' is a given Gram matrix"):
+    with pytest.raises(KernelError, match="'precomputed' is a Gram matrix already"):
         gram(*features, kernel="precomputed")
 
 
@@ -275,7 +275,7 @@ def test_the_diagonal_refuses_what_the_kernel_refuses(each):
         [
             ("rbf", {"gamma": -1.0}, "gamma of kernel 'rbf' must be a number"),
             ("rbf", {"width": 1.0}, "takes no parameter 'width'"),
-            ("precomputed", {}, "nothing to compute from features"),
+            ("precomputed", {}, "cannot be computed from features"),
             (lambda A, B: np.ones((1, 1)), {}, "must return one row per row of A"),
         ]
     ):

@@ -195,7 +195,7 @@ def test_ancestors_by_hand_and_from_frames():
 
 def test_circles_and_other_mistakes_in_an_ontology_are_told():
     with pytest.raises(
-        ValueError, match="no term may be its own ancestor, .* circle: ('b' → 'c' → 'b'|'c' → 'b' → 'c')"
+        ValueError, match="no term may be its own ancestor, .* cycle: ('b' → 'c' → 'b'|'c' → 'b' → 'c')"
     ):
         shared_ancestors_kernel([("a", "b"), ("b", "c"), ("c", "b")], ["a"])
     with pytest.raises(ValueError, match=r"edges must have 2 columns \(two nodes\), found rows of width 3"):

@@ -451,7 +451,7 @@ def test_an_indefinite_kernel_is_told():
             found = Landmarks(3, kernel="precomputed", random_state=seed).fit(K)
         assert np.all(np.isfinite(found.transform(K)))
         assert np.all(found.residual(K) >= 0)
-    with pytest.warns(KernelRepairWarning, match="up to 0.5 too much"):
+    with pytest.warns(KernelRepairWarning, match=r"features exceed k\(x, x\) by up to 0.5"):
         found = Landmarks(3, kernel="precomputed", random_state=0).fit(np.diag([1.0, -0.5, 2.0]))
     assert found.n_components_ == 2
     X = points()

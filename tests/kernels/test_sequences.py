@@ -381,7 +381,7 @@ def test_only_ends_of_lines_end_the_lines_of_fasta_files(tmp_path):
     lines(
         "data error message",
         (b"", ValueError, "holds no sequences"),
-        (b"MKV\n>P1\nMKV", ValueError, "is no FASTA file: its first line must begin with '>', found 'MKV'"),
+        (b"MKV\n>P1\nMKV", ValueError, "is not a FASTA file: its first line must begin with '>', found 'MKV'"),
         (b">P1\nMKV\n> \nMK", ValueError, "line 3 of .* is a header without an id"),
         (b">P1\nMKV\n>P1 again\nMK", IdError, "has repeated ids: 'P1'"),
         (

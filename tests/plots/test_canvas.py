@@ -64,7 +64,7 @@ def test_without_matplotlib_it_is_said_how_to_get_it(draw, monkeypatch):
 def test_the_numbers_of_a_view_are_those_of_its_display(ax):
     view = landscape_of_scores([0.5, 0.7, 0.6], [0.1, 1, 10])
     display = LandscapeDisplay(view)
-    with pytest.raises(AttributeError, match=r"LandscapeDisplay has no ax_: it comes with plot\(\)"):
+    with pytest.raises(AttributeError, match=r"LandscapeDisplay has no ax_: call plot\(\) first"):
         display.ax_  # noqa: B018
     for one in (display, copy.deepcopy(display)):
         assert one.best_score == 0.7

@@ -72,8 +72,8 @@ def test_what_is_printed_is_what_is_there():
 def test_notes_stand_below():
     poor = scores_of(score=0.3, undefined=2, sides=SideNames("host", "parasite"))
     assert poor.notes == [
-        "In setting C the model reaches roc_auc 0.3, no more than simple means do without any features: 0.4, parasite "
-        "means.",
+        "In setting C the model reaches roc_auc 0.3, worse than the best baseline, which uses no features: 0.4, "
+        "parasite means.",
         "In setting C, roc_auc is undefined for 2 of 7 parasites, whose labels are all alike or missing: they are "
         "excluded.",
     ]

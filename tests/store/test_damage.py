@@ -250,7 +250,7 @@ def test_a_header_of_huge_arrays_takes_no_memory(content, refused):
 
 
 def test_nothing_but_a_model_is_read(tmp_path, resign):
-    with pytest.raises(ModelFileError, match="it holds no model but something of type Tikhonov"):
+    with pytest.raises(ModelFileError, match="it holds an object of type Tikhonov, not a model"):
         resign({"model": {"$Tikhonov": {}}}, {})
     with pytest.raises(ModelFileError, match="not fitted"):
         resign({"model": {"$TwoStepRidge": {"parameters": {}}}}, {})

@@ -166,7 +166,7 @@ REFUSED = {
         "random_state is of type RandomState (RandomState(MT19937)",
     ),
     "own class": (OwnRidge(), "A model file holds a model of this library (Landmarks, IndependentTaskRidge, "),
-    "foreign": (Ridge(), "and no object of class Ridge."),
+    "foreign": (Ridge(), "not an object of class Ridge."),
 }
 
 

@@ -1,4 +1,4 @@
-"""Files that take their place whole or not at all, whoever else writes there and whatever happens in between."""
+"""Atomic writing of files, safe against interruption and other writers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ABANDONED = 86_400.0
 
 
 def check_place(path: Path) -> None:
-    """Raise if no file can have a name: that of a folder, a pipe or a device, or one in a missing folder."""
+    """Raise if a path cannot be written as a file: a folder, a pipe, a device, or in a missing folder."""
     try:
         mode = os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -41,7 +41,7 @@ def check_place(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `path` when all went well; else nothing is left of it.
+    """Open a file that replaces `path` if no error occurs; otherwise it is removed.
 
     Whoever opens `path` finds the old file or the new one, whole, whatever happens in between. What a killed process
     left of an attempt is removed by one that writes there a day later.
@@ -81,7 +81,7 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
         with suppress(OSError):
             temporary.unlink()
         raise
-    # The new name too must survive a power cut; not every system lets a folder be opened for that.
+    # The folder is synchronised, so that the new name survives a power cut; not every system allows this.
     with suppress(OSError):
         folder = os.open(target.parent, os.O_RDONLY)
         try:
@@ -94,12 +94,12 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
 
 
 def _prefix(target: Path) -> str:
-    """Return how the names of unfinished files for a target begin: short, however long its own name is."""
+    """Return the prefix of the names of unfinished files for a target, which is short even if its name is long."""
     return f".{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
 
 
 def _sweep(target: Path) -> None:
-    """Remove the unfinished files of processes that are gone: those that nobody has written to for a day."""
+    """Remove unfinished files of dead processes: those that were not written to for a day."""
     for abandoned in target.parent.glob(f"{_prefix(target)}*.part"):
         with suppress(OSError):
             if time.time() - abandoned.stat().st_mtime > _ABANDONED:
@@ -110,7 +110,7 @@ def _sweep(target: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Try to be the only one who holds a file, until it is closed; False where others do or there are no locks."""
+    """Try to lock a file until it is closed; return False if another process has the lock or locks are unsupported."""
     if sys.platform == "win32":
         return False
     import fcntl
@@ -130,7 +130,7 @@ def _lock(descriptor: int) -> bool:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether an open file is the one that has this name."""
+    """Return whether an open file is still the file at this path."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 @contextmanager
 def _held(target: Path) -> Iterator[None]:
-    """Make other writers to `target` wait, where the system has locks."""
+    """Make other writers to `target` wait, if the system supports locks."""
     with ExitStack() as stack:
         while sys.platform != "win32":
             try:

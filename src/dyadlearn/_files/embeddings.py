@@ -1,4 +1,4 @@
-"""Files of features: their ids are read when they are opened, their rows when they are asked for.
+"""Files of features: ids are read when a file is opened, rows when they are requested.
 
 npy files are mapped into memory. Archives (npz and HDF5) are read alike: either one matrix has all features, with its
 ids in an array beside it, or every id has an array of its own. Names and the shapes of a few arrays decide which of the
@@ -26,13 +26,13 @@ from dyadlearn._files.tables import PANDAS, check_whole, open_parquet, read_cell
 from dyadlearn._tables import Ids, Table, id_text, make_ids, not_found, shown, text_ids
 from dyadlearn.exceptions import DataFileError, IdError
 
-# How many bytes are read at once where a file has no blocks of its own.
+# Number of bytes that are read at once if a file has no blocks.
 _SPAN = 2**22
 
 
 @dataclass(frozen=True)
 class FeatureFile:
-    """A file of features that was opened.
+    """Opened file of features.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class FeatureFile:
         return cls(path, n, table.row_ids, table.column_ids, lambda places: table.take(places).values, is_whole=True)
 
     def places(self, wanted: Sequence[Hashable], of: str) -> np.ndarray:
-        """Return where some ids stand, compared as text; those that do not are counted, and a few of them named.
+        """Return the positions of ids, compared as text; raise if some are unknown.
 
         Parameters
         ----------
@@ -76,42 +76,42 @@ class FeatureFile:
         where = {id_text(label): place for place, label in enumerate(self.ids.labels)}
         lacking = [label for label in wanted if id_text(label) not in where]
         if lacking:
-            raise not_found(lacking, len(wanted), f"{of} that are asked for", str(self.path), self.ids.labels)
+            raise not_found(lacking, len(wanted), f"requested {of}", str(self.path), self.ids.labels)
         return np.array([where[id_text(label)] for label in wanted], dtype=np.intp)
 
     @property
     def without_ids(self) -> IdError:
-        """The error of a file that must have ids and has none."""
+        """Error for a file that must have ids and has none."""
         beside = f"write them into {_beside(self.path).name} beside it, one a line in the order of its rows"
         return IdError(f"{self.path} has no ids: {beside}, or name them by row_ids=.")
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
-        """Return the file as if it had no rows but those of some ids, in this order; `of` is as in `places`."""
+        """Return the file limited to the rows of some ids, in this order; `of` is as in `places`."""
         own = self.places(wanted_ids(wanted, None, f"The list of {of}").labels, of)
         assert self.ids is not None
         return replace(self, n=len(own), ids=self.ids.take(own), rows=lambda places: self.rows(own[places]))
 
     def take(self, places: np.ndarray | None = None) -> Table:
-        """Return some rows with their ids, in this order, as they are; None for all."""
+        """Return some rows with their ids, in this order; None means all. Values are not checked."""
         values = self.rows(np.arange(self.n) if places is None else places)
         ids = self.ids if self.ids is None or places is None else self.ids.take(places)
         return Table(values, ids, self.columns)
 
     def read(self, places: np.ndarray | None = None) -> Table:
-        """Return some rows with their ids, in this order; None for all. Missing and infinite values are refused."""
+        """Return some rows with their ids, in this order; None means all. Raise if values are missing or infinite."""
         table = self.take(places)
         check_whole(table, self.path)
         return table
 
 
 def kept_dtype(dtype: Any) -> np.dtype[Any]:
-    """Return the precision that values of a type are kept in: single where they have no more, else double."""
+    """Return the dtype in which values are stored: single precision for floats of at most 32 bits, else double."""
     dtype = np.dtype(dtype)
     return np.dtype(np.float32 if dtype.kind == "f" and dtype.itemsize <= 4 else np.float64)
 
 
 def check_numbers(dtype: np.dtype[Any], whose: str) -> None:
-    """Raise if values are no numbers; Python objects are never unpickled."""
+    """Raise if values are not numbers; Python objects are never unpickled."""
     if dtype.hasobject:
         raise DataFileError(f"{whose} holds Python objects, which are not read: store numbers, or text as numpy's str.")
     if dtype.kind not in "biuf":
@@ -169,7 +169,7 @@ def gather(
 
 def listed(ids: Any, name: str) -> list[Any]:
     """Return ids that came in a list, an array, an index or a series; `name` is how messages call them."""
-    # Every library has numbers of its own, and those of Python are what ids are.
+    # Numbers of other libraries are converted to Python numbers.
     plain = next((getattr(ids, verb) for verb in ("tolist", "to_list", "to_pylist") if hasattr(ids, verb)), None)
     is_table = isinstance(ids, str | bytes | Mapping) or hasattr(ids, "columns") or getattr(ids, "ndim", 1) != 1
     if is_table or (plain is None and not isinstance(ids, Iterable)):
@@ -182,7 +182,7 @@ def listed(ids: Any, name: str) -> list[Any]:
 
 
 def wanted_ids(labels: Sequence[Any], name: str | None, owner: str) -> Ids:
-    """Return ids that are asked for, after checking that none repeats, as 7 and "7" do.
+    """Return requested ids after checking that none is repeated; 7 and "7" count as the same.
 
     Parameters
     ----------
@@ -216,17 +216,17 @@ def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -
     if any(isinstance(label, float) and label == label for label in labels):
         raise DataFileError(f"{owner} has numbers with a point for ids: ids are text or whole numbers.")
     found = make_ids(texts, name, owner)
-    text_ids(found, f"The rows of {owner}")  # refuses 1 and "1", between which nobody could choose
+    text_ids(found, f"The rows of {owner}")  # raises if both 1 and "1" are ids
     return found
 
 
 def read_ids(path: Path) -> list[str]:
-    """Read a file of ids, one a line."""
+    """Read a file of ids, one in each line."""
     return packed.read_text(path, "list of ids").rstrip().splitlines()
 
 
 def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
-    """Return the ids of a file of n rows that holds none: those given, those of a file that is named or lies beside it.
+    """Return ids for a file of n rows without ids: those given, or those of a named or neighbouring file.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
 
 
 def _beside(path: Path) -> Path:
-    """Return the file that by custom has the ids of another."""
+    """Return the default name of the file of ids for a file."""
     return path.with_name(f"{path.stem}.ids.txt")
 
 
@@ -271,7 +271,7 @@ def _matrix_rows(array: Any, path: Path, places: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[dict[str, Member]]:
-    """Open an npz archive; of its arrays no more than the list is read."""
+    """Open an npz archive; only the list of its arrays is read."""
     with ZipFile(path) as archive:
         yield {each.filename.removesuffix(".npy"): Member(archive, each) for each in archive.infolist()}
 
@@ -299,7 +299,7 @@ class Member:
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """The shape of what is read at once: all of it."""
+        """Shape of the part that is read at once: the whole array."""
         return self.shape
 
     def __getitem__(self, rows: slice) -> np.ndarray:
@@ -341,7 +341,7 @@ class Group:
         from h5py import h5l
 
         encoded = name.encode("utf-8", "surrogateescape")
-        # The links on a longer path would be followed.
+        # h5py would follow links on a longer path.
         if "/" in name or not self._group.id.links.exists(encoded):
             raise KeyError(name)
         fault = "is a link to another place or file"
@@ -375,7 +375,7 @@ CONTAINERS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Any]]]]
 
 @contextmanager
 def _opened(path: Path, place: Iterable[str] = ()) -> Iterator[Any]:
-    """Open an archive, and return what names lead to in it."""
+    """Open an archive, and return its parts by their names."""
     what, opening = CONTAINERS[suffix_of(path)]
     with packed.reading(path, what), opening(path) as node:
         for name in place:
@@ -413,12 +413,12 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
 
 
 def _choose(path: Path, names: Sequence[str]) -> str:
-    """Return what a message says of several parts of a file of which one has the features."""
+    """Return a hint for a message about a file with several parts."""
     return f"{shown(names)}: say by key= (on the command line {path.name}::{names[0]}) which has the features"
 
 
 def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any, Any]:
-    """Return the names that lead to what a key names, the group that has it, and the thing itself."""
+    """Return the names on the path of a key, its group, and the part itself."""
     names = tuple(part for part in (key or "").split("/") if part)
     if names and names[0] not in root and key in root:  # names in numpy's archives may have a slash
         names = (str(key),)
@@ -502,7 +502,7 @@ def _texts(group: Any, name: str, path: Path) -> list[Any]:
 def _one_each(
     path: Path, place: tuple[str, ...], group: Any, names: list[str], row_ids: Any, pool: str | None
 ) -> FeatureFile:
-    """Return the vectors of some ids, each from an array of its own; arrays that are not asked for are not opened."""
+    """Return the vectors of some ids, each from a separate array; other arrays are not opened."""
     if row_ids is not None:
         raise DataFileError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
@@ -547,7 +547,7 @@ def _is_array(node: Any) -> bool:
 
 
 def _shape(array: Any) -> tuple[int, ...]:
-    """Return the shape of an array; those of HDF5 that hold nothing have none."""
+    """Return the shape of an array; () for an empty array of HDF5."""
     return tuple(map(int, array.shape or ()))
 
 
@@ -601,7 +601,7 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
 
 
 def _feature_columns(kinds: dict[str, str], key: str | None, path: Path) -> list[str]:
-    """Return which columns are the features: the one that is asked for or has vectors, else all."""
+    """Return the columns of features: the requested column, the column of vectors, or all."""
     if key is not None:
         if key not in kinds:
             raise DataFileError(f"{path} has no column {key!r}: its columns are {shown([*kinds])}.")
@@ -627,7 +627,7 @@ def _rows(path: Path, names: list[str], places: np.ndarray) -> np.ndarray:
 #: Endings of files that features are read from, by their ids.
 ENDINGS = (".csv", ".tsv", ".txt", ".npy", *CONTAINERS, ".parquet")
 
-#: What can become of several rows for one id.
+#: Ways to pool several rows of one id.
 POOLS = ("mean",)
 
 # Of scipy's sparse matrices in an archive.
@@ -635,7 +635,7 @@ _SPARSE = {"data", "shape", "format"}
 
 
 def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool: str | None = None) -> FeatureFile:
-    """Open a file of features; what has none of the known endings is read as a text.
+    """Open a file of features; a file with an unknown ending is read as text.
 
     Parameters
     ----------
@@ -673,7 +673,7 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
 
 
 def _sparse_matrix(path: Path) -> Any:
-    """Return the sparse matrix that an archive of numpy is; None where it is none."""
+    """Return the sparse matrix in a numpy archive; None if it holds none."""
     with packed.reading(path, "npz archive"), open_archive(path) as members:
         if not set(members) >= _SPARSE:
             return None

@@ -53,7 +53,7 @@ def check_file(path: str | os.PathLike[str], error: type[ValueError] = DataFileE
 
 
 def imported(module: str, purpose: str, library: str, otherwise: str = "", *, extra: str = "embeddings") -> Any:
-    """Return an optional module; the error without it tells the purpose, the library and what to do otherwise."""
+    """Import and return an optional module; the error names its purpose, the library and an alternative."""
     try:
         return import_module(module)
     except ImportError:
@@ -62,7 +62,7 @@ def imported(module: str, purpose: str, library: str, otherwise: str = "", *, ex
 
 @contextmanager
 def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """Let errors about the content of a file, of whatever library, say which file it is.
+    """Add the name of the file to errors about its content, of any library.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 
 
 def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
-    """Return a text in UTF-8, plain or gzipped, with the ends of its lines as they are."""
+    """Return a UTF-8 text, plain or gzipped, with unchanged line ends."""
     size = check_file(path)
     check_memory(2 * size, np.empty(0), f"Reading {path}", "give a smaller file")
     with open(path, "rb") as file:
@@ -99,7 +99,7 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
 
 
 def _unpacked(path: str | os.PathLike[str], content: bytes) -> Iterator[bytes]:
-    """Yield what a gzipped file holds, up to the limit for packed files."""
+    """Yield the content of a gzipped file, up to the limit for packed files."""
     size, limit = 0, _limit()
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
         while part := packed.read(2**20):
@@ -134,7 +134,7 @@ def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = 
 
 
 def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None:
-    """Check that what is to be read of a file fits in memory, and that a small file does not unpack to much."""
+    """Raise if the content to read does not fit in memory, or if a small file unpacks to too much."""
     check_memory(need + _BUFFERS, np.empty(0), purpose, "ask for fewer of its rows, by their ids")
     if need > _RATIO * check_file(path):
         check_unpacked(path, need)
@@ -201,7 +201,7 @@ def check_places(matrix: Any) -> None:
 
 
 def parse_number(text: str) -> float:
-    """Return the number that a text is; unlike Python's own, 1_000 and digits of other scripts are none."""
+    """Return a text as a number; unlike in Python, 1_000 and digits of other scripts are not numbers."""
     if "_" in text or not text.isascii():
         raise ValueError(f"{text!r} is not a number")
     return float(text)

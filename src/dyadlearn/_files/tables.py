@@ -1,9 +1,7 @@
-"""Tables in files, read and written: csv and tsv (plain or gzipped) and parquet.
+"""Read and write tables: csv and tsv (plain or gzipped) and parquet.
 
-Ids stand in the first line and column of a text. What is written is there whole or not at all; it may go to a terminal
-too, as csv.
-
-Parquet files, whose metadata tells how much memory a part takes before it is read.
+A text table has ids in its first line and column. Files are written atomically; a table can also be printed as csv. The
+memory for a parquet file is computed from its metadata before it is read.
 """
 
 from __future__ import annotations
@@ -33,9 +31,9 @@ from dyadlearn.exceptions import DataFileError, IdError
 
 #: Named columns of a table, all of the same length.
 Columns = Mapping[str, Sequence[Any]]
-# The bytes of a value of each physical type. A text is a number beside a dictionary.
+# Bytes of a value of each physical type. A text is stored as an index into a dictionary.
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
-# The bytes of a value as an object of Python, in a list of columns and in a list of lines.
+# Bytes of a value as a Python object, in a list of columns and in a list of lines.
 _OBJECT = 100
 #: The column that pandas writes an index without a name into.
 PANDAS = "__index_level_0__"
@@ -52,7 +50,7 @@ def open_parquet(path: Path) -> Iterator[Parquet]:
     with packed.reading(path, "parquet file"):
         about = pq.read_metadata(path)
         columns = [about.schema.column(place) for place in range(about.num_columns)]
-        # A text that repeats is stored once, and stays so.
+        # Repeated texts are stored once, also in memory.
         texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
         with pq.ParquetFile(path, metadata=about, read_dictionary=texts) as file:
             yield Parquet(path, file)
@@ -73,9 +71,9 @@ class Parquet:
     starts : integer array
         The first row of each row group.
     kinds : dict of str to str
-        What each column holds: "whole", "number", "vectors", "text" or "other".
+        Kind of each column: "whole", "number", "vectors", "text" or "other".
     index : list of str
-        The columns in which pandas keeps its index.
+        Columns in which pandas stored its index.
     """
 
     def __init__(self, path: Path, file: Any) -> None:
@@ -85,22 +83,22 @@ class Parquet:
         self.n, self.starts = int(ends[-1]), ends[:-1]
         self.kinds = {field.name: _kind(field.type) for field in file.schema_arrow}
         about = json.loads((file.schema_arrow.metadata or {}).get(b"pandas", "{}"))
-        # An index that only counts the rows is no column.
+        # A RangeIndex is not stored as a column.
         self.index = [name for name in about.get("index_columns", []) if isinstance(name, str)]
         if len(self.kinds) < len(file.schema_arrow):
             raise ValueError("two of its columns have the same name")
 
     @property
     def id_column(self) -> str | None:
-        """The column of ids: the index of pandas, else the first of text, else the first of all if of whole numbers.
+        """Name of the column of ids; None if there is none.
 
-        An index that was never given a name and holds no text beside columns that do has none: these are numbers of
-        rows, left over where some were taken out.
+        It is the index of pandas, else the first column of text, else the first column if it holds whole numbers. An
+        unnamed index of numbers is ignored if a column holds text: it has only the row numbers of a larger table.
         """
         kinds, index = self.kinds, self.index
         if len(index) > 1:
             levels = f"{len(index)} levels, {shown(index)}"
-            raise DataFileError(f"{self._path} has an index of {levels}: ids are one level, by set_index(…) in pandas.")
+            raise DataFileError(f"{self._path} has an index of {levels}: ids need one level, use set_index in pandas.")
         texts = [name for name, kind in kinds.items() if kind == "text"]
         if index and not (texts and index[0].startswith("__index_level_") and index[0] not in texts):
             return index[0]
@@ -108,8 +106,8 @@ class Parquet:
         return next(iter([*texts, *whole[::-1]]), None)
 
     def sizes(self, names: Iterable[str]) -> list[tuple[int, int]]:
-        """Return how many values some columns have in each row group, and how many bytes these take in memory."""
-        wanted, found = set(names), []
+        """Return the number of values of some columns in each row group, and their bytes in memory."""
+        wanted, sizes = set(names), []
         for group in self._groups:
             count, size = 0, 0
             for place in range(group.num_columns):
@@ -119,25 +117,25 @@ class Parquet:
                     count += column.num_values
                     size += column.num_values * _WIDTHS.get(column.physical_type, length)
                     size += column.total_uncompressed_size if column.physical_type == "BYTE_ARRAY" else 0
-            found.append((count, size))
-        return found
+            sizes.append((count, size))
+        return sizes
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Return columns as lists of Python."""
+        """Return columns as Python lists."""
         need = sum(_OBJECT * count + size for count, size in self.sizes(names))
         packed.check_decoded(self._path, need, f"Reading {len(names)} columns of {self._path}")
         table = self._file.read(list(names))
         return {name: [cell for chunk in table[name].chunks for cell in _cells(chunk)] for name in names}
 
     def rows(self, names: list[str], first: int, end: int) -> np.ndarray:
-        """Return some rows, which lie in one row group, of columns of numbers or of one column of vectors."""
+        """Return some rows of one row group, from columns of numbers or from one column of vectors."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         group = int(np.searchsorted(self.starts, first, side="right")) - 1
         table = self._file.read_row_group(group, columns=names).slice(first - self.starts[group], end - first)
         if self.kinds[names[0]] != "vectors":
-            # Of others than floats an array of objects would be made where one is missing.
+            # Other types than floats would become an array of objects if a value is missing.
             floats = [each if pa.types.is_floating(each.type) else each.cast(pa.float64()) for each in table.columns]
             return np.column_stack([each.to_numpy() for each in floats])
         column = table[names[0]].combine_chunks()
@@ -145,13 +143,13 @@ class Parquet:
             column = column.storage
         lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
         if not (lengths == lengths[0]).all() or not lengths[0] > 0:
-            raise ValueError(f"its vectors have the lengths {shown(np.unique(lengths).tolist())}, and must have one")
+            raise ValueError(f"its vectors must have the same length, found {shown(np.unique(lengths).tolist())}")
         values: np.ndarray = column.flatten().to_numpy(zero_copy_only=False)
         return values.reshape(len(lengths), int(lengths[0]))
 
 
 def _cells(chunk: Any) -> list[Any]:
-    """Return the values of an array of arrow; a text that repeats is one object."""
+    """Return the values of an arrow array as a list; repeated texts share one object."""
     if not hasattr(chunk, "dictionary"):
         cells: list[Any] = chunk.to_pylist()
         return cells
@@ -176,18 +174,18 @@ def _kind(kind: Any) -> str:
     return "text" if str(kind) in _TEXT_TYPES else "other"
 
 
-#: How a missing value may be spelled, in lower case.
+#: Spellings of a missing value, in lower case.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
-#: What may separate the cells of a table.
+#: Characters that may separate the cells of a table.
 DELIMITERS = ",\t;"
 
-# The bytes that a cell of a text takes as an object of Python in a list, if it is short.
+# Bytes of a short cell of text as a Python object in a list.
 _CELL = 64
 
 
 class TextColumnError(DataFileError):
-    """A column that must hold numbers holds texts only; `column` is its heading."""
+    """Error for a column that must hold numbers but holds only texts; `column` is its heading."""
 
     def __init__(self, message: str, column: str) -> None:
         super().__init__(message)
@@ -196,18 +194,18 @@ class TextColumnError(DataFileError):
 
 @dataclass(frozen=True)
 class Cells:
-    """A table as it stands in a file: a line of headings and lines of cells, text or not.
+    """Table as in a file: a line of headings and lines of cells, which are texts or other values.
 
     Attributes
     ----------
     path : Path
     headings : list of str
     lines : list of sequences
-        All as long as the headings.
+        Lines of cells, each as long as the headings.
     numbers : list of int
-        Where each line stands in the file, for messages.
+        Line number of each line in the file, for messages.
     id_place : int
-        Which column holds ids, if the table is a grid.
+        Position of the column of ids, if the table is a grid.
     """
 
     path: Path
@@ -217,7 +215,7 @@ class Cells:
     id_place: int = 0
 
     def place(self, name: str) -> int:
-        """Return which column has a heading."""
+        """Return the position of the column with a heading."""
         if name not in self.headings:
             raise DataFileError(f"{self.path} has no column {name!r}: its columns are {shown(self.headings)}.")
         if self.headings.count(name) > 1:
@@ -230,7 +228,7 @@ class Cells:
         return [line[place] for line in self.lines]
 
     def labels(self, place: int) -> list[str]:
-        """Return the ids in a column, which may repeat there; an empty one is refused with its line."""
+        """Return the ids in a column, which may be repeated; raise if one is empty."""
         labels = [id_text(line[place]) for line in self.lines]
         if "" in labels:
             raise IdError(f"{self.where(labels.index(''), place)}: the id is empty. Give it one, or remove the line.")
@@ -244,7 +242,7 @@ class Cells:
         """Return the cells as numbers, with the ids of their rows and columns."""
         places = [place for place in range(len(self.headings)) if place != self.id_place]
         if not places:
-            raise DataFileError(f"{self.path} holds no table: it has ids and no values, or no known delimiter.")
+            raise DataFileError(f"{self.path} holds no table: it has only ids, or its delimiter is not , ; or a tab.")
         empty = [place + 1 for place in places if not self.headings[place]]
         if empty:
             raise IdError(f"The first line of {self.path} has an empty id, in column {empty[0]}: give it one.")
@@ -252,14 +250,14 @@ class Cells:
         return Table(self.as_numbers(places), self.ids(), columns)
 
     def as_numbers(self, places: Sequence[int]) -> np.ndarray:
-        """Return some columns as numbers, NaN where a cell is missing; a cell that is no number is named."""
+        """Return some columns as numbers, NaN for missing cells; raise if a cell is not a number."""
         values = np.empty((len(self.lines), len(places)))
         for row, line in enumerate(self.lines):
             plain = _plain_row([line[place] for place in places])
             values[row] = [self._number(row, place) for place in places] if plain is None else plain
         if np.isinf(values).any():
             row, column = np.argwhere(np.isinf(values))[0]
-            raise DataFileError(f"{self.where(row, places[column])}: infinity is no value.")
+            raise DataFileError(f"{self.where(row, places[column])}: infinity is not a valid value.")
         return values
 
     def _number(self, row: int, place: int) -> float:
@@ -273,19 +271,19 @@ class Cells:
         raise DataFileError(message)
 
     def fault(self, row: int, place: int) -> str | None:
-        """Return what is wrong with a cell that must be a number or missing, without a full stop; None if it is."""
+        """Return a message about a cell that is neither a number nor missing, without a full stop; None if it is."""
         cell = self.lines[row][place]
         if as_number(cell) is not None:
             return None
         return f"{self.where(row, place)}: {cell!r} is not a number{_remedy(cell)}"
 
     def where(self, row: int, place: int) -> str:
-        """Return where a cell stands in its file, for messages."""
+        """Return the file, line and column of a cell, for messages."""
         return f"{self.path}, line {self.numbers[row]}, column {self.headings[place]!r}"
 
 
 def _plain_row(cells: Sequence[Any]) -> np.ndarray | None:
-    """Return the numbers that the cells of a line are, text or not; None where one of them is none."""
+    """Return the cells of a line as numbers; None if numpy cannot convert one of them."""
     text = "".join(cell for cell in cells if isinstance(cell, str))
     if "_" in text or not text.isascii():
         return None
@@ -296,14 +294,14 @@ def _plain_row(cells: Sequence[Any]) -> np.ndarray | None:
 
 
 def _remedy(cell: Any) -> str:
-    """Return how to write a number that is spelled wrong; empty for what is none."""
+    """Return a hint for a misspelled number; an empty text for other cells."""
     if re.fullmatch(r"[-+]?\d*,\d+(e[-+]?\d+)?", str(cell).strip(), re.IGNORECASE):
         return ", write decimals with a point"
     return ", write it without underscores" if "_" in str(cell) else ""
 
 
 def suffix_of(path: Path) -> str:
-    """Return the ending of a name in lower case, without that of compression."""
+    """Return the ending of a file name in lower case, without .gz."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
@@ -313,7 +311,7 @@ def is_blank(cell: Any) -> bool:
 
 
 def as_number(cell: Any) -> float | None:
-    """Return the number that a cell is, text or not, and NaN for a blank one; None where it is no number."""
+    """Return a cell as a number, NaN for a blank cell; None if it is not a number."""
     if is_blank(cell):
         return float("nan")
     try:
@@ -322,8 +320,8 @@ def as_number(cell: Any) -> float | None:
         return None
 
 
-def check_whole(table: Table, path: Path, rule: str = "only labels may have holes") -> None:
-    """Raise if a value is missing or infinite, naming the first; `rule` says why none may be missing."""
+def check_whole(table: Table, path: Path, rule: str = "only labels may be missing") -> None:
+    """Raise if a value is missing or infinite; the message names the first, and the `rule` about missing values."""
     if is_sparse(table.values) or np.isfinite(table.values).all():
         return
     places = np.argwhere(~np.isfinite(table.values))[0]
@@ -331,12 +329,12 @@ def check_whole(table: Table, path: Path, rule: str = "only labels may have hole
         f"{word} {place + 1}" if ids is None else f"{word} {ids.labels[place]!r}"
         for word, ids, place in zip(("row", "column"), (table.row_ids, table.column_ids), places, strict=True)
     ]
-    fault = f"the value is missing; {rule}" if np.isnan(table.values[tuple(places)]) else "infinity is no value"
+    fault = f"the value is missing; {rule}" if np.isnan(table.values[tuple(places)]) else "infinity is not valid"
     raise DataFileError(f"{path}, {', '.join(where)}: {fault}.")
 
 
 def read_cells(path: Path) -> Cells:
-    """Read a table of text or parquet as it stands in its file."""
+    """Read the cells of a text table or a parquet file."""
     if suffix_of(path) == ".parquet":
         return _read_parquet(path)
     text = packed.read_text(path, "table")
@@ -358,20 +356,22 @@ def read_cells(path: Path) -> Cells:
         if all(not line[-1].strip() for line in lines):
             fault = "an empty cell at the end of its lines: remove the delimiter before it"
             raise DataFileError(f"{path} has {fault}, or put a heading over the ids.")
-        # R leaves out the corner above the ids.
+        # R writes no heading above the ids.
         headings = ["", *headings]
     for line, place in zip(lines, numbers, strict=True):
         if len(line) != len(headings):
             cells = f"expected {len(headings)} cells, as in the first line, found {len(line)}"
-            raise DataFileError(f"{path}, line {place}: {cells}.")
-    # Spreadsheets leave columns behind that have neither a heading nor a value.
+            has_more = delimiter == "," and len(line) > len(headings)
+            hint = ". If numbers have a decimal comma, write decimals with a point" if has_more else ""
+            raise DataFileError(f"{path}, line {place}: {cells}{hint}.")
+    # Spreadsheets may write columns that have neither a heading nor a value.
     while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
         headings, lines = headings[:-1], [line[:-1] for line in lines]
     return Cells(path, headings, list(lines), numbers)
 
 
 def _delimiter(text: str) -> str:
-    """Return what separates the cells of a table: what the first line has most of, outside of quotes."""
+    """Return the delimiter of a table: the candidate that is most frequent in the first line, outside of quotes."""
     bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
     first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
     return max(DELIMITERS, key=first.count)
@@ -383,7 +383,7 @@ def _read_parquet(path: Path) -> Cells:
         if not columns or not file.n:
             raise DataFileError(f"{path} holds no table.")
         own = file.id_column or next(iter(columns))
-        # Numbers of rows that are nobody's ids are no values either.
+        # An index of row numbers that is not used for ids is not a column of values either.
         headings = [name for name in columns if name == own or name not in file.index]
     lines: list[Sequence[Any]] = list(zip(*(columns[name] for name in headings), strict=True))
     return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(own))
@@ -393,16 +393,16 @@ def _read_parquet(path: Path) -> Cells:
 
 _TEXTS = (".csv", ".tsv", ".txt")
 
-#: Endings of what a table can be written as.
+#: Endings of the formats in which a table can be written.
 TABLES = (*_TEXTS, ".parquet")
 
-# What must stand in quotes: separators, quotes, and whatever some program takes for the end of a line.
+# Characters that need quotes: delimiters, quotes, and all that some program reads as the end of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Let errors of a full disk and the like name the file that was asked for."""
+    """Add the name of the file to errors of the operating system, such as a full disk."""
     try:
         yield
     except OSError as error:
@@ -412,7 +412,7 @@ def writing(path: Path) -> Iterator[None]:
 def write_columns(path: Path | None, columns: Columns) -> None:
     """Write a table of named columns, all of the same length; None prints it as csv.
 
-    Numbers are written with all their digits, None and NaN as nothing.
+    Numbers are written with all digits, None and NaN as empty cells.
     """
     write_blocks(path, [columns])
 
@@ -424,10 +424,10 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
     ----------
     path : Path or None
     blocks : iterable of arrays of shape (b, p)
-        The values, one block of rows below the other.
+        Values, in blocks of consecutive rows.
     rows, columns : Ids
     corner : str
-        The heading of the ids.
+        Heading of the column of ids.
     """
     rows, columns = text_ids(rows, "The rows of the table"), text_ids(columns, "Its columns")
     headings, labels = [str(label) for label in columns.labels], iter(rows.labels)
@@ -440,12 +440,12 @@ def write_grid(path: Path | None, blocks: Iterable[np.ndarray], rows: Ids, colum
 
 
 def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
-    """Write a table that is made in blocks of rows, each with the same named columns; None prints it as csv.
+    """Write a table from blocks of rows, each with the same named columns; a path of None prints it as csv.
 
-    One block at a time is held in memory. The file is there whole or not at all.
+    Only one block at a time is in memory. The file is written atomically.
     """
     rest = iter(blocks)
-    first = next(rest)  # an error in making it is raised before anything is printed
+    first = next(rest)  # raises an error of the computation before anything is printed
     blocks = chain([first], rest)
     if path is None:
         _write_lines(sys.stdout, first, blocks, ",")
@@ -462,7 +462,7 @@ def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
             return
         import pyarrow as pa
 
-        # A column of one kind: texts where ids are of several.
+        # A parquet column has one type: ids of mixed types become text.
         texts = {name for name, cells in first.items() if any(isinstance(cell, str) for cell in cells)}
         writer = None
         for block in blocks:
@@ -479,9 +479,9 @@ def _write_lines(text: TextIO, headings: Iterable[str], blocks: Iterable[Columns
 
 
 def _cell(value: Any) -> str:
-    """Return a cell, in quotes where anything in it could be taken for the end of a cell, of a line or of the ids.
+    """Return a cell, in quotes if a character in it could end a cell or a line.
 
-    The writer of the standard library leaves a bare carriage return as it is, which ends a line for every reader.
+    The csv writer of the standard library does not quote a bare carriage return, which ends a line for every reader.
     """
     text = "" if value is None or value != value else str(value)
     return '"' + text.replace('"', '""') + '"' if _SPECIAL.search(text) else text

@@ -19,7 +19,7 @@ app = typer.Typer(
     cls=Commands,
     help="Learn from labelled pairs of instances and tasks.",
     epilog="Exit codes: 0 done; 1 a bug; 2 wrong usage or input; 3 a bad model file; 4 something the machine lacks (a "
-    "package, room on the disk, memory, a network); 5 another process changed the model file meanwhile, run again; "
+    "package, disk space, memory, a network); 5 another process changed the model file meanwhile, run again; "
     "130 interrupted.",
     add_completion=False,
     no_args_is_help=True,
@@ -61,10 +61,10 @@ for _kind, _module in _COMMANDS.items():
 
 
 def main(loaded: Callable[[], object] = lambda: None) -> None:
-    """Run the command; `loaded` is called when all that it needs is imported."""
+    """Run the command line; `loaded` is called when the modules of the command are imported."""
     on_loaded.append(loaded)
     try:
         app()
-    except KeyboardInterrupt:  # before there was a command that could tell
+    except KeyboardInterrupt:  # before a command was started, which would print this message
         typer.echo("dyadlearn: interrupted.", err=True)
         sys.exit(INTERRUPTED)

@@ -26,7 +26,7 @@ class Demo(options.Options):
     force: options.Force = False
 
     def check(self) -> None:
-        """Raise if the page cannot be written; one that exists already is kept."""
+        """Raise if the page cannot be written; an existing page is allowed, and is not replaced without --force."""
         check_target(self.output, force=True)
 
 
@@ -46,7 +46,7 @@ class Datasets(options.Options):
 
     name: Annotated[str | None, Argument(metavar="NAME", help="The data set to download.")] = None
     to: Annotated[Path | None, Option(help="Folder to write labels.csv, instances.csv and tasks.csv to.")] = None
-    data_home: Annotated[Path | None, Option(help="Folder of downloads; by default DYADLEARN_DATA or a cache.")] = None
+    data_home: Annotated[Path | None, Option(help="Folder of downloads; default $DYADLEARN_DATA or a cache.")] = None
     force: options.Force = False
 
     needs: ClassVar[Rules] = {"to": ("name",), "force": ("to",)}
@@ -56,12 +56,12 @@ class Tune(options.Data):
     """Fit a model and choose its regularisation or kernels.
 
     The choice is made by exact hold-out predictions. The output has the score of the model beside those of baselines,
-    which know nothing of the features.
+    which do not use the features.
 
     Where labels are missing, a coarse search is followed by a finer one. Ctrl-C keeps the best model so far.
 
-    --model learned learns the weight of each description of a side. Name the files if a side has several; new
-    instances and tasks need the same names.
+    --model learned learns the weight of each file that describes a side. If a side has several files, give each a
+    name; files of new instances and tasks need the same names.
 
     For example:
 
@@ -73,7 +73,7 @@ class Tune(options.Data):
 
         dyadlearn tune binds.csv --instances proteins.fasta --tasks drugs.csv --tasks-smiles smiles -o model.dyad
 
-        dyadlearn tune found.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite -o model.dyad
+        dyadlearn tune infects.csv --instances hosts.csv --tasks parasites.csv --sides host,parasite -o model.dyad
 
         dyadlearn tune binds.csv --model learned --instances ecfp=drugs.csv --kernel ecfp=tanimoto
         --instances sim=similarity.csv --kernel sim=precomputed --tasks proteins.fasta -o model.dyad
@@ -85,11 +85,11 @@ class Tune(options.Data):
     setting: options.Setting = "B"
     scoring: Annotated[str | None, Option(help=f"Score; by default roc_auc or squared error. One of {SCORES}.")] = None
     alphas: Annotated[str | None, Option(help="Regularisations: 0.1,1,10 or 1e-3:1e3:7; default 1e-7 to 1e6.")] = None
-    task_alphas: Annotated[str | None, Option(help="The same for the tasks; by default as --alphas.")] = None
+    task_alphas: Annotated[str | None, Option(help="Regularisations of the tasks; by default --alphas.")] = None
     cv: options.Folds = None
     groups: Annotated[Path | None, Option(help="Instances to leave out together: a table of id, group.")] = None
     task_groups: Annotated[Path | None, Option(help="Tasks to leave out together: a table of id, group.")] = None
-    exhaustive: Annotated[bool, Option(help="Score every regularisation, also if labels are missing.")] = False
+    exhaustive: Annotated[bool, Option(help="Score every regularisation even if labels are missing.")] = False
     keep_labels: Annotated[bool, Option(help="Keep the labels of an online model, for update --known replace.")] = False
     stages: Annotated[str, Option(help="Largest number of stages, or auto: 3 for new pairs, else 1.")] = "auto"
     steps: Annotated[int, Option(min=1, help="Number of steps of descent in each stage.")] = 60
@@ -129,10 +129,10 @@ class Evaluate(options.OfModel, options.TableOutput):
     resamples: Annotated[int, Option(min=10, help="Number of bootstrap samples of --against.")] = 1000
     coverage: Annotated[float, Option(help="Coverage of the intervals of --against.")] = 0.95
     permutations: Annotated[int | None, Option(min=1, help="Number of permutations of a permutation test.")] = None
-    permute: Annotated[str | None, Option(help="instances, tasks or both; by default what is new.")] = None
-    verify: Annotated[bool, Option(help="Compare with models that are fitted again.")] = False
+    permute: Annotated[str | None, Option(help="instances, tasks or both; by default the new side.")] = None
+    verify: Annotated[bool, Option(help="Compare hold-out predictions with refitted models.")] = False
     number: Annotated[int, Option("-n", "--number", min=1, help="Number of cells to refit in each setting.")] = 20
-    nested: Annotated[bool, Option(help="Learn kernels again for each fold, or use those of all labels.")] = True
+    nested: Annotated[bool, Option(help="Learn kernels again in each fold, or once from all labels.")] = True
     seed: options.Seed = 0
 
     needs: ClassVar[Rules] = {"number": ("verify",), "permute": ("permutations",)}
@@ -144,8 +144,9 @@ class Evaluate(options.OfModel, options.TableOutput):
 class Predict(options.OfModel, options.TableOutput):
     """Predict for new instances, new tasks, or both.
 
-    A side that is not given is the one of training. Features have the columns of training. New rows of a kernel have
-    the ids of training as columns. A model of several descriptions needs all of them, by their names.
+    Without --instances (or --tasks), predictions are for the instances (or tasks) of training. A file of features needs
+    the columns of the training file. A file of a kernel needs one column for each id of training. A model that was
+    trained on several named files of a side needs all of them, with the same names.
 
     --explain lists the training labels that one prediction comes from: by pair, by instance and by task. Each list
     sums to the prediction.
@@ -173,12 +174,12 @@ class Predict(options.OfModel, options.TableOutput):
     tasks: options.Tasks = None
     pairs: Annotated[Path | None, Option(help="Only these pairs: a table of instance, task.")] = None
     long: Annotated[bool, Option(help="Write rows of instance, task, prediction.")] = False
-    probability: Annotated[bool, Option(help="Predict probabilities of the larger of two labels.")] = False
+    probability: Annotated[bool, Option(help="Predict the probability of the larger of two labels.")] = False
     interval: Annotated[float | None, Option(help="Also write bounds with this coverage, such as 0.9.")] = None
     explain: Annotated[bool, Option(help="List the training labels that a prediction comes from.")] = False
     instance: Annotated[str | None, Option(metavar="ID", help="Instance to explain: of training, or of a file.")] = None
     task: Annotated[str | None, Option(metavar="ID", help="Task to explain: of training, or of a file.")] = None
-    by: Annotated[str, Option(help="List that is written by --explain -o: pair, instance or task.")] = "pair"
+    by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = "pair"
     number: options.Number = 10
 
     needs: ClassVar[Rules] = {
@@ -205,12 +206,12 @@ class Recommend(options.OfModel, options.TableOutput):
     """
 
     subject: Annotated[str | None, Option("--for", metavar="ID", help="A known instance or task.")] = None
-    new: Annotated[options.Files, Option(metavar="[NAME=]FILE", help="New instances; new tasks by --side task.")] = None
-    pairs: Annotated[bool, Option(help="List the best pairs of all that are not observed.")] = False
-    number: Annotated[int | None, Option("-n", "--number", min=1, help="Number to list; 10, and 20 pairs.")] = None
-    side: Annotated[str | None, Option(help="instance or task, where the id or the file could be either.")] = None
+    new: Annotated[options.Files, Option(metavar="[NAME=]FILE", help="New instances, or tasks by --side task.")] = None
+    pairs: Annotated[bool, Option(help="List the best of all pairs that are not observed.")] = False
+    number: Annotated[int | None, Option("-n", "--number", min=1, help="Rows; by default 10, or 20 pairs.")] = None
+    side: Annotated[str | None, Option(help="instance or task, if the id or the file could be either.")] = None
     setting: options.Setting = "A"
-    zeros: Annotated[bool | None, Option(help="A zero is not observed; by default in 0/1 labels only.")] = None
+    zeros: Annotated[bool | None, Option(help="Zeros are not observed; by default only if labels are 0/1.")] = None
     cv: options.Folds = None
 
 
@@ -228,15 +229,15 @@ class Screen(options.OfModel, options.TableOutput):
 
     number: options.Number = 20
     setting: options.Setting = "A"
-    label: Annotated[float | None, Option(help="Cells with this label only, such as 0.")] = None
+    label: Annotated[float | None, Option(help="List only cells with this label, such as 0.")] = None
     cv: options.Folds = None
 
 
 class Update(options.LabelFile, options.OfModel):
-    """Let an online model learn more.
+    """Add instances, tasks or labels to an online model.
 
-    Without --output its file is replaced, after everything succeeded. Make such a model by: dyadlearn tune … --model
-    online
+    Without --output the model file is replaced, after everything succeeded. To fit an online model, use: dyadlearn
+    tune … --model online
 
     For example:
 
@@ -247,18 +248,18 @@ class Update(options.LabelFile, options.OfModel):
         dyadlearn update model.dyad --instances all_users.csv --labels ratings_of_today.csv --known replace
     """
 
-    labels: Annotated[Path, Option(help="Labels of what is new: a grid or a long table.")]
-    instances: Annotated[Path | None, Option(help="New instances; with --tasks the known ones, unchanged.")] = None
+    labels: Annotated[Path, Option(help="Labels of the new instances or tasks: a grid or a long table.")]
+    instances: Annotated[Path | None, Option(help="New instances; with --tasks, the known ones unchanged.")] = None
     tasks: Annotated[Path | None, Option(help="New tasks, labelled for all known instances.")] = None
     output: Annotated[Path | None, Option("--output", "-o", help="Model file to write instead of the old one.")] = None
-    known: Annotated[str, Option(help="If instances are known: error, or replace their labels.")] = "error"
+    known: Annotated[str, Option(help="If instances are known already: error, or replace their labels.")] = "error"
     force: options.Force = False
 
 
 class Inspect(options.OfModel):
     """Show the content of a model file.
 
-    This is the model, its parameters, its data and how it was made.
+    The output lists the model, its parameters and scores, its files of data, and how they were read.
 
     For example:
 
@@ -267,9 +268,9 @@ class Inspect(options.OfModel):
 
 
 class Report(options.OfModel):
-    """Write one page about a model.
+    """Write an HTML report about a model.
 
-    The page opens in any browser, without a network.
+    The report is one page that opens in any browser, without a network.
 
     For example:
 
@@ -280,5 +281,5 @@ class Report(options.OfModel):
     title: Annotated[str | None, Option(help="The heading.")] = None
     setting: options.Setting = None
     scoring: Annotated[str | None, Option(help=f"Score; by default that of the search. One of {SCORES}.")] = None
-    permutations: Annotated[int, Option(min=0, help="Number of permuted labels that the null is a mean of.")] = 0
+    permutations: Annotated[int, Option(min=0, help="Number of permutations of the labels for a null score.")] = 0
     force: options.Force = False

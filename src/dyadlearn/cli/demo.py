@@ -1,4 +1,4 @@
-"""``dyadlearn demo``: everything once. ``dyadlearn datasets``: real data to try."""
+"""``dyadlearn demo``: a short tour. ``dyadlearn datasets``: real data to try."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dyadlearn.datasets._home import resolve_home
 from dyadlearn.views.landscape import landscape_of_scores
 
 _ALPHAS = (0.1, 1.0, 10.0, 100.0)
-# Baselines of popularity, and the settings in which they are known.
+# Baselines of popularity: their names, their headings, and the settings in which they are defined.
 _MEANS = (("task_means", "tag means", "AB"), ("instance_means", "package means", "AC"), ("additive", "both means", "A"))
 _NEW = {"A": "A: pair", "B": "B: new package", "C": "C: new tag", "D": "D: both new"}
 
@@ -45,15 +45,15 @@ def demo(given: Demo, terminal: Terminal) -> None:
     scores = {name: _best(name, each, terminal) for name, each in models.items()}
     popularity = {each.setting.value: each.baselines for each in dyadlearn.evaluate(model, scoring="roc_auc").results}
     terminal.say(
-        "\nAUC in each setting: popularity alone, then each model with its best λ of four:",
+        "\nAUC in each setting: popularity alone, then each model with the best of four λ:",
         _comparison(scores, popularity),
-        "Exact hold-out: no score is of a pair, package or tag that its model was fitted on, and no model was fitted "
-        "again. (Kronecker ridge can predict in D too, in ten seconds more.)\n",
+        "Exact hold-out: no prediction uses the held-out pair, package or tag, and no model was fitted again. "
+        "(Kronecker ridge can predict in D too, in ten seconds more.)\n",
     )
     model.set_alpha(scores["two-step"]["A"]["alpha"], scores["two-step"]["A"]["task_alpha"])
     likeliest = dyadlearn.screen(model, "A", label=0.0, n=10).columns()
     listed = {"package": likeliest["instance"], "tag": likeliest["task"], "score": likeliest["prediction"]}
-    terminal.say("The likeliest tags that nobody has given:", column_table(listed, 2))
+    terminal.say("The likeliest missing tags:", column_table(listed, 2))
     shown: dict[str, Any] = {"title": "Debian packages and their tags", "sides": ("package", "tag")}
     writes = given.force or not given.output.exists()
     if writes:
@@ -70,8 +70,8 @@ def _ids(data: Any) -> tuple[Ids, Ids]:
 
 
 def _best(name: str, model: Any, terminal: Terminal) -> dict[str, dict[str, Any]]:
-    """Return the best AUC of a model in each setting that it knows, with its regularisation."""
-    # In D, Kronecker ridge decomposes the tags anew without each of them, which would take half of the time.
+    """Return the best AUC of a model in each setting, with the regularisation that reaches it."""
+    # In D, Kronecker ridge needs one decomposition for each tag, which would take half of the time.
     settings = "ABC" if name == "kronecker" else "ABCD"
     grids = dyadlearn.landscape(
         model, alphas=_ALPHAS, task_alphas=_ALPHAS, setting=settings, scoring="roc_auc", progress=terminal.progress
@@ -81,9 +81,9 @@ def _best(name: str, model: Any, terminal: Terminal) -> dict[str, dict[str, Any]
 
 
 def _comparison(scores: dict[str, dict[str, dict[str, Any]]], popularity: dict[str, dict[str, float]]) -> Any:
-    """Return a table of the scores, those of models with their regularisation.
+    """Return a table of the scores of baselines and models, with the regularisation of the models.
 
-    Popularity is how many packages have a tag, and how many tags a package has.
+    Popularity is the number of packages that have a tag, and the number of tags of a package.
     """
     lines = {words: {setting: f"{popularity[setting][name]:.3f}" for setting in known} for name, words, known in _MEANS}
     for name, best in scores.items():
@@ -120,7 +120,7 @@ def datasets(given: Datasets, terminal: Terminal) -> None:
         terminal.result({"datasets": figures, "folder": home}, table, f"Downloads are kept in {home}.")
         return
     if given.name not in _SETS:
-        raise ValueError(f"There is no data set {given.name!r}: the names are {', '.join(_SETS)}.")
+        raise ValueError(f"Unknown data set {given.name!r}: the names are {', '.join(_SETS)}.")
     what, _, load = _SETS[given.name]
     targets = [] if given.to is None else [given.to / f"{table}.csv" for table in ("labels", "instances", "tasks")]
     for target in targets if given.to is not None and given.to.exists() else ():

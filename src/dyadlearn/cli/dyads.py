@@ -1,7 +1,7 @@
-"""Labels with both sides: read, brought into one order by their ids, and checked against each other.
+"""Read labels and both sides, match them by their ids, and check them against each other.
 
-A table of labels is a grid or a long table. It is recognised by its content, and refused where a typing error could
-turn one into the other.
+A table of labels is a grid or a long table. Its form is detected from its content; an error is raised if a typing error
+could have turned one form into the other.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from dyadlearn.labels import Labels, averaged_pairs
 from dyadlearn.models.reading import is_large
 from dyadlearn.sides import SideNames, side_names
 
-# Numbers as people write them and programs do not, such as <5, 1,5, 1'000 and 3 %, or dashes for nothing: no ids.
+# Numbers that people write and float() does not read, such as <5, 1,5, 1'000 and 3 %, or dashes: these are not ids.
 _NEARLY_A_NUMBER = re.compile(r"[<>=~≤≥≈±]*\s*[-+−]?\s*\d+(?:[ .,'_]\d{3})*(?:[.,]\d+)?\s*%?|[-–—.*/#]+")
 _WHOLE = re.compile(r"[0-9]+")
-#: What one and several of a side are called, and the ids that its labels have.
+#: Name of a side in the plural, "rows" or "columns", and the ids of that axis of the labels.
 Axis = tuple[str, str, Ids | None]
 # An option that may be given several times.
 Options = list[str] | None
@@ -38,9 +38,9 @@ Options = list[str] | None
 
 @dataclass(frozen=True)
 class Dyads:
-    """Labels (m, q) with their ids, and both sides in the same order, each with how it was read and from which files.
+    """Labels (m, q) with their ids, and both sides in the same order, with their recipes and the names of their files.
 
-    Missing labels are NaN, and not stored in a sparse matrix.
+    Missing labels are NaN; a sparse matrix does not store them.
     """
 
     labels: Table
@@ -67,11 +67,11 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
     Parameters
     ----------
     path : Path
-        Of the labels.
+        File of the labels.
     given : Data
-        The files of both sides, and how they are read.
+        Options for the files of both sides.
     terminal : Terminal
-        Notes what was left out, dropped or averaged.
+        Prints notes about rows that were left out, dropped or averaged.
     """
     several = given.model == "learned"
     files = Files.of(given.instances or (), "--instances", several=several)
@@ -103,7 +103,7 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
 
 
 def _opened(files: Files | None, kernels: Options, kernel_option: str, smiles: Options) -> dict[str, Source]:
-    """Open the files of one side; none without files."""
+    """Open the files of one side; return an empty dict if it has no files."""
     sources: dict[str, Source] = {}
     if files is None:
         return sources
@@ -114,8 +114,8 @@ def _opened(files: Files | None, kernels: Options, kernel_option: str, smiles: O
             sources[name] = open_source(path, columns.get(name), of_kernel.get(name), option)
         except TextColumnError as error:
             column = shlex.quote(f"{name}={error.column}" if name else error.column)
-            said = str(error).removesuffix(".")
-            raise DataFileError(f"{said}: add {option} {column} if the column holds SMILES, or leave it out.") from None
+            text = str(error).removesuffix(".")
+            raise DataFileError(f"{text}: add {option} {column} if it holds SMILES, or remove the column.") from None
     return sources
 
 
@@ -130,21 +130,21 @@ def read_labels(
     options : LabelFile
     terminal : Terminal
     has_tasks : bool, default=False
-        Whether the ids of the tasks are known, so that a table that is read in the wrong form is noticed.
+        Whether the ids of the tasks are known. If so, a table that is read in the wrong form raises an error later.
     may_list : bool, default=False
-        Whether the pairs of a long table whose grid would be large are returned in a sparse matrix.
+        Whether a long table may be returned as a sparse matrix, if its grid would be large.
     """
     if options.format not in (None, "grid", "long"):
         raise ValueError(f"--format is grid or long, found {options.format!r}.")
     if options.format == "grid" and options.columns is not None:
-        raise ValueError("--columns names those of a long table: leave it or --format grid out.")
+        raise ValueError("--columns names the columns of a long table: leave out --columns or --format grid.")
     is_long = False
     if suffix_of(path) in (".npy", ".npz"):
         grid = open_features(path).take()
         if is_sparse(grid.values):
-            raise DataFileError(f"{path} is sparse, but zeros are labels too: store it dense.")
+            raise DataFileError(f"{path} is sparse, but zeros are labels too: store labels as a dense array.")
         if np.isinf(grid.values).any():
-            raise DataFileError(f"{path} holds infinity, which is no value.")
+            raise DataFileError(f"{path} holds infinity: labels must be finite, or NaN where they are missing.")
         grid = replace(grid, values=grid.values.astype(np.float64))
     else:
         cells = read_cells(path)
@@ -155,9 +155,9 @@ def read_labels(
             terminal.note(f"{path} is read as a grid of the tasks {tasks}; if it lists pairs, add --format long.")
         grid = _from_long(cells, options, terminal, may_list) if is_long else cells.table()
     if options.fill is not None and not is_long:
-        raise ValueError(f"--fill is for pairs that a long table lacks, and {path} is a grid.")
+        raise ValueError(f"--fill is for pairs that a long table lacks, but {path} is a grid: leave --fill out.")
     if not is_sparse(grid.values) and np.isnan(grid.values).all():
-        raise DataFileError(f"{path} holds no label.")
+        raise DataFileError(f"{path} holds no label: all its cells are missing.")
     return grid.transposed if options.transpose else grid
 
 
@@ -166,36 +166,37 @@ def _from_long(cells: Cells, options: LabelFile, terminal: Terminal, may_list: b
     first, second = (cells.labels(place) for place in places[:2])
     labels = cells.as_numbers(places[2:])[:, 0]
     if np.isnan(labels).all():
-        raise DataFileError(f"{cells.path} holds no label.")
-    found = averaged_pairs(first, second, labels)
-    if found.n_dropped:
-        terminal.note(f"{found.n_dropped} of {found.n_rows} rows of {cells.path} lack a value and were dropped.")
-    if found.n_repeated:
-        differing = f"{found.n_contradicting} of them with different values"
-        terminal.note(f"{found.n_repeated} pairs are repeated in {cells.path} and were averaged, {differing}.")
-    shape = (len(found.instances), len(found.tasks))
+        raise DataFileError(f"{cells.path} holds no label: all its values are missing.")
+    pairs = averaged_pairs(first, second, labels)
+    if pairs.n_dropped:
+        terminal.note(f"{pairs.n_dropped} of {pairs.n_rows} rows of {cells.path} lack a value and were dropped.")
+    if pairs.n_repeated:
+        differing = f"{pairs.n_contradicting} of them with different values"
+        terminal.note(f"{pairs.n_repeated} pairs are repeated in {cells.path} and were averaged, {differing}.")
+    shape = (len(pairs.instances), len(pairs.tasks))
     values: Any
-    if may_list and options.fill is None and is_large(shape) and len(found.values) < math.prod(shape):
-        values = Labels(found.rows, found.columns, found.values, shape).to_sparse()
+    if may_list and options.fill is None and is_large(shape) and len(pairs.values) < math.prod(shape):
+        values = Labels(pairs.rows, pairs.columns, pairs.values, shape).to_sparse()
     else:
-        grid = found.to_grid().grid
+        grid = pairs.to_grid().grid
         values = grid if options.fill is None else np.where(np.isnan(grid), options.fill, grid)
-    rows, columns = (make_ids(labels, None, str(cells.path)) for labels in (found.instances, found.tasks))
+    rows, columns = (make_ids(labels, None, str(cells.path)) for labels in (pairs.instances, pairs.tasks))
     return Table(values, rows, columns)
 
 
 def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
-    """Return a long table and which of its columns hold instance, task and value, by names or by numbers from 1.
+    """Return a long table and the positions of its columns of instance, task and value.
 
-    A first line whose value is a number is no line of headings; it becomes a line of the table.
+    `columns` has their names, or their numbers from 1. If the value in the first line is a number, that line is not
+    a line of headings; it becomes a row of the table.
     """
     path, headings, count = cells.path, cells.headings, len(cells.headings)
     names = ["1", "2", "3"] if columns is None else [name.strip() for name in columns.split(",")]
     if columns is None and count != 3:
         found = f"{count} columns ({shown(headings)})"
-        raise ValueError(f"{path} has {found}: name instance, task and value, such as by --columns 1,2,3.")
+        raise ValueError(f"{path} has {found}: name those of instance, task and value, such as by --columns 1,2,3.")
     if len(set(names)) != 3 or len(names) != 3:
-        raise ValueError(f"--columns names three columns (instance, task, value), found {columns!r}.")
+        raise ValueError(f"--columns must name three columns (instance, task, value), found {columns!r}.")
     named = columns is not None and not (set(names) - set(headings) and all(map(_WHOLE.fullmatch, names)))
     for name in () if named else names:
         if not 0 < int(name) <= count:
@@ -208,7 +209,7 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
         # pandas numbers the columns of a frame that has no names.
         if named or headings == list(map(str, range(count))):
             words = f"{path}, first line: {shown(headings)} may be headings or a pair"
-            raise DataFileError(f"{words}. Put a line of headings in words above.")
+            raise DataFileError(f"{words}. Add a first line of headings that are words.")
         return replace(cells, lines=[headings, *cells.lines], numbers=[1, *cells.numbers]), places
     if not named and any(headings[place] in {id_text(line[place]) for line in cells.lines} for place in places[:2]):
         pair = f"{first!r} and {second!r} look like a pair, but {value!r} is not a number"
@@ -217,21 +218,21 @@ def _long_columns(cells: Cells, columns: str | None) -> tuple[Cells, list[int]]:
 
 
 def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Terminal) -> np.ndarray | None:
-    """Return the positions of the labelled entities in a file; None if there are no ids and the order is taken."""
+    """Return the positions of the labelled entities in a file; None if ids are absent and the order is used."""
     side, lines, wanted = axis
     if wanted is None or file.ids is None:
         if file.n != n:
             found = f"{file.path} has {file.n} rows, but {labels} has {n} {lines}"
-            raise ValueError(f"{found}: without ids on both, they must be as many and in the same order.")
+            raise ValueError(f"{found}: without ids in both files, these must be as many and in the same order.")
         if wanted is not None or file.ids is not None:
-            terminal.note(f"Only one of {file.path} and {labels} has ids: the {side} are taken in their order.")
+            terminal.note(f"Only one of {file.path} and {labels} has ids: the {side} are matched by their order.")
         return None
     for path, corner, ids in ((labels, wanted.name, file.ids), (file.path, file.ids.name, wanted)):
         if corner is not None and corner in ids.labels:
-            raise DataFileError(f"{path}, first line: {corner!r} is an id. Put a line of headings above.")
+            raise DataFileError(f"{path}, first line: {corner!r} is an id. Add a line of headings above it.")
     lacking = list(map(str, file.ids.lacking(wanted.labels)))
     if lacking:
-        known = list(map(str, wanted.lacking(file.ids.labels)))  # those that are labelled already are not meant
+        known = list(map(str, wanted.lacking(file.ids.labels)))  # ids that are labelled already are not suggested
         raise not_found(lacking, len(wanted), f"{lines} of {labels}", str(file.path), known)
     if len(file.ids) > len(wanted):
         left_out = len(file.ids) - len(wanted)
@@ -240,14 +241,14 @@ def places_in(file: FeatureFile, n: int, axis: Axis, labels: Path, terminal: Ter
 
 
 def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray | None:
-    """Read a table of ids and groups; return the group of each id wanted, None without a file."""
+    """Read a table of ids and groups, and return the group of each id in `wanted`; return None without a file."""
     if path is None:
         return None
     cells = read_cells(path)
     if len(cells.headings) != 2:
         raise DataFileError(f"{path} must have two columns, an id and a group, found {shown(cells.headings)}.")
     if wanted is None:
-        raise ValueError(f"Groups of {side} need labels with ids.")
+        raise ValueError(f"{path} names groups of {side} by ids, but the labels have no ids.")
     groups = dict(zip(cells.ids().labels, cells.labels(1 - cells.id_place), strict=True))
     lacking = [label for label in wanted.labels if label not in groups]
     if lacking:
@@ -259,23 +260,24 @@ def read_groups(path: Path | None, wanted: Ids | None, side: str) -> np.ndarray 
 
 
 def _is_number(cell: Any) -> bool:
-    """Return whether a cell can be one of a grid: a number, or a missing one."""
+    """Return whether a cell is a number or empty, as in a grid."""
     return as_number(cell) is not None
 
 
 def shape_of(cells: Cells) -> str:
-    """Return whether a table is a "grid" or "long"; raise where a single typing error could decide.
+    """Return whether a table is a "grid" or "long"; raise if a single typing error could change the answer.
 
-    A grid has numbers in all columns but that of the ids, which are all different. A long table has ids in its first
-    two columns and numbers in its third. In the order in which they are asked:
+    A grid has a column of ids, which are all different, and numbers in all other columns. A long table has ids in its
+    first two columns and numbers in its third. These rules are tried in order:
 
-    1. A table that is a grid without fault is one.
-    2. One of three columns is long if its second column has texts only, of several kinds or beside repeated ids, none
-       of which is nearly a number; or if the ids of its first column stand there twice on average, those of its second
-       are whole numbers or texts, and no pair stands twice.
+    1. A table that meets the definition of a grid is a grid.
+    2. A table of three columns is long if its second column holds only texts, none of which looks like a number, and
+       if these texts differ or ids of the first column are repeated.
+    3. A table of three columns is long if each id of its first column occurs twice on average, its second column holds
+       whole numbers or texts, and no pair is repeated.
 
-    Anything else may be a grid with a typing error, or a long table: it is refused with its first fault as a grid and
-    with how to go on.
+    Any other table may be a grid with a typing error, or a long table. The error names the first cell that a grid could
+    not have, and the options that resolve the doubt.
     """
     has_three = len(cells.headings) == 3
     fault = _fault_of_grid(cells)
@@ -286,27 +288,27 @@ def shape_of(cells: Cells) -> str:
     if has_three:
         form = f"a grid of the tasks {shown(cells.headings[1:])} or a long table of instance, task and value"
         remedy = "Correct that, or give --format grid or --format long"
-        raise DataFileError(f"{cells.path} may be {form}. As a grid it has a fault: {fault}. {remedy}.")
+        raise DataFileError(f"{cells.path} may be {form}. It is not a valid grid: {fault}. {remedy}.")
     names = ["1", "2", "3"] if any(map(_is_number, cells.headings[1:3])) else cells.headings[:3]
     form = f"if {cells.path} has an instance, a task and a value in each line"
     raise DataFileError(f"{fault}. Correct that; or, {form}, name them by --columns {','.join(names)}.")
 
 
 def _could_be_long(cells: Cells) -> bool:
-    """Return whether a grid without fault could be a long table: each instance once, and tasks that are numbers."""
+    """Return whether a valid grid could also be a long table with each instance once and numbers as tasks."""
     second = [id_text(line[1]) for line in cells.lines] if len(cells.headings) == 3 else []
     return len(set(second)) > 2 and all(map(_WHOLE.fullmatch, second))
 
 
 def _fault_of_grid(cells: Cells) -> str | None:
-    """Return the first thing that a grid must not have, None where there is none."""
-    # Ids stand in the first column or, as pandas writes them, in the last; texts in between are those of a long table.
+    """Return a description of the first error of a table that is read as a grid; None if it is a valid grid."""
+    # Ids are in the first column or, as pandas writes them, in the last; texts in between are those of a long table.
     place = cells.id_place if cells.id_place == len(cells.headings) - 1 else 0
     lines: dict[str, int] = {}
     for number, line in zip(cells.numbers, cells.lines, strict=True):
         label = id_text(line[place])
         if label in lines:
-            return f"{cells.path}: the id {label!r} stands in the lines {lines[label]} and {number}"
+            return f"{cells.path}: the id {label!r} is repeated, in lines {lines[label]} and {number}"
         lines[label] = number
     for row, line in enumerate(cells.lines):
         for column in range(len(line)):
@@ -316,7 +318,7 @@ def _fault_of_grid(cells: Cells) -> str | None:
 
 
 def _is_surely_long(cells: Cells) -> bool:
-    """Return whether no few typing errors can have made this table of three columns out of a grid."""
+    """Return whether a table of three columns is long and cannot be a grid with a few typing errors."""
     if any(is_blank(line[1]) for line in cells.lines):
         return False
     first, second = ([id_text(line[place]) for line in cells.lines] for place in (0, 1))

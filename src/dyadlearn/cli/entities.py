@@ -1,7 +1,7 @@
-"""From files to the features or the kernel of one side, in training and for new instances and tasks.
+"""Read the features or the kernel of one side from files, in training and for new instances and tasks.
 
-A side is described by one file, or by several that describe the same entities, each with a name. A single file has the
-name "", which no description has.
+A side is described by one file, or by several named files that describe the same entities. A single file has the
+name "", which no named file can have.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from dyadlearn.exceptions import DataFileError, KernelError
 from dyadlearn.kernels.descriptions import Descriptions, check_description_names, read_descriptions
 from dyadlearn.kernels.gram import check_kernel
 
-# What may follow the name of a file of features after two colons: parameters of `read_features`.
+# Parameters of `read_features` that may follow the name of a file of features after two colons.
 _OPTIONS = ("key", "ids", "row_ids", "pool")
 _FASTA = (".fasta", ".fa", ".faa", ".fna")
 _SEQUENCE_KERNELS = ("smith-waterman", "spectrum")
 
 # Positions in a file; None takes all in their order.
 Places = np.ndarray | None
-#: What a model takes for one side: a table (n, d), or several of the same entities.
+#: Input of a model for one side: a table (n, d), or several tables of the same entities.
 Entities = Table | Descriptions
 
 
 def parse_values(text: str) -> dict[str, Any]:
-    """Read ``option=value,option=value``; numbers and truth values are read as such."""
+    """Read ``option=value,option=value``; numbers, true and false are converted."""
     options: dict[str, Any] = {}
     for part in text.split(","):
         option, equals, value = (piece.strip() for piece in part.partition("="))
@@ -64,11 +64,11 @@ def parse_kernel(text: str | None) -> tuple[str | None, dict[str, Any]]:
     return name.strip() or None, parse_values(rest) if rest else {}
 
 
-# Which files ---------------------------------------------------------------------------------------
+# Names of files ------------------------------------------------------------------------------------
 
 
 def file_options(given: Path) -> tuple[Path, dict[str, str]]:
-    """Split ``file::key,option=value`` into a file and options, unless a file has that very name."""
+    """Split ``file::key,option=value`` into a file and options, unless a file with that whole name exists."""
     name, colons, rest = given.as_posix().partition("::")
     if not colons or given.exists():
         return given, {}
@@ -91,9 +91,9 @@ class Files:
     Attributes
     ----------
     paths : dict of str to Path
-        By the names of the descriptions.
+        The path of each file, by its name.
     option : str
-        The option that names them.
+        The option of the command line that gives them, such as "--instances".
     """
 
     paths: dict[str, Path]
@@ -101,12 +101,12 @@ class Files:
 
     @classmethod
     def of(cls, given: Sequence[str], option: str, *, several: bool = True) -> Files:
-        """Read an option: ``file``, or ``name=file`` each time where there may be `several`.
+        """Read the values of an option: one ``file``, or ``name=file`` for each of `several` files.
 
-        A file that exists is one, though its name may have an equals sign.
+        If a file with the whole text as its name exists, an equals sign is part of its name.
         """
         if not several and len(given) > 1:
-            raise ValueError(f"{option} names one file here, found {len(given)}: --model learned takes several.")
+            raise ValueError(f"{option} takes one file, found {len(given)}: only --model learned takes several.")
         named = [text.partition("=") for text in given if several and _is_named(text)]
         if not named and len(given) == 1:
             return cls({"": Path(given[0])}, option)
@@ -116,12 +116,12 @@ class Files:
         names = [name.strip() for name, _, _ in named]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"{option} has two files for {name!r}: give each description a name of its own.")
+                raise ValueError(f"{option} has two files with the name {name!r}: give each file a different name.")
         return cls({name: Path(path) for name, (_, _, path) in zip(names, named, strict=True)}, option)
 
     @property
     def words(self) -> str:
-        """The files without their folders."""
+        """The names of the files without their folders, as text."""
         words = []
         for name, given in self.paths.items():
             path, colons, options = given.as_posix().partition("::")
@@ -129,9 +129,9 @@ class Files:
         return " ".join(words)
 
     def of_each(self, given: Sequence[str] | None, option: str, *, common: bool = False) -> dict[str, str]:
-        """Return the value of an option for each file that has one, given as ``name=value``.
+        """Return the value of an option for each file, from texts ``name=value``.
 
-        Where `common` is true, a value without a name is that of all files that have none of their own.
+        If `common` is true, a value without a name applies to all files that are not named.
         """
         texts = list(given or ())
         if "" in self.paths:
@@ -147,14 +147,14 @@ class Files:
                 of_all.append(text)
             elif name not in self.paths:
                 names = shown(list(self.paths), 12)
-                raise ValueError(f"{option} {text} is about {name!r}, but {self.option} has {names}.")
+                raise ValueError(f"{option} {text} names the file {name!r}, but {self.option} has {names}.")
             elif name in values:
                 raise ValueError(f"{option} is given twice for {name!r}.")
             else:
                 values[name] = value
         if len(of_all) > 1 or (of_all and not common):
             such = f"{option} {next(iter(self.paths))}={of_all[-1]}"
-            raise ValueError(f"{option} {of_all[-1]} does not name its file of {self.option}: write it as {such}.")
+            raise ValueError(f"{option} {of_all[-1]} does not name a file of {self.option}: write it as {such}.")
         return {**dict.fromkeys(self.paths, of_all[0]), **values} if of_all else values
 
 
@@ -165,29 +165,29 @@ def _is_named(text: str) -> bool:
     return bool(name.strip() and path.strip()) and not {"/", "\\"} & set(name) and not exists
 
 
-# How they were read --------------------------------------------------------------------------------
+# How files were read -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Recipe(Stored):
-    """How a file became the rows of a side; it is stored with the model, so that new rows are made in the same way.
+    """How a file was read; stored with the model, so that files of new instances or tasks are read in the same way.
 
     Attributes
     ----------
     kind : str
         "features", "kernel", "smiles" or "sequences".
     kernel : str
-        The kernel that was asked for.
+        The kernel of --kernel or --task-kernel.
     params : dict
-        Its parameters.
+        Parameters of the kernel.
     column : str or None
-        The column of SMILES.
+        Name of the column that holds SMILES.
     fingerprint : dict
         Parameters of the fingerprints.
     sequences : list of str
-        The sequences of training, where new ones are aligned with them.
+        The sequences of training, if new ones are aligned with them.
     names : list of str or None
-        The names of the features.
+        Names of the features.
     """
 
     kind: str
@@ -200,7 +200,7 @@ class Recipe(Stored):
 
     @property
     def of_model(self) -> tuple[str, dict[str, Any] | None]:
-        """The kernel of the model and its parameters."""
+        """The parameters `kernel` and `kernel_params` of the model."""
         if self.kind == "kernel" or self.kernel == "smith-waterman":
             return "precomputed", None
         if self.kernel == "spectrum":
@@ -211,7 +211,7 @@ class Recipe(Stored):
     def in_words(self) -> str:
         """The kind of data and the kernel, for people."""
         if self.kind == "kernel":
-            return "a kernel as given"
+            return "a precomputed kernel"
         options = ", ".join(f"{name}={value}" for name, value in self.params.items())
         kind = "SMILES" if self.kind == "smiles" else self.kind
         return f"{kind}, {self.kernel}{f' ({options})' if options else ''} kernel"
@@ -236,7 +236,7 @@ def recipes_state(recipes: Recipes | None) -> dict[str, Any] | None:
 
 
 def recipes_from_state(state: Any, where: str) -> Recipes | None:
-    """Return the recipes that a state describes; a file may come from anywhere."""
+    """Return the recipes from their state, after checking it: a model file may come from anywhere."""
     if state is None:
         return None
     if type(state) is not dict or not state:
@@ -254,9 +254,9 @@ class Source(NamedTuple):
     kind : str
         "table", "smiles" or "sequences".
     file : FeatureFile
-        Its numbers or texts, with ids if it has any; read in part where that is possible.
+        Numbers or texts, with ids if the file has them.
     kernel, column : str or None
-        The kernel with its options and the column of SMILES, if they are given.
+        The kernel with its options, and the name of the column that holds SMILES; None by default.
     """
 
     kind: str
@@ -266,18 +266,18 @@ class Source(NamedTuple):
 
 
 def open_source(path: Path, smiles: str | None = None, kernel: str | None = None, option: str = "--smiles") -> Source:
-    """Open a file of instances or tasks; `smiles` is the column of molecules, which an option names."""
+    """Open a file of instances or tasks; `smiles` is the column of molecules, and `option` the option that names it."""
     path, options = file_options(path)
     is_fasta = suffix_of(path) in _FASTA
     if options and (is_fasta or smiles is not None):
-        raise ValueError(f"{path} holds {'sequences' if is_fasta else 'SMILES'}: :: is for files of features.")
+        raise ValueError(f"{path} holds {'sequences' if is_fasta else 'SMILES'}: leave out :: and what follows.")
     if is_fasta and smiles is not None:
-        raise ValueError(f"{path} holds sequences, and {option} names a column of a table: leave it out.")
+        raise ValueError(f"{path} holds sequences, but {option} names a column of a table: leave {option} out.")
     if is_fasta:
         from dyadlearn.kernels.sequences import read_fasta
 
-        found = read_fasta(path)
-        return _of_texts("sequences", path, list(found.values()), make_ids(list(found), None, str(path)), kernel)
+        texts = read_fasta(path)
+        return _of_texts("sequences", path, list(texts.values()), make_ids(list(texts), None, str(path)), kernel)
     if smiles is not None:
         cells = read_cells(path)
         return _of_texts("smiles", path, cells.column(smiles), cells.ids(), kernel, smiles)
@@ -305,13 +305,13 @@ def _double(values: Any) -> Any:
 def training_side(
     sources: Mapping[str, Source], places: Mapping[str, np.ndarray | None], given: Data, terminal: Terminal
 ) -> tuple[Entities, Recipes, np.ndarray]:
-    """Return one side of the training data, with its recipes and the entities that all files describe.
+    """Return one side of the training data, limited to the entities that all its files describe.
 
     Parameters
     ----------
     sources : mapping of str to Source
     places : mapping of str to integer array of shape (n,) or None
-        The entities to take of each file, in this order; None takes all in their order.
+        Positions of the entities in each file, in the order of the labels; None takes all in their order.
     given : Data
     terminal : Terminal
 
@@ -344,7 +344,7 @@ def _joined(tables: dict[str, Table]) -> Entities:
 
 
 def _cut(table: Table, recipe: Recipe, rows: np.ndarray) -> tuple[Table, Recipe]:
-    """Return some of the entities of one file; a kernel is cut on both axes."""
+    """Return some of the entities of one file; a kernel keeps the same rows and columns."""
     if recipe.of_model[0] != "precomputed":
         return table.take(rows), recipe
     sequences = [recipe.sequences[row] for row in rows] if recipe.sequences else []
@@ -356,7 +356,7 @@ def _numbers_of_texts(source: Source, places: Places, given: Data, terminal: Ter
     kernel, params = parse_kernel(source.kernel)
     if source.kind == "sequences":
         if kernel not in (None, *_SEQUENCE_KERNELS):
-            raise KernelError(f"Sequences have the kernels {' and '.join(_SEQUENCE_KERNELS)}, found {kernel!r}.")
+            raise KernelError(f"The kernel of sequences is {' or '.join(_SEQUENCE_KERNELS)}, found {kernel!r}.")
         recipe = Recipe("sequences", kernel or "smith-waterman", params)
     else:
         check_kernel(kernel or "tanimoto", params)
@@ -364,7 +364,7 @@ def _numbers_of_texts(source: Source, places: Places, given: Data, terminal: Ter
         recipe = Recipe("smiles", kernel or "tanimoto", params, source.column, fingerprint)
     table = source.file.take(places)
     values, left = _features(table, recipe, "drop" if given.drop_invalid else "raise", terminal)
-    assert table.row_ids is not None  # texts have ids, which tell afterwards who is left
+    assert table.row_ids is not None  # texts always have ids
     kept = table.row_ids.positions(left, str(source.file.path))
     if recipe.kernel == "smith-waterman":
         recipe = replace(recipe, sequences=list(table.values[kept]))
@@ -372,12 +372,12 @@ def _numbers_of_texts(source: Source, places: Places, given: Data, terminal: Ter
 
 
 def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal: Terminal) -> tuple[Table, Recipe]:
-    """Return features or a kernel, which has the same ids in rows and columns."""
+    """Return a table of features or a precomputed kernel, and its recipe."""
     (name, params), path = parse_kernel(source.kernel), source.file.path
     rows, columns = source.file.ids, source.file.columns
     if name is None and rows is not None and columns is not None and set(rows.labels) == set(columns.labels):
-        features = "--kernel or --task-kernel linear takes it for features"
-        terminal.note(f"{path} has the same ids in rows and columns and is taken for a kernel; {features}.")
+        features = "if it holds features, add --kernel or --task-kernel linear"
+        terminal.note(f"{path} has the same ids in rows and columns and is read as a kernel; {features}.")
         name = "precomputed"
     if name != "precomputed":
         check_kernel(name or usual, params)
@@ -397,9 +397,9 @@ def _of_numbers(source: Source, places: np.ndarray | None, usual: str, terminal:
 
 
 def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Terminal) -> tuple[Array, list[Any]]:
-    """Return fingerprints, counts of words or alignments, and the ids of those that could be read.
+    """Return fingerprints, counts of k-mers or alignments, and the ids of the texts that could be read.
 
-    `on_error` is "raise", "drop", or None where the message must not name an option that leaves out the others.
+    `on_error` is "raise" or "drop"; None raises too, but the message does not suggest dropping texts.
     """
     assert texts.row_ids is not None
     function: Any
@@ -417,7 +417,7 @@ def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Term
         return function(list(texts.values), list(texts.row_ids.labels), on_error=on_error, **options)  # type: ignore[no-any-return]
     except TypeError as error:
         if "unexpected keyword" not in str(error):
-            raise  # a bug, and no misspelled option
+            raise  # a bug, not a misspelled option
         raise ValueError(f"Unknown option: {error}.") from None
 
 
@@ -425,38 +425,38 @@ def _features(texts: Table, recipe: Recipe, on_error: str | None, terminal: Term
 
 
 def new_side(files: Files, recipes: Recipes, ids: Ids | None, terminal: Terminal, asked: Any = None) -> Entities:
-    """Return new instances or tasks as a fitted model takes them.
+    """Return new instances or tasks in the form that a fitted model takes.
 
     Parameters
     ----------
     files : Files
-        As many as in training.
+        Files with the same names as in training.
     recipes : dict of str to Recipe
-        Of the side.
+        Recipes of the side.
     ids : Ids or None
-        The ids of training, which are the columns of a new block of a kernel.
+        The ids of training, which are the columns of a kernel between new and training entities.
     terminal : Terminal
     asked : sequence of ids or None
-        The ids that are asked for. Of a file that can be read in part no others are read. None asks for all, or, of
-        such a file, for those that the other files describe.
+        The ids to predict for: if a file can be read in part, only these are read. None means all ids; a file that can
+        be read in part is then limited to the ids of the other files.
     """
     if set(files.paths) != set(recipes):
-        told = "in one file, without a name" if "" in recipes else f"by the descriptions {shown(list(recipes), 12)}"
+        trained = "one file, without a name" if "" in recipes else f"files with the names {shown(list(recipes), 12)}"
         such = "FILE" if "" in recipes else f"{next(iter(recipes))}=FILE"
         found = "a file without a name" if "" in files.paths else shown(list(files.paths), 12)
-        raise ValueError(f"The model was made {told}: give new ones as {files.option} {such}; found {found}.")
+        raise ValueError(f"The model was trained on {trained}: use {files.option} {such}; found {found}.")
     sources = {name: open_new(path, recipes[name]) for name, path in files.paths.items()}
     if all(source.file.is_whole for source in sources.values()):
-        asked = None  # nothing is saved by leaving some out
+        asked = None  # the files are read already
     elif asked is None:
         known = (source.file.ids for source in sources.values() if source.file.is_whole)
-        asked = next((found.labels for found in known if found is not None), None)
+        asked = next((each.labels for each in known if each is not None), None)
     tables: dict[str, Table] = {}
     for name, source in sources.items():
         tables[name] = new_entities(source, recipes[name], ids, terminal, _asked_places(source.file, asked))
     if "" in tables:
         return tables[""]
-    # Columns are those of training by now, so that only the rows must be brought into one order.
+    # The columns are already those of training; only the rows must be brought into one order.
     first = next((name for name, table in tables.items() if table.row_ids is not None), next(iter(tables)))
     for name, table in tables.items():
         tables[name] = table.rows_as(tables[first].row_ids, str(files.paths[name]), str(files.paths[first]))
@@ -471,23 +471,23 @@ def n_entities(side: Entities) -> int:
 
 
 def each_table(side: Entities, change: Callable[[Table], Table]) -> Entities:
-    """Return a side after changing each of its tables."""
+    """Return a side after applying a function to each of its tables."""
     tables = {"": side} if isinstance(side, Table) else side.tables
     return _joined({name: change(table) for name, table in tables.items()})
 
 
 def open_new(path: Path, recipe: Recipe) -> Source:
-    """Open a file of new instances or tasks; molecules are in the column that they had in training."""
+    """Open a file of new instances or tasks; SMILES are in the column of the same name as in training."""
     if recipe.kind == "sequences" and suffix_of(path) not in _FASTA:
-        raise ValueError(f"The model was made from sequences: expected a FASTA file, found {path}.")
+        raise ValueError(f"The model was trained on sequences: expected a FASTA file, found {path}.")
     source = open_source(path, recipe.column, recipe.kernel)
     if source.kind not in ("table", recipe.kind):
-        raise ValueError(f"The model was made from {recipe.kind}, but {path} holds {source.kind}.")
+        raise ValueError(f"The model was trained on {recipe.kind}, but {path} holds {source.kind}.")
     return source
 
 
 def new_entities(source: Source, recipe: Recipe, ids: Ids | None, terminal: Terminal, places: Places = None) -> Table:
-    """Return the new instances or tasks at some places of a file, with the columns of the model.
+    """Return the new instances or tasks at the given positions of a file, with the columns of the model.
 
     Other parameters are as in `new_side`.
     """
@@ -505,28 +505,28 @@ def new_entities(source: Source, recipe: Recipe, ids: Ids | None, terminal: Term
 
 
 def _asked_places(file: FeatureFile, asked: Sequence[Hashable] | None) -> np.ndarray | None:
-    """Return the positions of the ids that are asked for and in the file; None stands for all."""
+    """Return the positions in the file of those ids in `asked` that it has; None means all positions."""
     if asked is None or file.ids is None:
         return None
-    there = set(file.ids.labels)
-    found = [label for label in dict.fromkeys(asked) if label in there]
-    if not found:
-        raise not_found(list(asked), len(asked), "ids that are asked for", str(file.path), file.ids.labels)
-    return file.ids.positions(found, str(file.path))
+    known = set(file.ids.labels)
+    both = [label for label in dict.fromkeys(asked) if label in known]
+    if not both:
+        raise not_found(list(asked), len(asked), "requested ids", str(file.path), file.ids.labels)
+    return file.ids.positions(both, str(file.path))
 
 
 def _with_columns(table: Table, path: Path, wanted: Ids, what: str, terminal: Terminal) -> Table:
-    """Return the table with the columns that a model needs; others are left out, with a note."""
+    """Return the table with the columns that a model needs; drop other columns, with a note."""
     assert table.column_ids is not None
     lacking, extra = table.column_ids.lacking(wanted.labels), wanted.lacking(table.column_ids.labels)
     if lacking:
         hint = ""
         if what == "ids of training" and table.row_ids is not None and not table.row_ids.lacking(wanted.labels):
-            hint = " They are in its rows: the file is transposed, new ones belong in the rows."
+            hint = " They are in its rows: the file looks transposed, its rows must be the new ids."
         needed = f"{len(lacking)} of the {len(wanted)} columns that the model needs, the {what}"
         raise DataFileError(f"{path} lacks {needed}: {shown(lacking)}.{hint}")
     if extra:
-        terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are unknown to the model and left out.")
+        terminal.note(f"{len(extra)} columns of {path} ({shown(extra, 3)}) are not used by the model and are ignored.")
     return table.take(None, table.column_ids.positions(wanted.labels, str(path)))
 
 

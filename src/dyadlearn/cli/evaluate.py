@@ -1,4 +1,4 @@
-"""``dyadlearn evaluate``, ``inspect`` and ``report``: what a model file holds, and how good the model is."""
+"""``dyadlearn evaluate``, ``inspect`` and ``report``: scores of a model and the content of its file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dyadlearn.selection.evaluate import in_words as baseline_in_words
 from dyadlearn.settings import Setting
 from dyadlearn.views.summary import weights_of_model
 
-# Figures that have lines of their own for people.
+# Figures that are printed in separate lines for people.
 _IN_WORDS = ("weights", "exponents", "shares", "stage_errors")
 _TEST = ("setting", "permuted", "scoring", "method", "score", "null_mean", "null_deviation", "null", "p_value")
 _NOT_FIGURES = ("differences", "drawn", "notes")
@@ -41,7 +41,7 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
         _compare(given, loaded, model, settings, terminal)
         return
     if not given.nested and not model.learns_kernels:
-        raise ValueError("--no-nested goes with learned kernels, and this model has none: leave it out.")
+        raise ValueError("--no-nested is for learned kernels, but this model has none: leave --no-nested out.")
     if given.permutations:
         _test(given, loaded, model, settings, terminal)
         return
@@ -66,7 +66,7 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
 
 
 def _scoring(given: Evaluate, loaded: Loaded) -> str | None:
-    """Return the score that is asked for, else that of the search."""
+    """Return the scoring of the options, or else that of the search."""
     return given.scoring[0] if given.scoring else loaded.origin.get("scoring")
 
 
@@ -75,18 +75,18 @@ def _known(model: Any, settings: list[Setting], loaded: Loaded, terminal: Termin
     known = known_settings(model.fitted_, settings)
     others = [setting.value for setting in settings if setting not in known]
     if others and not model.fitted_.pairing.knows_tasks:
-        terminal.note(f"The model knows nothing of {loaded.names.tasks}: settings C and D are left out.")
+        terminal.note(f"The model uses no features of {loaded.names.tasks}: settings C and D are left out.")
     elif others and known:
-        lacking = "New instances and tasks have no labels, of whose profiles the model is made"
-        terminal.note(f"{lacking}: setting {joined(others)} is left out; tune --stages 1 makes no profiles.")
-    return known or settings  # of which the library says why it cannot
+        lacking = "The model needs labels of each instance and task, and new ones have none"
+        terminal.note(f"{lacking}: setting {joined(others)} is left out; tune --stages 1 fits one that does not.")
+    return known or settings  # if none is known, the library raises an error that explains why
 
 
 def _verify(model: Any, rows: list[dict[str, Any]], given: Evaluate, terminal: Terminal) -> None:
-    """Add to each row the largest difference from refitting."""
+    """Add to each row the largest difference between hold-out predictions and those of refitted models."""
     is_complete = model.fitted_.labels.full is not None
     if not is_complete:
-        terminal.note("Labels are missing: hold-out predictions are made by solving again, there is nothing to verify.")
+        terminal.note("Labels are missing: hold-out predictions are those of refitted models, nothing is verified.")
     for row in rows:
         row["difference"] = None
         if is_complete:
@@ -127,33 +127,33 @@ def _compare(given: Evaluate, loaded: Loaded, model: Any, settings: Any, termina
             comparison = dyadlearn.compare(models, setting, **how)
         for note in comparison.notes:
             terminal.note(note)
-        own = {name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES}
-        figures.append({name.removeprefix("n_"): value for name, value in own.items()})
+        plain = {name: value for name, value in vars(comparison).items() if name not in _NOT_FIGURES}
+        figures.append({name.removeprefix("n_"): value for name, value in plain.items()})
         figures[-1] |= {"verdict": comparison.verdict, "differences": [vars(each) for each in comparison.differences]}
-        found = comparison.columns()
-        headings = [name if name == comparison.scoring else name.replace("_", " ") for name in found]
+        scores = comparison.columns()
+        headings = [name if name == comparison.scoring else name.replace("_", " ") for name in scores]
         tables += [
             f"Setting {comparison.setting}, {comparison.n_cells} labels; {100 * comparison.coverage:g} % intervals "
             f"from {comparison.n_resamples} bootstrap samples of {comparison.drawn}",
-            column_table(found, 1, headings),
+            column_table(scores, 1, headings),
         ]
-        columns.append({"setting": [comparison.setting] * len(models), **found})
+        columns.append({"setting": [comparison.setting] * len(models), **scores})
     verdicts = [each["verdict"] for each in figures]
     terminal.table({"settings": figures}, tables, stacked(columns), given.output, verdicts)
 
 
 def _tuned_for(models: dict[str, Any]) -> str:
-    """Return the one setting that all models were tuned for."""
+    """Return the setting that all models were tuned for; raise if they differ."""
     settings = {name: getattr(model, "holdout_setting_", None) for name, model in models.items()}
-    own = set(settings.values())
-    if len(own) == 1 and None not in own:
-        return str(own.pop())
+    different = set(settings.values())
+    if len(different) == 1 and None not in different:
+        return str(different.pop())
     listed = ", ".join(f"{name!r} for {setting or 'none'}" for name, setting in settings.items())
     raise ValueError(f"The models were not tuned for the same setting ({listed}): name one by --setting.")
 
 
 def _names(paths: list[Path]) -> dict[str, Path]:
-    """Return names of models: their files without endings, or whole paths where these are equal."""
+    """Return the paths by the names of the models: file names without endings, or whole paths if these are equal."""
     for path in paths:
         if paths.count(path) > 1:
             raise ValueError(f"{path} is given twice: name different model files.")
@@ -170,7 +170,7 @@ def inspect(given: Inspect, terminal: Terminal) -> None:
     names, figures, weights = loaded.names, _figures(loaded), weights_of_model(loaded.model)
     if weights is not None:
         figures |= {"holdout_error": loaded.model.holdout_error_, **weights.figures()}
-    # Names of figures for people, where they differ.
+    # Names of figures that are printed differently for people.
     words = {name: baseline_in_words(name, names) for name in BASELINES}
     words |= {"instances": names.instances, "tasks": names.tasks}
     for side, word in zip(("instance", "task"), names, strict=True):
@@ -183,7 +183,7 @@ def inspect(given: Inspect, terminal: Terminal) -> None:
 def _figures(loaded: Loaded) -> dict[str, Any]:
     model, origin, (instances, tasks) = loaded.model, loaded.origin, loaded.recipes
     figures: dict[str, Any] = {"model": type(model).__name__}
-    if model.grows:  # statistics only
+    if model.grows:  # an online model stores statistics only
         figures |= {"instances": model.n_seen_, "tasks": model.n_tasks_}
     else:
         labels = model.fitted_.labels
@@ -223,7 +223,7 @@ def _line(value: Any, words: dict[str, str]) -> str:
 
 
 def report(given: Report, terminal: Terminal) -> None:
-    """Write one page about a model."""
+    """Write an HTML report about a model."""
     settings = None if given.setting is None else settings_of(given.setting)
     loaded = load(given)
     how: dict[str, Any] = {"title": given.title, "setting": settings, "sides": loaded.sides, "scoring": given.scoring}
@@ -232,7 +232,7 @@ def report(given: Report, terminal: Terminal) -> None:
 
 
 def write_page(model: Any, path: Path, terminal: Terminal, **how: Any) -> None:
-    """Write one page about a model; `how` has the parameters of `dyadlearn.report.write_report`."""
+    """Write an HTML report about a model; `how` has the parameters of `dyadlearn.report.write_report`."""
     from dyadlearn.report import write_report
 
     with writing(path):

@@ -1,6 +1,6 @@
 """``dyadlearn tune`` and ``dyadlearn update``, and model files.
 
-A file keeps with a model how its data were read, so that new data are read in the same way.
+A model file stores how the data were read, so that new data are read in the same way.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from dyadlearn.store import read_model, write_model
 from dyadlearn.store.container import read_checksum
 from dyadlearn.views.summary import weights_of_model
 
-# The figures that the model file keeps.
+# Figures that are stored in the model file.
 _ORIGIN = ("model", "setting", "scoring", "alpha", "task_alpha", "score")
 
 
 def settings_of(text: str) -> list[Setting]:
-    """Read settings: letters in a row, or names of other libraries with commas."""
+    """Read settings: letters without commas, such as AB, or names of other libraries, separated by commas."""
     names = text.split(",") if "," in text or len(text) > 4 else list(text)
     return list(dict.fromkeys(map(as_setting, names)))
 
@@ -60,29 +60,29 @@ def one_setting(text: str | None) -> str:
 
 # Model files ---------------------------------------------------------------------------------------
 
-# The entry of the header of a model file for what only the command line needs.
+# Key of the header entry of a model file that only the command line uses.
 _KEY = "command_line"
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model with how it was made.
+    """A model with the content of its file.
 
     Attributes
     ----------
     model : estimator
     recipes : (dict of str to Recipe, dict of str to Recipe or None)
-        How the files of instances and tasks are read; None for tasks that the model knows nothing of.
+        How the files of instances and of tasks are read; None for tasks if the model uses no features of tasks.
     origin : dict
-        The names of the files it was made from, and how it was chosen.
+        Names of the training files, and the setting, scoring and score of the search.
     versions : dict
-        Of the libraries that wrote it.
+        Versions of the libraries that wrote the file.
     path : Path or None
-        Where it was read.
+        The model file.
     checksum : str or None
-        Of the file as it was read.
+        Checksum of the file when it was read.
     sides : (str, str) or None
-        Names of an instance and of a task, if they were given.
+        Names of an instance and of a task; None means "instance" and "task".
     """
 
     model: Any
@@ -94,7 +94,7 @@ class Loaded:
     sides: tuple[str, str] | None = None
 
     def named(self, words: str | None) -> Loaded:
-        """Return the model with other names of its sides; None keeps those of its file."""
+        """Return the model with other names of its sides; None keeps the names in its file."""
         if words is None:
             return self
         names = names_of(words, network=_is_network(self.model))
@@ -106,9 +106,9 @@ class Loaded:
         return side_names(self.sides, network=_is_network(self.model))
 
     def role(self, word: str | None, option: str, roles: tuple[str, str], *more: str) -> str | None:
-        """Return the one of the `roles` of the sides that an option names, by its own word or by that of the side.
+        """Return the element of `roles` that the value of an option names, by that word or by the name of the side.
 
-        Other words that the option takes are `more`; None stays None.
+        `more` has other words that the option takes. None is returned as it is.
         """
         names = self.names.both if roles[0] == "instances" else tuple(self.names)
         words = {names[1]: roles[1], names[0]: roles[0], **{role: role for role in (*roles, *more)}}
@@ -118,13 +118,13 @@ class Loaded:
 
     @property
     def own_ids(self) -> tuple[Ids | None, Ids | None]:
-        """The ids of the instances and of the tasks, as the model has them."""
-        found = predicting(self.model)
-        return found.instance_ids, found.task_ids
+        """The ids of the instances and of the tasks in the model: texts or whole numbers."""
+        fitted = predicting(self.model)
+        return fitted.instance_ids, fitted.task_ids
 
     @property
     def ids(self) -> tuple[Ids | None, Ids | None]:
-        """The same as text, in which no two may be equal."""
+        """The ids of the instances and of the tasks as text; an error is raised if two are equal as text."""
         sides = zip(self.own_ids, ("instances", "tasks"), strict=True)
         instances, tasks = (None if ids is None else text_ids(ids, f"The {side} of the model") for ids, side in sides)
         return instances, tasks
@@ -153,7 +153,7 @@ def load(given: OfModel) -> Loaded:
 
 
 def save_model(loaded: Loaded, path: Path) -> None:
-    """Write a model file, whole or not at all; the file it was read from is replaced only if nobody changed it."""
+    """Write a model file atomically; the file that it was read from is replaced only if it did not change meanwhile."""
     instances, tasks = map(entities.recipes_state, loaded.recipes)
     sides = None if loaded.sides is None else list(loaded.sides)
     about = {"instances": instances, "tasks": tasks, "origin": loaded.origin, "sides": sides}
@@ -169,7 +169,7 @@ def load_model(path: Path) -> Loaded:
     if isinstance(model, dyadlearn.PairRegressor):
         model = model.model_
     if not hasattr(model, "predict"):
-        raise ModelFileError(f"{path} holds a feature map, which predicts nothing.")
+        raise ModelFileError(f"{path} holds a feature map, not a model: it cannot predict.")
     try:
         about, versions = header.get(_KEY), header.get("versions", {})
         if type(versions) is not dict or not {type(text) for text in versions.values()} <= {str}:
@@ -177,19 +177,19 @@ def load_model(path: Path) -> Loaded:
         loaded = Loaded(model, _python_recipes(model)) if about is None else _described(model, about)
         return replace(loaded, versions=versions, path=path, checksum=checksum)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        why = f"its header does not say how its data were read ({type(error).__name__}: {error})"
-        raise ModelFileError(f"{path} is damaged or was made by another version: {why}.") from error
+        why = f"its header does not describe how its data were read ({type(error).__name__}: {error})"
+        raise ModelFileError(f"{path} is damaged or was written by another version: {why}.") from error
 
 
 def _described(model: Any, about: Any) -> Loaded:
-    """Return a model with what the command line wrote about it, checked: a file may come from anywhere."""
+    """Return a model with the header entry of the command line, after checking it: a file may come from anywhere."""
     instances, tasks = (entities.recipes_from_state(about[side], side) for side in ("instances", "tasks"))
     if instances is None:
         raise TypeError("no instances")
     origin, sides = about["origin"], about.get("sides")
     if type(origin) is not dict or any(not isinstance(origin.get(name), str | None) for name in ("scoring", "setting")):
-        raise TypeError("an origin of wrong parts")
-    names = side_names(sides, network=_is_network(model))  # no terminal obeys them
+        raise TypeError("wrong types in origin")
+    names = side_names(sides, network=_is_network(model))  # raises if a name has control characters
     return Loaded(model, (instances, tasks), origin, sides=None if sides is None else (names.instance, names.task))
 
 
@@ -225,7 +225,7 @@ def tune(given: Tune, terminal: Terminal) -> None:
         "groups": read_groups(given.groups, data.labels.row_ids, names.instances),
         "task_groups": read_groups(given.task_groups, data.labels.column_ids, names.tasks),
     }
-    # An online model has the regularisation that its equal chooses.
+    # The regularisation of an online model is chosen by the search of the equivalent model.
     searched = given.model if not is_online else "two-step" if given.tasks else "independent"
     model = search = fit_model(searched, data, params, searches=not is_learned, **groups)
     figures: dict[str, Any] = {"model": given.model, "setting": search.holdout_setting_, "alpha": float(search.alpha_)}
@@ -241,8 +241,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
         figures |= {"scoring": scoring, "score": score, "task_alpha": task_alpha}
         rows = [("task alpha", number(task_alpha))]
         if is_online:
-            own = {"alpha": figures["alpha"], "task_alpha": task_alpha or 1.0, "keep_labels": given.keep_labels}
-            model = fit_model("online", data, {**own, "fit_intercept": given.intercept})
+            chosen = {"alpha": figures["alpha"], "task_alpha": task_alpha or 1.0, "keep_labels": given.keep_labels}
+            model = fit_model("online", data, {**chosen, "fit_intercept": given.intercept})
     baselines, (m, q), n = search.baselines_, data.labels.values.shape, data.observed.size
     warning = nothing_learnt(scoring, as_setting(search.holdout_setting_), score, baselines, names)
     if warning is not None:
@@ -273,16 +273,17 @@ def tune(given: Tune, terminal: Terminal) -> None:
 
 
 def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool = False, **groups: Any) -> Any:
-    """Fit a model on data, with those of the parameters that it has.
+    """Fit a model on data.
 
     Parameters
     ----------
     name : str
-        As --model has it.
+        Name of the model, as in --model.
     data : Dyads
     params : dict
+        Parameters of the model; those that it does not have are ignored.
     searches : bool, default=False
-        Whether the model chooses its regularisation.
+        Whether to fit the search that chooses the regularisation.
     **groups
         Groups of instances and of tasks, for searches and learned kernels.
     """
@@ -297,12 +298,12 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool 
     model = kind(**{key: value for key, value in params.items() if key in signature(kind).parameters})
     model.fit(data.instances, data.labels, tasks=data.tasks if "C" in MODELS[name].settings else None, **groups)
     if hasattr(model, "progress"):
-        model.progress = None  # how it was shown is no part of the model
+        model.progress = None  # an option of this run, not of the model
     return model
 
 
 def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
-    """Return the parameters of the library's searches, or of learned kernels, that the options give."""
+    """Return the options as parameters of a search or of learned kernels."""
     params: dict[str, Any] = {"setting": one_setting(given.setting), "fit_intercept": given.intercept}
     params["progress"] = terminal.progress
     if given.model == "learned":
@@ -319,11 +320,11 @@ def _stages(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"--stages is a number or auto, found {text!r}.") from None
+        raise ValueError(f"--stages must be a whole number or auto, found {text!r}.") from None
 
 
 def _alphas(text: str | None, option: str) -> list[float] | None:
-    """Read regularisations: numbers with commas, or ``first:last:count`` in even steps of the exponent."""
+    """Read regularisations: numbers separated by commas, or ``first:last:count``, evenly spaced on a log scale."""
     if text is None:
         return None
     try:
@@ -339,16 +340,16 @@ def _check_online(data: Dyads, names: SideNames, terminal: Terminal) -> None:
     """Raise if a side is not linear in features, which an online model must be."""
     for side, recipes in zip(names.both, data.recipes, strict=True):
         if any(recipe.of_model[0] != "linear" for recipe in (recipes or {}).values()):
-            raise ValueError(f"An online model is linear in features, but its {side} are {in_words(recipes)}.")
+            raise ValueError(f"An online model needs features with a linear kernel; {side} are {in_words(recipes)}.")
     if data.tasks is not None and data.observed.size < math.prod(data.labels.values.shape):
-        terminal.note("Some labels are missing: the online model learns each task from its own labels alone.")
+        terminal.note("Some labels are missing: the online model learns each task from its observed labels only.")
 
 
 # More data for online models -----------------------------------------------------------------------
 
 
 def update(given: Update, terminal: Terminal) -> None:
-    """Let an online model learn more, and write its file."""
+    """Add instances, tasks or labels to an online model, and write its file."""
     check_choice(given.known, "--known", KNOWN)
     target = given.source if given.output is None else given.output
     check_target(target, force=True)
@@ -356,11 +357,11 @@ def update(given: Update, terminal: Terminal) -> None:
     model, names, (recipes, task_recipes) = loaded.model, loaded.names, loaded.recipes
     if not model.grows:
         kind = type(model).__name__
-        raise ValueError(f"{given.source} holds a {kind}: only models of tune --model online learn more.")
+        raise ValueError(f"{given.source} holds a {kind}: only models of tune --model online can be updated.")
     if given.instances is None and given.tasks is None:
-        raise ValueError("There is nothing new: give --instances, or --tasks.")
+        raise ValueError("Give --instances or --tasks: the file of the new instances or tasks.")
     if given.tasks is not None and task_recipes is None:
-        raise ValueError("The model was made without --tasks: leave them out, new tasks are columns of the labels.")
+        raise ValueError("The model was tuned without --tasks: leave it out, new tasks are columns of the labels.")
     grid = read_labels(given.labels, given, terminal)
     (m, q), tasks = grid.values.shape, loaded.ids[1]
     rows, columns = (names.instances, "rows", grid.row_ids), (names.tasks, "columns", grid.column_ids)
@@ -374,7 +375,7 @@ def update(given: Update, terminal: Terminal) -> None:
     else:
         grid = _with_missing(grid, tasks, given.labels, terminal)
         grid = grid.columns_as(tasks, f"the columns of {given.labels}", f"the {names.tasks} of the model")
-        # The ids of a model need not be texts; now that the columns are in their order, they need none.
+        # The ids of a model may be whole numbers; the columns are in its order now, so their ids can be dropped.
         model.partial_fit(X, replace(grid, column_ids=None), known=given.known)
     save_model(loaded, target)
     terminal.result({"instances": model.n_seen_, "tasks": model.n_tasks_, "output": str(target)})
@@ -382,7 +383,7 @@ def update(given: Update, terminal: Terminal) -> None:
 
 
 def _are_new_tasks(grid: Table, loaded: Loaded, tasks: Path | None) -> bool:
-    """Return whether the labels are those of new tasks: described by a file or, without features, all unknown."""
+    """Return whether the labels are those of new tasks: --tasks is given or, without features of tasks, all are new."""
     known = loaded.ids[1]
     if tasks is not None or loaded.recipes[1] is not None or known is None or grid.column_ids is None:
         return tasks is not None
@@ -396,7 +397,7 @@ def _with_missing(grid: Table, known: Ids | None, labels: Path, terminal: Termin
     lacking = grid.column_ids.lacking(known.labels)
     if not lacking:
         return grid
-    terminal.note(f"{labels} has no labels of {len(lacking)} of {len(known)} tasks: these are missing.")
+    terminal.note(f"{labels} has no labels for {len(lacking)} of {len(known)} tasks: these labels are missing.")
     missing = np.full((grid.values.shape[0], len(lacking)), np.nan)
     ids = Ids((*grid.column_ids.labels, *lacking), grid.column_ids.name)
     return replace(grid, values=np.hstack([grid.values, missing]), column_ids=ids)

@@ -1,6 +1,6 @@
-"""The options that commands share, and how a class of options becomes a command.
+"""Shared options of the commands, and the function that makes a command from a class of options.
 
-This module imports neither numpy nor the library, so that help and wrong options take no time.
+This module imports neither numpy nor the library, so that --help and errors about options are fast.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _score_names() -> list[str]:
     return sorted(name for text in texts for name in re.findall(r'^    scoring = "(\w+)"$', text, re.MULTILINE))
 
 
-#: What --scoring takes, in words; 10 stands for any number.
+#: Names that --scoring takes, for help texts; 10 stands for any number.
 SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
 SCORES += ", or a name that scikit-learn has for regression"
 #: The models of tune.
@@ -45,9 +45,9 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
 _OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alphas")
-_FILES = "features, embeddings, a kernel, SMILES or FASTA; several where a model is learned, each as NAME=FILE."
+_FILES = "a file of features, embeddings, a kernel, SMILES or FASTA; --model learned takes several, as NAME=FILE."
 
-_KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto or spectrum:k=3; of one file by its name, or of all."
+_KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto or spectrum:k=3; NAME= sets it for one of several files."
 ModelArgument = Annotated[Path, Argument(metavar="MODEL", help="A model file.")]
 Files = list[str] | None
 INSTANCES = Option(metavar="[NAME=]FILE", help=f"Instances: {_FILES}")
@@ -74,8 +74,8 @@ class Base:
 class Options(Base):
     """Options of every command.
 
-    A derived class is a command: its docstring is the help, and its fields are the options. `needs` has options that
-    have no effect without others, and `excludes` those that have none beside another.
+    A derived class is a command: its docstring is the help, and its fields are the options. `needs` maps an option to
+    the options that it has no effect without. `excludes` maps an option to those that have no effect beside it.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
@@ -100,19 +100,19 @@ class Options(Base):
 
 
 class Sides(Options):
-    """What the sides are called."""
+    """Option for the names of the sides."""
 
     sides: Annotated[str | None, Option(help="Words for an instance and a task, such as host,parasite.")] = None
 
 
 class OfModel(Sides):
-    """A model file."""
+    """Argument for a model file."""
 
     source: ModelArgument
 
 
 class TableOutput(Sides):
-    """The file that a table is written to."""
+    """Options for writing a table to a file."""
 
     output: Annotated[Path | None, Option("--output", "-o", help="A .csv, .tsv or .parquet to write.")] = None
     force: Force = False
@@ -127,21 +127,21 @@ class TableOutput(Sides):
 
 
 class LabelFile(Options):
-    """How a file of labels is read."""
+    """Options for reading a file of labels."""
 
-    format: Annotated[str | None, Option(help="Form of the labels, grid or long; by default found by looking.")] = None
+    format: Annotated[str | None, Option(help="Form of the labels, grid or long; by default detected.")] = None
     columns: Annotated[str | None, Option(help="Columns of a long table, such as user,item,stars or 1,2,3.")] = None
     fill: Annotated[float | None, Option(help="Value of pairs that a long table lacks; by default missing.")] = None
     transpose: Annotated[bool, Option(help="The rows of the labels are tasks.")] = False
 
 
 class Data(LabelFile, Sides):
-    """The files of both sides and how they are read, and the model that is fitted on them."""
+    """Options for the files of both sides, how to read them, and the model to fit."""
 
     instances: Instances = None
     tasks: Tasks = None
     model: Annotated[str, Option(help=f"One of {', '.join(MODELS)}.")] = "two-step"
-    intercept: Annotated[bool, Option(help="With or without a mean and main effects of both sides.")] = True
+    intercept: Annotated[bool, Option(help="Fit a mean and main effects of both sides, or not.")] = True
     device: Annotated[str | None, Option(help="Device to compute on: cuda is a GPU, by torch or cupy.")] = None
     kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help=f"Kernel of the instances: {_KERNELS}")] = None
     task_kernel: Annotated[Files, Option(metavar="[NAME=]KERNEL", help="Kernel of the tasks.")] = None
@@ -159,10 +159,10 @@ class Data(LabelFile, Sides):
         if not self.tasks and name in ("two-step", "kronecker"):
             raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
         for option in () if self.tasks else given_options(*_OF_TASKS):
-            raise ValueError(f"{option} is about tasks, and there are none: give them by --tasks, or leave it out.")
+            raise ValueError(f"{option} needs tasks: add --tasks, or leave {option} out.")
         for parameter, having in _OF_MODELS.items():
             for option in given_options(parameter) if name not in having else ():
-                raise ValueError(f"{option} is no option of --model {name}: use it with --model {' or '.join(having)}.")
+                raise ValueError(f"--model {name} has no option {option}: use it with --model {' or '.join(having)}.")
         if self.fingerprint and not (self.instances_smiles or self.tasks_smiles):
             raise ValueError("--fingerprint goes with --instances-smiles or --tasks-smiles: add one, or leave it out.")
 
@@ -178,14 +178,14 @@ def check_target(path: Path, force: bool) -> None:
 
 # From classes to commands --------------------------------------------------------------------------
 
-# The context of the running command; typer may bring a click of its own, whose current context is unknown elsewhere.
+# The context of the running command; typer may bundle its own click, whose current context click does not know.
 _running: ContextVar[Any] = ContextVar("running")
 #: Called when everything that a command needs is imported.
 on_loaded: list[Callable[[], object]] = []
 
 
 def make_command(kind: type[Options], module: str) -> Callable[..., None]:
-    """Return the function that typer runs: it reads the options and calls the function of that name in a module."""
+    """Return the function that typer runs for a class of options; it calls the function of that name in the module."""
     name = kind.__name__.lower()
     types = get_type_hints(kind, include_extras=True)
     fields = inspect.signature(kind).parameters
@@ -215,11 +215,11 @@ def make_command(kind: type[Options], module: str) -> Callable[..., None]:
 
 
 def given_options(*names: str) -> list[str]:
-    """Return those parameters of the running command that are on its command line, as they are written there."""
+    """Return the options among `names` that the user wrote on the command line, as they were written."""
     context = _running.get()
-    found = []
+    written = []
     for param in context.command.params:
         if param.name in names and context.get_parameter_source(param.name).name == "COMMANDLINE":
             is_off = bool(param.secondary_opts) and context.params[param.name] is False
-            found.append(max(param.secondary_opts if is_off else param.opts, key=len))
-    return found
+            written.append(max(param.secondary_opts if is_off else param.opts, key=len))
+    return written

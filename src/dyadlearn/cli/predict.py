@@ -1,4 +1,4 @@
-"""``dyadlearn predict``, ``dyadlearn recommend`` and ``dyadlearn screen``: the answers of a fitted model."""
+"""``dyadlearn predict``, ``dyadlearn recommend`` and ``dyadlearn screen``: predictions of a fitted model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models.reading import is_large
 from dyadlearn.settings import Setting
 
-# Bytes of the predictions that are made before some are written; as texts they take about ten times as much.
+# Bytes of a block of predictions that is computed and then written; as text it takes about ten times as much.
 _BLOCK_BYTES = 2**23
 
 
@@ -37,11 +37,11 @@ def predict(given: Predict, terminal: Terminal) -> None:
         _explain(given, loaded, terminal)
         return
     if not given.instances and not given.tasks:
-        raise ValueError("Give --instances, --tasks or both: new ones, or those of training for known pairs.")
+        raise ValueError("Give --instances, --tasks or both: files of new ones, or of those of training.")
     if given.interval is not None and not 0 < given.interval < 1:
-        raise ValueError(f"--interval must be a share between 0 and 1, such as 0.9, found {given.interval:g}.")
+        raise ValueError(f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}.")
     if given.interval is not None and given.probability:
-        raise ValueError("--interval bounds labels, not probabilities: leave out one of the two.")
+        raise ValueError("--interval is for labels, not for probabilities: leave out --interval or --probability.")
     asked: tuple[Any, Any] = (None, None) if given.pairs is None else _labels_of(given.pairs)
     (X, rows), (T, columns) = (_side(given, loaded, place, asked[place], terminal) for place in (0, 1))
     shape = len(rows), len(columns)
@@ -55,10 +55,10 @@ def predict(given: Predict, terminal: Terminal) -> None:
     if given.interval is not None:
         headings += ["lower", "upper"]
         if Setting.A in settings_of(model, X, T) and model.fitted_.labels.grid is not None:
-            terminal.note("bounds of pairs with a known label are around the prediction that is made without it.")
+            terminal.note("the interval of a pair with a known label is around its held-out prediction.")
 
     def answer(X: Any, T: Any) -> np.ndarray:
-        """Return the predictions, with bounds if they are asked for, in a stack of grids."""
+        """Return a stack of grids: the predictions and, with --interval, the lower and upper bounds."""
         bounds = () if given.interval is None else model.predict_interval(X, T, coverage=given.interval)
         return np.stack([_grid(values) for values in (predicted(X, T), *bounds)])
 
@@ -104,8 +104,8 @@ def _blocks(
 ) -> Iterator[np.ndarray]:
     """Yield stacks of grids (depth, b, q) for blocks of b instances, one below the other.
 
-    The instances of training cannot be asked about in part: their predictions are made for blocks of new tasks, and
-    kept in a temporary file until they are complete.
+    Predictions for the instances of training cannot be computed for a part of them. They are computed for blocks of
+    new tasks, and stored in a temporary file until they are complete.
     """
     m, q = shape
     parts = list(row_blocks(m, 8 * depth * q, _BLOCK_BYTES))
@@ -131,7 +131,7 @@ def _long(blocks: Iterable[np.ndarray], rows: Sequence[Any], columns: Sequence[A
 
 
 def _at(blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], depth: int) -> np.ndarray:
-    """Return the figures (depth, n) of the pairs at some places of the grid."""
+    """Return the figures (depth, n) of the pairs at the given positions of the grid."""
     values, start = np.empty((depth, len(places[0]))), 0
     for block in blocks:
         here = np.flatnonzero((places[0] >= start) & (places[0] < start + block.shape[1]))
@@ -141,7 +141,7 @@ def _at(blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], dep
 
 
 def _pairs_alone(loaded: Loaded, sides: tuple[Any, Any], places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return the predictions (1, n) of the pairs at some places of the grid."""
+    """Return the predictions (1, n) of the pairs at the given positions, without those of the other pairs."""
     wanted = []
     for at, side, own in zip(places, sides, loaded.own_ids, strict=True):
         ids = own if side is None else side.row_ids
@@ -150,15 +150,15 @@ def _pairs_alone(loaded: Loaded, sides: tuple[Any, Any], places: tuple[np.ndarra
 
 
 def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> Entities | None:
-    """Read the new instances (place 0) or tasks; None without a file."""
+    """Read the new instances (place 0) or tasks (place 1); return None without a file."""
     paths, option = ((given.instances, "--instances"), (given.tasks, "--tasks"))[place]
     return loaded.new(paths, place, option, terminal, asked) if paths else None
 
 
 def _side(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> tuple[Entities | None, Ids]:
-    """Return new instances (place 0) or tasks as the model takes them, and the ids of the side as text.
+    """Return new instances (place 0) or tasks (place 1) in the form that the model takes, and their ids as text.
 
-    None stands for those of training. Where there are no ids, they are positions.
+    Without a file, the first is None and the ids are those of training. Positions are used if there are no ids.
     """
     side, known, own = _new(given, loaded, place, asked, terminal), loaded.ids[place], loaded.own_ids[place]
     ids = known if side is None else side.row_ids
@@ -168,7 +168,7 @@ def _side(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Term
         count = trained[place] if side is None else n_entities(side)
         return side, Ids(tuple(map(str, range(count))))
     if side is not None and known is not None and own is not None:
-        names = dict(zip(known.labels, own.labels, strict=True))  # those of the model may be whole numbers
+        names = dict(zip(known.labels, own.labels, strict=True))  # ids of the model may be whole numbers
         named = Ids(tuple(names.get(each, each) for each in ids.labels))
         side = each_table(side, lambda table: replace(table, row_ids=named))
     return side, ids
@@ -184,11 +184,11 @@ def _taken(side: Entities, rows: np.ndarray) -> Entities:
 
 
 def _calibrated(loaded: Loaded, terminal: Terminal, X: Any, T: Any) -> Calibration:
-    """Return a model that is calibrated in the settings of what is predicted."""
+    """Return the model after calibrating it in the settings of the predicted pairs."""
     with terminal.working("Calibration"):
         calibration = dyadlearn.calibrate(loaded.model, settings_of(loaded.model, X, T))
     for each in calibration.settings.values():
-        brier = f"a held-out Brier score of {each.brier:.4f}, the base rate one of {each.baseline_brier:.4f}"
+        brier = f"a held-out Brier score of {each.brier:.4f} (base rate: {each.baseline_brier:.4f})"
         terminal.note(f"probabilities in setting {each.setting} have {brier}.")
     return calibration
 
@@ -229,7 +229,7 @@ def _explain(given: Predict, loaded: Loaded, terminal: Terminal) -> None:
 
 
 def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> Any:
-    """Return an instance (place 0) or a task as the library takes it: an id, a position, or one row of a file."""
+    """Return the instance (place 0) or task (place 1) to explain: an id, a position, or one row of a file."""
     name, (word, wanted) = loaded.names[place], (("instance", given.instance), ("task", given.task))[place]
     side = _new(given, loaded, place, None if wanted is None else [wanted], terminal)
     if side is not None:
@@ -240,9 +240,9 @@ def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> An
             raise ValueError(f"{path} has {n_entities(side)} rows: choose one {name} by --{word}.")
         return side
     if wanted is None:
-        raise ValueError(f"Choose one {name}: give --{word}, an id of training or of a file in --{word}s.")
+        raise ValueError(f"Choose one {name}: give --{word}, an id of training or of the file of --{word}s.")
     if loaded.ids[place] is None and not wanted.isdecimal():
-        raise IdError(f"No {name} has an id: --{word} is a position from 0, found {wanted!r}.")
+        raise IdError(f"No {name} of the model has an id: --{word} must be a position from 0, found {wanted!r}.")
     return loaded.own_id(place, wanted, f"the {loaded.names.both[place]}")
 
 
@@ -252,24 +252,24 @@ def _asked(given: Predict, loaded: Loaded, place: int, terminal: Terminal) -> An
 def screen(given: Screen, terminal: Terminal) -> None:
     """List the labels that held-out predictions contradict most."""
     loaded, setting = load(given), one_setting(given.setting)
-    _ = loaded.ids  # which must differ as text
+    _ = loaded.ids  # raises if two ids are equal as text
     how: dict[str, Any] = {"label": given.label, "cv": given.cv, "sides": loaded.sides}
     with terminal.working("Hold-out"):
-        found = dyadlearn.screen(loaded.model, setting, n=given.number, **how)
-    columns = found.columns()
-    figures = {"setting": found.setting, "method": found.method, "cells": as_rows(columns)}
-    title = f"Labels that are contradicted most, in setting {found.setting} ({found.method})"
+        suspects = dyadlearn.screen(loaded.model, setting, n=given.number, **how)
+    columns = suspects.columns()
+    figures = {"setting": suspects.setting, "method": suspects.method, "cells": as_rows(columns)}
+    title = f"Labels that held-out predictions contradict most, in setting {suspects.setting} ({suspects.method})"
     terminal.table(figures, [title, column_table(columns, 2)], columns, given.output)
 
 
 def recommend(given: Recommend, terminal: Terminal) -> None:
     """List the best unobserved pairs."""
     if (given.subject is not None) + bool(given.new) + given.pairs != 1:
-        raise ValueError("Give one of --for, a known id, --new, a file, and --pairs.")
+        raise ValueError("Give exactly one of --for (a known id), --new (a file) and --pairs.")
     if given.pairs and given.side is not None:
-        raise ValueError("--side goes with --for and --new: leave it out.")
+        raise ValueError("--side is for --for and --new, and has no effect beside --pairs: leave --side out.")
     if given.new and given_options("setting", "zeros", "cv"):
-        raise ValueError("New instances have no labels to leave out: --setting, --zeros and --cv go with --for.")
+        raise ValueError("--setting, --zeros and --cv have no effect with --new, which has no labels: leave them out.")
     loaded = load(given)
     names, model, role = loaded.names, loaded.model, loaded.role(given.side, "--side", ("instance", "task"))
     how: dict[str, Any] = {"zeros": given.zeros, "cv": given.cv, "sides": loaded.sides}
@@ -281,7 +281,7 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
             new: dict[str, Any] = {("X", "tasks")[place]: loaded.new(given.new, place, "--new", terminal)}
             found = dyadlearn.recommend(model, **new, n=given.number or 10, sides=loaded.sides)
         elif given.pairs:
-            _ = loaded.ids  # which must differ as text
+            _ = loaded.ids  # raises if two ids are equal as text
             found = dyadlearn.top_pairs(model, n=given.number or 20, **how)
         else:
             found = _for_known(loaded, str(given.subject), role, n=given.number or 10, **how)
@@ -322,7 +322,7 @@ def _for_known(loaded: Loaded, subject: str, side: str | None, **how: Any) -> An
     if not known:
         such = ", ".join(repr(ids.labels[0]) for ids in loaded.ids if ids is not None)
         what = {None: " or ".join(dict.fromkeys(names)), "instance": names.instance, "task": names.task}[side]
-        raise IdError(f"The model knows no {what} {subject!r}{f' (ids are such as {such})' if such else ''}.")
+        raise IdError(f"The model has no {what} {subject!r}{f' (ids are such as {such})' if such else ''}.")
     if len(known) > 1 and loaded.ids[0] != loaded.ids[1]:
         raise IdError(f"{subject!r} is among the {names.instances} and the {names.tasks}: choose one by --side.")
     word, place = next(iter(known.items()))  # a node of a network is on both sides

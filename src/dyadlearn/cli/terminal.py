@@ -1,7 +1,7 @@
 """Output and errors of the commands.
 
-Results go to standard output, everything else to standard error. An error is one sentence there, and an exit code for
-each kind of error.
+Results go to standard output, everything else to standard error. An error is printed as one sentence, and each kind of
+error has an exit code.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from dyadlearn.exceptions import FileChangedError, ModelFileError
 
 #: Named columns of a table.
 Columns = Mapping[str, Sequence[Any]]
-# Arguments of the library that the command line has as options; not where they are part of a path or of an id.
+# Arguments of the library that are options of the command line; they are not matched inside a path or an id.
 _ARGUMENTS = re.compile(
     r"(?<![\w/\\.'\"-])(alphas|task_alphas|alpha|task_alpha|cv|data_home|device|groups|task_groups|kernel|known|task_kernel|scoring|"
     r"setting|stages|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
 )
 
-# What it has under another name, or not at all.
+# Phrases of the library that the command line replaces, because the option has another name or does not exist.
 _PHRASES = (
     (re.compile(r'\bon_error="drop"'), "--drop-invalid"),
     (re.compile(r"^sides must be"), "--sides must be"),
@@ -52,7 +52,7 @@ _PHRASES = (
 
 
 def spoken(sentence: str) -> str:
-    """Return a sentence of the library as the command line says it: with its options and safe for a terminal."""
+    """Return a sentence of the library with the options of the command line, escaped for a terminal."""
     for phrase, words in _PHRASES:
         sentence = phrase.sub(words, sentence)
     return printable(_ARGUMENTS.sub(_as_option, sentence))
@@ -88,7 +88,7 @@ class Terminal:
 
     @property
     def progress(self) -> bool | None:
-        """The parameter `progress` of functions of the library: False for never, None where somebody watches."""
+        """The parameter `progress` of the library: False shows none, None shows it on a terminal."""
         return False if self.quiet else None
 
     def __enter__(self) -> Self:
@@ -102,7 +102,7 @@ class Terminal:
         self._warnings.__exit__(*error)
 
     def note(self, text: str) -> None:
-        """Print something worth knowing that is not a result, once."""
+        """Print a note to standard error, unless the same note was printed before."""
         text = spoken(text)
         if text not in self.notes:
             self.notes.append(text)
@@ -110,7 +110,7 @@ class Terminal:
                 typer.echo(f"note: {text}", err=True)
 
     def working(self, title: str) -> Progress:
-        """Return a line of progress for work of unknown length."""
+        """Return a progress line for work of unknown length."""
         return Progress(None, title, self.progress)
 
     def say(self, *things: Any) -> None:
@@ -124,7 +124,7 @@ class Terminal:
             self._print(*things)
             return
         text = dumps(_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
-        # JSON escapes most of the codes that a terminal obeys by itself, and these are read as the same.
+        # JSON escapes most control codes of a terminal already; these are escaped too, and are read as the same text.
         codes = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
         sys.stdout.write(re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
 
@@ -136,14 +136,14 @@ class Terminal:
         Parameters
         ----------
         figures : mapping
-            The result as JSON.
+            The result for JSON.
         things : sequence
             Sentences and tables for people.
         columns : mapping of str to sequence
             The table for the file.
         output : Path or None
         below : sequence of str
-            Sentences that are printed in either case.
+            Sentences to print below the table or below the name of the file.
         """
         from dyadlearn._files.tables import write_columns
 
@@ -160,7 +160,7 @@ class Terminal:
 
 
 def column_table(columns: Columns, left: int, headings: Any = None, more: Sequence[Sequence[str]] = ()) -> Any:
-    """Return named columns as a table for people, of which the first `left` hold text; `more` lines follow."""
+    """Return named columns as a table for people: the first `left` columns hold text, and `more` has further lines."""
     texts = [list(map(str if place < left else number, cells)) for place, cells in enumerate(columns.values())]
     return make_table(headings or list(columns), [*zip(*texts, strict=True), *more], left=left)
 
@@ -176,7 +176,7 @@ def stacked(tables: Sequence[Columns]) -> dict[str, list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold: NaN and infinity become null."""
+    """Return a value in types that JSON can hold: NaN and infinity become None."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if hasattr(value, "tolist"):  # an array or a number of numpy
@@ -190,14 +190,14 @@ def _plain(value: Any) -> Any:
 
 # Errors --------------------------------------------------------------------------------------------
 
-# 0 is success, and 1 a mistake in dyadlearn itself, which is shown in full.
+# Exit code 0 is success; 1 is a bug in dyadlearn, whose traceback is shown.
 INTERRUPTED = 130
 
 # The exit code of each kind of error: the first kind that fits.
 _CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
     ((ModelFileError,), 3),
     ((FileChangedError,), 5),
-    # What a user can correct by naming another file, as opposed to what the machine lacks.
+    # Errors that a user can correct by naming another file, as opposed to errors of the machine.
     ((FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError), 2),
     ((OSError, MemoryError, ImportError), 4),
     ((ValueError,), 2),
@@ -205,10 +205,10 @@ _CODES: tuple[tuple[tuple[type[Exception], ...], int], ...] = (
 
 
 class Commands(TyperGroup):
-    """A group of commands whose foreseeable errors are one sentence; anything else is a bug and is not hidden."""
+    """Group of commands that prints expected errors as one sentence; other errors are bugs, shown with a traceback."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """Read the words of the command line."""
+        """Parse the command line."""
         try:
             return super().make_context(*args, **kwargs)
         except KeyboardInterrupt:
@@ -218,34 +218,34 @@ class Commands(TyperGroup):
         """Run a command."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # a disk that is full shows only now
+            sys.stdout.flush()  # raises if the disk is full
             return result
         except KeyboardInterrupt:
             _stop(INTERRUPTED, "interrupted.")
         except Exception as error:
             code = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
             if code is None or getattr(error, "errno", None) == errno.EPIPE:
-                raise  # a bug; or nobody reads on, and typer ends quietly
+                raise  # a bug; or a closed pipe, after which typer exits quietly
             if isinstance(error, OSError):
                 _drop_output()
             _stop(code, _about(error))
 
 
 def _stop(code: int, sentence: str) -> None:
-    """End a command with a sentence."""
+    """Print an error and exit with a code."""
     # Some messages of other libraries have several lines.
     typer.echo(f"dyadlearn: {spoken(' '.join(sentence.split()))}", err=True)
     raise typer.Exit(code)
 
 
 def _drop_output() -> None:
-    """Throw away what standard output could not take, or Python would try again at the end and complain in its way."""
-    with suppress(OSError, ValueError):  # it may be no file at all
+    """Discard the output that could not be written; otherwise Python would try again at exit and print a traceback."""
+    with suppress(OSError, ValueError):  # standard output may not be a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _about(error: Exception) -> str:
-    """Return what went wrong, with the name of the file and without the number of the error."""
+    """Return the message of an error, with the name of the file and without the number of the error."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or "there is not enough memory."
     where = "" if error.filename is None else f"{error.filename}: "

@@ -1,4 +1,4 @@
-"""The files of data sets: where they are, how they are downloaded, and checks of what they hold."""
+"""Files of data sets: their folders, downloads, and checks of their content."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ VARIABLE = "DYADLEARN_DATA"
 
 _OTHER_FOLDER = f"name the folder that holds them by data_home= or by the environment variable {VARIABLE}."
 
-# Seconds of silence after which a server counts as dead.
+# Seconds without an answer after which a download fails.
 _TIMEOUT = 30.0
 
 
 def resolve_home(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder of data sets: the argument, else ``DYADLEARN_DATA``, else a place in the user's cache.
+    """Return the folder of data sets: the argument, else ``DYADLEARN_DATA``, else a folder in the user's cache.
 
     Parameters
     ----------
     data_home : path or None
-        Need not exist; ``~`` is the user's own folder.
+        Folder, which need not exist; ``~`` is the home folder.
     """
     given = data_home if data_home is not None else os.environ.get(VARIABLE)
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -45,14 +45,14 @@ def resolve_home(data_home: str | os.PathLike[str] | None = None) -> Path:
 
 @dataclass(frozen=True)
 class DataFolder:
-    """Where the files of one data set lie: in a folder of the data home, or in that itself.
+    """Files of one data set: in a folder of the data home, or in the data home itself.
 
     Attributes
     ----------
     title : str
-        How messages call the data set.
+        Name of the data set in messages.
     folder : str
-        The name of the folder.
+        Name of the folder.
     home : Path
     """
 
@@ -61,13 +61,13 @@ class DataFolder:
     home: Path
 
     def find(self, *names: str) -> Path | None:
-        """Return the first file that has one of these names, plain or gzipped; None where there is none."""
+        """Return the first file that has one of these names, plain or gzipped; None if there is none."""
         folders = (self.home / self.folder, self.home)
         places = (folder / (name + ending) for name in names for folder in folders for ending in ("", ".gz"))
         return next((path for path in places if path.is_file()), None)
 
     def find_all(self, files: Sequence[tuple[str, ...]], source: str) -> list[Path]:
-        """Return where `files` lie, each by one of its names; an error names the missing ones, with their `source`."""
+        """Return the paths of `files`, each under one of its names; raise if some are missing, with their `source`."""
         found = [self.find(*names) for names in files]
         missing = [names[0] for names, path in zip(files, found, strict=True) if path is None]
         if missing:
@@ -76,26 +76,26 @@ class DataFolder:
         return [path for path in found if path is not None]
 
     def _wanted(self, files: str) -> str:
-        """Return how to put files where they are found."""
+        """Return a hint where to put files."""
         return f"put {files}, plain or gzipped, in {self.home / self.folder}, or {_OTHER_FOLDER}"
 
     def obtain(self, names: Sequence[str], address: str, *, download: bool, checksums: Mapping[str, str]) -> list[Path]:
-        """Return where files lie, after downloading those that are not there and have a checksum.
+        """Return the paths of files, after downloading missing ones with a known checksum.
 
         Parameters
         ----------
         names : sequence of str
         address : str
-            The publisher's, with a slash at the end.
+            Address of the publisher, with a slash at the end.
         download : bool
-            Whether to download at all.
+            Whether to download missing files.
         checksums : mapping of str to str
             SHA-256 of the files whose content is known.
 
         Raises
         ------
         FileNotFoundError
-            If a file is not there and may not be downloaded, or has no checksum; then none is.
+            If a file is missing, and `download` is false or a missing file has no checksum; nothing is downloaded then.
         """
         missing = [name for name in names if self.find(name) is None]
         source = f"from {address}"
@@ -114,29 +114,29 @@ class DataFolder:
 
 
 def read_lines(path: Path) -> list[str]:
-    """Return the lines of a text in UTF-8, plain or gzipped, without their ends."""
+    """Return the lines of a UTF-8 text, plain or gzipped, without line ends."""
     return read_text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
 
 
 def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOUT) -> None:
-    """Download a file, so that `path` is whole or not there at all.
+    """Download a file; `path` is written only if the download is complete.
 
     Parameters
     ----------
     url : str
     path : Path
-        Where the file goes; folders are made.
+        File to write; folders are created.
     sha256 : str
-        What the checksum of the file must be, in hexadecimal digits.
+        Expected checksum of the file, in hexadecimal digits.
     timeout : float, default=30
         Seconds without an answer after which to give up.
 
     Raises
     ------
     ConnectionError
-        The server cannot be reached, refuses, or broke off.
+        If the server cannot be reached, returns an error, or closes the connection early.
     ValueError
-        The checksum is another one; nothing is kept then.
+        If the checksum differs; nothing is written then.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
@@ -148,7 +148,7 @@ def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOU
                     file.write(part)
                 announced = response.headers.get("Content-Length")
             if announced is not None and file.tell() != int(announced):
-                raise ConnectionError(f"it broke off after {file.tell()} of {announced} bytes")
+                raise ConnectionError(f"the connection broke off after {file.tell()} of {announced} bytes")
         except HTTPError as error:
             error.close()
             raise ConnectionError(f"Could not download {url} ({error.code} {error.reason}).") from error
@@ -156,7 +156,7 @@ def download_file(url: str, path: Path, *, sha256: str, timeout: float = _TIMEOU
             raise ConnectionError(f"Could not download {url} ({getattr(error, 'reason', error)}).") from error
         if digest.hexdigest() != sha256:
             sums = f"its SHA-256 checksum is {digest.hexdigest()}, expected {sha256}"
-            raise ValueError(f"{url} is not the file it was: {sums}. Try again, or put a good file at {path}.")
+            raise ValueError(f"{url} is not the expected file: {sums}. Try again, or put a good file at {path}.")
 
 
 # Kinds of arrays, as numpy calls them.
@@ -171,7 +171,7 @@ def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.
     ----------
     path : Path
     wanted : mapping of str to (int, str)
-        The number of dimensions of each array, and `NUMBERS`, `WHOLE` or `NAMES` for what it must hold.
+        Number of dimensions of each array, and the kind of its entries: `NUMBERS`, `WHOLE` or `NAMES`.
     """
     stored = read_arrays(path)
     missing = [key for key in wanted if key not in stored]
@@ -186,14 +186,14 @@ def load_npz(path: Path, wanted: Mapping[str, tuple[int, str]]) -> dict[str, np.
 
 
 def describe(name: str, **facts: Any) -> str:
-    """Return the description of a data set, with the facts that are found in its files."""
+    """Return the description of a data set, filled with the facts from its files."""
     text = files("dyadlearn.datasets").joinpath("data", f"{name}.rst").read_text("utf-8").format(**facts)
     title, _, rest = text.partition("\n")
     return f"{title}\n{'=' * len(title)}\n{rest}"
 
 
 def as_given(table: Table, as_frame: bool, owner: str) -> Array:
-    """Return the values of a table, or a pandas frame; `owner` is the function that messages name."""
+    """Return the values of a table, or a pandas frame; `owner` is the name of the function in messages."""
     if not as_frame:
         return table.values
     try:

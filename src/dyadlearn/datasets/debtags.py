@@ -20,7 +20,7 @@ def load_debtags(*, as_frame: bool = False) -> Bunch:
     Parameters
     ----------
     as_frame : bool, default=False
-        Give `Y` as a pandas DataFrame whose index and columns are the ids. Needs pandas.
+        Whether `Y` is a pandas DataFrame whose index and columns are the ids. Needs pandas.
 
     Returns
     -------
@@ -28,22 +28,21 @@ def load_debtags(*, as_frame: bool = False) -> Bunch:
         With the keys
 
         X : sparse array of shape (1500, 4679)
-            How often each word of `words` stands in the description of each package.
+            Counts of each word of `words` in the description of each package.
         tasks : sparse array of shape (151, 482)
-            How often each word of `task_words` stands in the name and text of each tag. The two word
-            lists are separate.
+            Counts of each word of `task_words` in the name and text of each tag. The two word lists are separate.
         Y : ndarray or DataFrame of shape (1500, 151)
-            1.0 where the package carries the tag, else 0.0.
+            1.0 if the package has the tag, else 0.0.
         instance_names, task_names : ndarray of shape (1500,), (151,)
-            The ids: names of packages and of tags.
+            Ids: names of packages and of tags.
         words, task_words : ndarray of shape (4679,), (482,)
-            What the columns of `X` and of `tasks` count.
+            Words of the columns of `X` and of `tasks`.
         facets : ndarray of shape (151,)
             The facet of each tag, the first part of its name.
         edges : list of tuple
             The (parent, child) pairs of the tree ROOT → facet → tag → subtag.
         DESCR : str
-            Where the data come from and how they were made.
+            Description of the data: their source and how they were prepared.
 
     See Also
     --------
@@ -83,17 +82,17 @@ def load_debtags(*, as_frame: bool = False) -> Bunch:
 def debtags_kernels(data: Bunch) -> tuple[np.ndarray, np.ndarray]:
     r"""Compute a kernel for the packages and one for the tags of `load_debtags`.
 
-    Both are cosines of TF-IDF weighted word counts; tags of one facet are closer by 0.3:
+    Both are cosines of TF-IDF weighted word counts; 0.3 is added for tags of the same facet:
 
     .. math:: K = \mathrm{cos}(X), \qquad G = \mathrm{cos}(T) + 0.3\,[\text{facet}_j = \text{facet}_l].
 
-    Words are weighted by how rare they are in the whole sample, labelled or not: take care to call this
-    only once, on all packages, and to cut blocks out of the result.
+    The weights depend on the frequency of words in all packages. Call this function once, on all packages, and select
+    training and test rows from the result.
 
     Parameters
     ----------
     data : Bunch
-        What `load_debtags` returned.
+        Result of `load_debtags`.
 
     Returns
     -------
@@ -122,11 +121,11 @@ def _tfidf_cosine(counts: Any) -> np.ndarray:
 
 
 def _counts(stored: Mapping[str, np.ndarray], side: str, n_words: int) -> sparse.csr_array:
-    """Put the counts (rows, n_words) of one side together: the file holds steps between columns."""
+    """Return the counts (rows, n_words) of one side; the file stores differences between column positions."""
     lengths = stored[f"{side}_lengths"].astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     walked = np.concatenate([[0], np.cumsum(stored[f"{side}_steps"], dtype=np.int64)])
-    # Every row starts again from column 0, so what was walked before it is taken off.
+    # Every row starts again from column 0, so the sum of previous rows is subtracted.
     columns = walked[1:] - np.repeat(walked[starts[:-1]], lengths)
     counts = stored[f"{side}_counts"].astype(np.float64)
     return sparse.csr_array((counts, columns.astype(np.int32), starts), shape=(len(lengths), n_words))

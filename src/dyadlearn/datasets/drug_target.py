@@ -54,9 +54,9 @@ def fetch_yamanishi(
 ) -> Bunch:
     r"""Fetch one of the four drug–target networks of Yamanishi and others (2008).
 
-    The files are read from a folder, in the publisher's own format, plain or gzipped; those that are not
-    there are downloaded from the publisher's address first, by their checksums. That of ``e_simmat_dg.txt`` is not
-    known: put the file there yourself.
+    The files are read from a folder, in the publisher's format, plain or gzipped. Missing files are first downloaded
+    from the publisher and checked against known checksums. The checksum of ``e_simmat_dg.txt`` is not known: download
+    this file yourself.
 
     =========  ===========================  =======  =====  =====
     name       targets                      targets  drugs  ones
@@ -72,15 +72,15 @@ def fetch_yamanishi(
     name : str
         ``"e"``, ``"ic"``, ``"gpcr"`` or ``"nr"``; or ``"enzyme"``, ``"ion_channel"``, ``"nuclear_receptor"``.
     data_home : path or None, default=None
-        Folder that holds ``{name}_admat_dgc.txt``, ``{name}_simmat_dc.txt`` and ``{name}_simmat_dg.txt``, itself or in
-        a folder ``yamanishi2008``. By default the one that the environment variable ``DYADLEARN_DATA`` names, else
-        one in the user's cache.
+        Folder of ``{name}_admat_dgc.txt``, ``{name}_simmat_dc.txt`` and ``{name}_simmat_dg.txt``, or of a folder
+        ``yamanishi2008`` with these files. By default the folder in the environment variable ``DYADLEARN_DATA``, else a
+        folder in the user's cache.
     instances : {"targets", "drugs"}, default="targets"
-        What the rows of the grid are; the others are the tasks.
+        Rows of the grid; the others are the tasks.
     as_frame : bool, default=False
-        Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
+        Whether `Y`, `K` and `G` are pandas frames with their ids. Needs pandas.
     download : bool, default=True
-        Whether to download files that are not there.
+        Whether to download missing files.
 
     Returns
     -------
@@ -88,23 +88,23 @@ def fetch_yamanishi(
         With the keys
 
         Y : ndarray or DataFrame of shape (m, q)
-            1.0 where the drug acts on the target, else 0.0.
+            1.0 if the drug acts on the target, else 0.0.
         K : ndarray or DataFrame of shape (m, m)
-            Similarities of the instances as published, in the order of `Y`: those of drugs are not symmetric.
+            Similarities of the instances as published, in the order of `Y`. Those of drugs are not symmetric.
         G : ndarray or DataFrame of shape (q, q)
-            The same for the tasks.
+            Similarities of the tasks, in the order of `Y`.
         instance_names, task_names : ndarray of shape (m,), (q,)
             The ids.
         smiles : dict of str to str
-            The structure of each drug where a file ``{name}_smiles.tsv`` lies beside the others (the publisher has
-            none), else empty.
+            Structure of each drug if there is a file ``{name}_smiles.tsv`` beside the others (the publisher has none),
+            else empty.
         DESCR : str
-            What the data are and where they come from.
+            Description of the data and their source.
 
     See Also
     --------
-    dyadlearn.kernels.repair : makes kernels of the similarities.
-    dyadlearn.labels.fisher_relabel : makes both classes weigh the same.
+    dyadlearn.kernels.repair : makes the similarities positive semi-definite.
+    dyadlearn.labels.fisher_relabel : gives both classes the same weight.
 
     Examples
     --------
@@ -169,32 +169,32 @@ def fetch_davis(
 ) -> Bunch:
     r"""Fetch the kinase inhibitors of Davis and others (2011): 68 drugs × 442 kinases, every pair measured.
 
-    Labels are, unless asked otherwise,
+    By default the labels are
 
     .. math:: \mathrm{pK_d} = 9 - \log_{10} (K_d / \mathrm{nM}),
 
-    so that more is stronger; 5 stands for "no binding seen" (69.6 % of the cells).
+    so that larger labels mean stronger binding; 5 means that no binding was observed (69.6 % of the cells).
 
     Parameters
     ----------
     data_home : path or None, default=None
-        Folder that holds the files, itself or in a folder ``davis``. By default the one that the environment variable
-        ``DYADLEARN_DATA`` names, else one in the user's cache. Files, plain or gzipped, are either tables with ids
-        (``kd_nM.tsv``, ``drug_similarity_2D.tsv``, ``drug_similarity_ECFP4.tsv``, ``target_similarity_WS.tsv``,
-        ``target_similarity_WS_normalized.tsv``) or, without ``kd_nM.tsv``, the publisher's own. Nothing is downloaded,
-        since the publisher's files have no known checksums: put them there.
+        Folder of the files, or of a folder ``davis`` with these files. By default the folder in the environment
+        variable ``DYADLEARN_DATA``, else a folder in the user's cache. Files, plain or gzipped, are either tables with
+        ids (``kd_nM.tsv``, ``drug_similarity_2D.tsv``, ``drug_similarity_ECFP4.tsv``, ``target_similarity_WS.tsv``,
+        ``target_similarity_WS_normalized.tsv``) or, without ``kd_nM.tsv``, the publisher's files. Nothing is
+        downloaded, because the publisher's files have no known checksums: download them yourself.
     instances : {"targets", "proteins", "drugs"}, default="targets"
-        What the rows of the grid are; the others are the tasks. Proteins are the targets.
+        Rows of the grid; the others are the tasks. Proteins are the targets.
     labels : {"pKd", "Kd"}, default="pKd"
-        Whether to take the logarithm, or leave nM.
+        Labels as logarithms, or as published in nM.
     drug_similarity : {"2D", "ECFP4"}, default="2D"
-        By the keys of PubChem or by circular fingerprints.
+        Similarity of drugs by the keys of PubChem, or by circular fingerprints.
     target_similarity : {"WS", "WS_normalized"}, default="WS"
-        ``"WS"``: Smith–Waterman scores, each divided by the root of the product of both proteins' scores with
-        themselves (positive semi-definite, of rank 384). ``"WS_normalized"``: normalised by the publisher
-        (109 negative eigenvalues), in shares of 1.
+        ``"WS"``: Smith–Waterman scores, each divided by the square root of the product of both self-scores (positive
+        semi-definite, of rank 384). ``"WS_normalized"``: scores normalised by the publisher (109 negative eigenvalues),
+        divided by 100 if they are percentages.
     as_frame : bool, default=False
-        Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
+        Whether `Y`, `K` and `G` are pandas frames with their ids. Needs pandas.
 
     Returns
     -------
@@ -202,22 +202,22 @@ def fetch_davis(
         With the keys
 
         Y : ndarray or DataFrame of shape (m, q)
-            How strongly each pair binds.
+            Binding strength of each pair.
         K : ndarray or DataFrame of shape (m, m)
             Similarities of the instances, in the order of `Y`.
         G : ndarray or DataFrame of shape (q, q)
-            The same for the tasks.
+            Similarities of the tasks, in the order of `Y`.
         instance_names, task_names : ndarray of shape (m,), (q,)
-            The ids: PubChem's for drugs, genes with their variant for kinases.
+            Ids: those of PubChem for drugs, genes with their variant for kinases.
         smiles, sequences : dict of str to str
-            The structure of each drug and the sequence of each kinase where ``smiles.tsv`` and ``proteins.tsv`` lie
-            beside the others (the publisher has none), else empty.
+            Structure of each drug and sequence of each kinase if ``smiles.tsv`` and ``proteins.tsv`` are beside the
+            other files (the publisher has none), else empty.
         DESCR : str
-            What the data are and where they come from.
+            Description of the data and their source.
 
     See Also
     --------
-    dyadlearn.kernels.repair : makes kernels of the similarities.
+    dyadlearn.kernels.repair : makes the similarities positive semi-definite.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def fetch_davis(
         targets = (f"target-target_similarities_{target_similarity}.txt",)
         data = DrugTarget.without_ids(*folder.find_all([*_DAVIS_FILES, drugs, targets], f"from {_DAVIS}"))
         if target_similarity == "WS_normalized" and data.targets.diagonal().max() > 1:
-            data = replace(data, targets=data.targets / 100)  # the publisher counts in per cent
+            data = replace(data, targets=data.targets / 100)  # the publisher uses percentages
     Kd = data.values
     data.check(Kd <= 0, "The table of Kd", "positive numbers")
     if labels == "pKd":
@@ -285,23 +285,24 @@ def fetch_kiba(
     drug_similarity: str = "ECFP4",
     as_frame: bool = False,
 ) -> Bunch:
-    r"""Fetch the KIBA scores of 2,111 drugs × 229 kinases, of which 24.5 % are observed; the others are NaN.
+    r"""Fetch the KIBA scores of 2,111 drugs × 229 kinases: 24.5 % are observed, the others are NaN.
 
     Parameters
     ----------
     data_home : path or None, default=None
-        Folder that holds the files, itself or in a folder ``kiba``. By default the one that the environment variable
-        ``DYADLEARN_DATA`` names, else one in the user's cache. The files are either one archive ``kiba.npz`` (arrays
+        Folder of the files, or of a folder ``kiba`` with these files. By default the folder in the environment variable
+        ``DYADLEARN_DATA``, else a folder in the user's cache. The files are either one archive ``kiba.npz`` (arrays
         ``kiba``, ``drug_ecfp4_bits``, ``target_sim``, ``drug_ids``, ``target_ids``) or, without it, the published
-        texts, plain or gzipped. Nothing is downloaded, since the texts have no known checksums: put them there.
+        text files, plain or gzipped. Nothing is downloaded, because the text files have no known checksums: download
+        them yourself.
     instances : {"drugs", "targets", "proteins"}, default="drugs"
-        What the rows of the grid are; the others are the tasks. Proteins are the targets.
+        Rows of the grid; the others are the tasks. Proteins are the targets.
     drug_similarity : {"ECFP4", "published"}, default="ECFP4"
-        ``"ECFP4"``: the Tanimoto kernel of circular fingerprints, which are in the archive and are computed from the
-        structures in the published texts (this needs rdkit). ``"published"``: the table ``kiba_drug_sim.txt`` of the
-        published texts, as it is.
+        ``"ECFP4"``: the Tanimoto kernel of circular fingerprints. These are part of the archive; with the published
+        text files they are computed from the structures, which needs rdkit. ``"published"``: the published table
+        ``kiba_drug_sim.txt``, unchanged.
     as_frame : bool, default=False
-        Give `Y`, `K` and `G` as pandas frames with their ids. Needs pandas.
+        Whether `Y`, `K` and `G` are pandas frames with their ids. Needs pandas.
 
     Returns
     -------
@@ -309,19 +310,19 @@ def fetch_kiba(
         With the keys
 
         Y : ndarray or DataFrame of shape (m, q)
-            The scores, NaN where nobody measured.
+            The scores; NaN means not observed.
         K : ndarray or DataFrame of shape (m, m)
             Similarities of the instances, in the order of `Y`.
         G : ndarray or DataFrame of shape (q, q)
-            The same for the tasks.
+            Similarities of the tasks, in the order of `Y`.
         instance_names, task_names : ndarray of shape (m,), (q,)
             The ids.
         fingerprints : ndarray of shape (2111, 2048) or None
             The ECFP4 bits of the drugs, uint8, in the order of the drugs; None with the published similarity.
         smiles, sequences : dict of str to str
-            The structure of each drug and the sequence of each kinase where a file has them, else empty.
+            Structure of each drug and sequence of each kinase if a file has them, else empty.
         DESCR : str
-            What the data are and where they come from.
+            Description of the data and their source.
 
     See Also
     --------
@@ -379,7 +380,7 @@ def fetch_kiba(
 
 
 def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:
-    """Read an archive of arrays: labels and similarities, those of drugs (m, 0), and the bits (drugs, 2048)."""
+    """Return the data of an archive, with empty similarities (m, 0) of drugs, and the fingerprints (drugs, 2048)."""
     tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
     stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
     drugs, targets = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
@@ -395,7 +396,7 @@ def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:
 
 
 def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:
-    """Compute the ECFP4 bits (drugs, 2048) of the structures."""
+    """Compute the ECFP4 fingerprints (drugs, 2048) of the structures."""
     structures = {drug: smiles[str(drug)] for drug in drugs.labels}
     try:
         return np.asarray(MorganFingerprints(n_bits=_N_BITS).transform(structures).toarray())
@@ -439,7 +440,7 @@ class DrugTarget:
     def without_ids(
         cls, labels: Path, drug_ids: Path, target_ids: Path, drugs: Path | None, targets: Path, *, missing: bool = False
     ) -> DrugTarget:
-        """Read tables of bare numbers, with the ids in two other files; without `drugs`, a similarity (m, 0)."""
+        """Read tables of numbers, with the ids in two other files; without `drugs`, their similarity is (m, 0)."""
         rows, columns = (
             make_ids(list(_read_object(path) or filter(None, map(str.strip, read_lines(path)))), None, str(path))
             for path in (drug_ids, target_ids)
@@ -451,7 +452,7 @@ class DrugTarget:
         return cls(values, rows, columns, K, _numbers(targets, (q, q), whose))
 
     def check(self, is_wrong: np.ndarray, owner: str, expected: str) -> None:
-        """Raise if some labels (m, q) are wrong, naming the first; messages call them `owner`."""
+        """Raise if some labels (m, q) are wrong, naming the first; `owner` is the name of the labels in messages."""
         for row, column in np.argwhere(is_wrong):
             pair = f"{self.target_ids.labels[column]} and {self.drug_ids.labels[row]}"
             raise DataFileError(f"{owner} has {self.values[row, column]:g} for {pair}: expected {expected}.")
@@ -462,12 +463,12 @@ class DrugTarget:
         Parameters
         ----------
         name : str
-            Of the data set, as in ``fetch_davis``.
+            Name of the data set, as in ``fetch_davis``.
         instances : str
-            "drugs", or anything else for targets.
+            "drugs"; any other text means targets.
         as_frame : bool
         facts : mapping
-            What its description says beside the numbers of drugs and targets.
+            Facts of the description, besides the numbers of drugs and targets.
         **rest
             Further entries of the result.
         """
@@ -486,7 +487,7 @@ class DrugTarget:
 
 
 def _read_grid(path: Path) -> Table:
-    """Read a table of numbers with ids in its first row and column; none may be missing."""
+    """Read a table of numbers with ids in its first row and column; raise if a number is missing."""
     table = read_cells(path).table()
     check_whole(table, path, "every cell has one")
     return table
@@ -499,7 +500,7 @@ def _similarities(path: Path, ids: Ids) -> np.ndarray:
 
 
 def _numbers(path: Path, shape: tuple[int, int], whose: str, *, missing: bool = False) -> np.ndarray:
-    """Read a table of numbers without ids, separated by spaces or tabs; if some may be missing, ``nan`` is one too."""
+    """Read a table of numbers without ids, separated by spaces or tabs; ``nan`` is allowed if `missing` is true."""
     text = read_text(path, "table")
     if not text.strip():
         raise DataFileError(f"{path} holds no table: expected numbers, separated by spaces or tabs.")
@@ -511,16 +512,16 @@ def _numbers(path: Path, shape: tuple[int, int], whose: str, *, missing: bool = 
 
 
 def _shaped(table: np.ndarray, shape: tuple[int, ...], name: str, whose: str) -> np.ndarray:
-    """Return a table if it has the shape that ids ask for."""
+    """Return a table; raise if its shape does not match the ids."""
     if table.shape != shape:
         raise DataFileError(f"{name} has shape {table.shape}, expected {shape} by {whose}.")
     return table
 
 
 def _read_texts(path: Path | None) -> dict[str, str]:
-    """Read ids and their texts, such as sequences: a JSON object, or lines of tabs whose last cell is the text.
+    """Read texts by their ids, such as sequences: a JSON object, or tab-separated lines that end with the text.
 
-    Empty without a file. A first line ``drug`` and ``smiles`` is a header.
+    Without a file, the result is empty. A first line ``drug`` and ``smiles`` is skipped as a header.
     """
     texts = {} if path is None else _read_object(path)
     for number, line in enumerate(() if path is None or texts else read_lines(path), 1):
@@ -533,7 +534,7 @@ def _read_texts(path: Path | None) -> dict[str, str]:
 
 
 def _read_object(path: Path) -> dict[str, str]:
-    """Return a JSON object of texts; empty where the file holds none."""
+    """Return a JSON object of texts; an empty dict if the file holds none."""
     text = read_text(path)
     if not text.lstrip().startswith("{"):
         return {}

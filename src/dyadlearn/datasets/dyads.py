@@ -39,18 +39,17 @@ def make_dyads(
     symmetry: str | None = None,
     random_state: Any = None,
 ) -> Bunch:
-    r"""Draw a grid of labels whose truth is a low-rank function that lives in the given kernels.
+    r"""Draw a grid of labels whose true function has low rank and lies in the spaces of given kernels.
 
     .. math:: \text{truth}(x, t) = \sum_{r=1}^{\text{rank}} a_r(x)\, b_r(t), \qquad
               a_r(x) = \sum_c k(x, z_c)\, w_{cr}, \quad b_r(t) = \sum_c g(t, z'_c)\, w'_{cr},
 
-    with random centres `z` and random weights `w` that add up to zero for each r. The truth is scaled to mean
-    square 1 over a large sample drawn along with it. A grand mean and main effects :math:`a_0(x) + b_0(t)`, drawn from
-    the same kernels, may be added to it.
+    with random centres `z` and random weights `w` that add up to zero for each r. The true function is scaled to mean
+    square 1 over a large reference sample. A grand mean and main effects :math:`a_0(x) + b_0(t)`, drawn from the same
+    kernels, may be added.
 
-    Function, instances, tasks, noise and holes are drawn from random streams of their own: under one
-    `random_state` a larger sample is drawn from the same truth, and its first rows are the rows of the
-    smaller.
+    The function, instances, tasks, noise and missing labels have separate random streams. With the same
+    `random_state`, a larger sample has the same true function, and its first rows are those of the smaller sample.
 
     Parameters
     ----------
@@ -61,25 +60,25 @@ def make_dyads(
     kernel, task_kernel : str or callable, default="rbf"
         Kernel of each side, as in the models.
     kernel_params, task_kernel_params : mapping or None, default=None
-        Their parameters.
+        Parameters of the kernels.
     rank : int, default=3
-        Number of terms. With a `symmetry` each term is joined by its mirror image.
+        Number of terms. With a `symmetry`, the mirror image of each term is added.
     mean : float, default=0.0
-        What is added to every label.
+        Constant that is added to every label.
     main_effects : float, default=0.0
-        Mean square of what an instance adds whatever the task, and a task whatever the instance, beside interactions
-        of mean square 1. In an antisymmetric network the second is subtracted.
+        Mean square of the main effect of instances and of that of tasks; interactions have mean square 1. In an
+        antisymmetric network the main effect of tasks is subtracted.
     noise : float, default=0.1
         Standard deviation of the normal noise added to the truth.
     missing : float, default=0.0
-        Probability of each label to be missing (NaN), in [0, 1).
+        Probability that a label is missing (NaN), in [0, 1).
     labels : {"real", "binary"}, default="real"
-        Noisy truth, or 1 where that is positive and 0 elsewhere.
+        Real labels are the noisy truth; binary labels are 1 if it is positive, else 0.
     symmetry : {None, "symmetric", "antisymmetric"}, default=None
-        One set of nodes on both sides, with :math:`Y = Y^\top` or :math:`Y = -Y^\top` exactly, noise and
-        holes included. `n_tasks`, `n_task_features` and the kernel of the tasks are ignored.
+        If not None, both sides are the same nodes, and :math:`Y = Y^\top` or :math:`Y = -Y^\top` exactly, including
+        noise and missing labels. `n_tasks`, `n_task_features` and the kernel of the tasks are ignored.
     random_state : int, Generator, RandomState or None, default=None
-        Seed of everything.
+        Seed of all random numbers.
 
     Returns
     -------
@@ -89,18 +88,18 @@ def make_dyads(
         X : ndarray of shape (n_instances, n_features)
             Features of the instances.
         tasks : ndarray of shape (n_tasks, n_task_features) or None
-            The same for the tasks; None with a `symmetry`.
+            Features of the tasks; None with a `symmetry`.
         K, G : ndarray of shape (n_instances, n_instances), (n_tasks, n_tasks)
             Kernel matrices of both sides.
         Y : ndarray of shape (n_instances, n_tasks)
-            Labels, NaN where not observed.
+            Labels; NaN means not observed.
         truth : ndarray of shape (n_instances, n_tasks)
-            The truth without noise, mean and main effects included, real also for binary labels.
+            Values of the true function without noise, including mean and main effects; real for binary labels too.
         observed : ndarray of bool of shape (n_instances, n_tasks)
-            False where `Y` is NaN.
+            False if the label is NaN.
         function : callable
-            ``function(X, tasks)`` gives the truth for other rows, (n, n_features) and (p, n_task_features),
-            as an array of shape (n, p); ``tasks=None`` with a `symmetry` means the rows of X.
+            ``function(X, tasks)`` returns the truth for other rows, (n, n_features) and (p, n_task_features),
+            as an array of shape (n, p); with a `symmetry`, ``tasks=None`` means the rows of X.
 
     Examples
     --------
@@ -230,7 +229,7 @@ def _draw_factor(
 def _drawn_effect(
     side: tuple[Any, Mapping[str, Any] | None, int], mean_square: float, stream: np.random.Generator
 ) -> _Factor:
-    """Draw what rows of one side add by themselves, of a given mean square over a reference sample."""
+    """Draw the main effect of one side, with a given mean square over a reference sample."""
     factor = _draw_factor(*side, 1, stream)
     values = factor(factor.draw_rows(_N_REFERENCE, stream))
     size = np.linalg.norm(values) / np.sqrt(values.size)
@@ -251,7 +250,7 @@ def _scaled(truth: _Truth, stream: np.random.Generator) -> _Truth:
 
 
 def _mirrored(values: Array, sign: int) -> np.ndarray:
-    """Make a square array (n, n) symmetric or antisymmetric by its upper triangle; sign 0 leaves it alone."""
+    """Return a square array (n, n) made symmetric or antisymmetric from its upper triangle; unchanged if sign is 0."""
     if sign == 0:
         return np.asarray(values)
     upper = np.triu(values, 1)

@@ -1,10 +1,9 @@
-"""From features, graphs and similarity matrices to kernels.
+"""Kernels from features, graphs, trees, taxonomies and similarity matrices.
 
-`gram` computes a kernel by its name or with a callable; `Sum` and `Product` combine kernels; `repair` makes a
-similarity matrix symmetric and positive semi-definite; `Descriptions` hold several tables of the same entities, and
-`LearnedKernel` is a kernel made of them. `Landmarks` make few features of any kernel. Kernels for the nodes of graphs,
-the tips of trees and the entities of a taxonomy are here too, and `dyadlearn.kernels.chemistry` and
-`dyadlearn.kernels.sequences` are for molecules and sequences.
+`gram` computes a kernel by its name or with a callable. `Sum` and `Product` combine kernels. `repair` makes a
+similarity matrix symmetric and positive semi-definite. `Descriptions` holds several tables of the same entities, and
+`LearnedKernel` combines their kernels with learned weights. `Landmarks` approximates any kernel by a few features.
+`dyadlearn.kernels.chemistry` and `dyadlearn.kernels.sequences` are for molecules and sequences.
 """
 
 from __future__ import annotations

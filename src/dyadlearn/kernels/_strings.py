@@ -1,4 +1,4 @@
-"""Things that come as text, such as molecules and sequences: read with their ids, sifted, written back with them."""
+"""Texts with ids, such as molecules and sequences: reading, validation, and output with the same ids."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from dyadlearn._tables import Ids, make_ids, read_table, write_table
 
 @dataclass(frozen=True)
 class Strings:
-    """Texts in order, with their ids where they came with any.
+    """Texts in order, with their ids if they have any.
 
     Attributes
     ----------
     values : list of length n
-        Strings, and whatever else was found where a string belongs.
+        Strings; other objects in the input are kept here, to be reported as not valid.
     what : str
-        What messages call them, such as "molecules".
+        Name of the texts in messages, such as "molecules".
     ids : Ids or None
     kind : str or None
-        The library of the frame or series they came in, None for plain sequences.
+        Library of the input frame or series; None for plain sequences.
     """
 
     values: list[Any]
@@ -38,18 +38,18 @@ class Strings:
 
     @property
     def labels(self) -> list[Hashable]:
-        """The ids, or positions where there are none."""
+        """The ids, or positions if there are none."""
         return list(range(len(self.values))) if self.ids is None else list(self.ids.labels)
 
     def sift(self, wrong: Mapping[int, str], on_error: str | None) -> Strings:
-        """Return the texts that are valid; the others raise or are left out.
+        """Return the valid texts; raise if others are present, or leave these out with a warning.
 
         Parameters
         ----------
         wrong : mapping of int to str
             Positions of the texts that are not valid, and why.
         on_error : {"raise", "drop"} or None
-            None raises too, where leaving out is not possible.
+            None raises too, but the message does not suggest leaving texts out.
         """
         if on_error is not None:
             check_choice(on_error, "on_error", ("raise", "drop"))
@@ -69,11 +69,11 @@ class Strings:
         raise ValueError(f"{message}. Correct or remove them{hint}.")
 
     def write(self, values: Any, column_ids: Ids | None) -> Any:
-        """Return a matrix (n, d) in the kind of container the texts came in, with their ids."""
+        """Return a matrix (n, d) as a frame with the ids, if the input was a frame or series; otherwise unchanged."""
         if self.kind is None:
             return values
         if is_sparse(values):
-            # As models compute on floats, that is what the frame will cost.
+            # Eight bytes each, as models convert the frame to floats.
             purpose = f"A frame of {values.shape[1]} columns (a plain list would give a sparse matrix)"
             check_memory(8 * values.shape[0] * values.shape[1], None, purpose)
             values = values.toarray()
@@ -81,28 +81,28 @@ class Strings:
 
 
 def read_strings(texts: Any, what: str, ids: Sequence[Hashable] | None = None) -> Strings:
-    """Read texts and their ids out of whatever holds them.
+    """Read texts and their ids from a sequence, mapping, series or frame.
 
     Parameters
     ----------
     texts : sequence, mapping of id to text, series, or frame with one column of text
         The ids of a pandas series or frame are its index. In another frame of two columns the first holds ids.
     what : str
-        What messages call the texts.
+        Name of the texts in messages.
     ids : sequence, optional
-        One per text, where `texts` has none of its own.
+        One id for each text, if `texts` has no ids.
     """
-    found = _read(texts, what)
-    if not found.values:
+    strings = _read(texts, what)
+    if not strings.values:
         raise ValueError(f"There are no {what}: found an empty {type(texts).__name__}.")
     if ids is None:
-        return found
-    if found.ids is not None:
-        raise ValueError(f"ids were given twice: the {what} come with ids of their own.")
+        return strings
+    if strings.ids is not None:
+        raise ValueError(f"ids were given twice: the {what} have ids already, so leave ids out.")
     labels = list(ids)
-    if len(labels) != len(found.values):
-        raise ValueError(f"ids must name each of the {len(found.values)} {what}, found {len(labels)}.")
-    return Strings(found.values, what, make_ids(labels, None, "ids"), found.kind)
+    if len(labels) != len(strings.values):
+        raise ValueError(f"ids must name each of the {len(strings.values)} {what}, found {len(labels)}.")
+    return Strings(strings.values, what, make_ids(labels, None, "ids"), strings.kind)
 
 
 def _read(texts: Any, what: str) -> Strings:
@@ -131,7 +131,7 @@ def _read(texts: Any, what: str) -> Strings:
 
 
 class TextStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A step of a pipeline that takes text."""
+    """Base class of pipeline steps that take text."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -141,7 +141,7 @@ class TextStep(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class TextFeatures(TextStep):
-    """A step of a pipeline that computes the features of each text on its own, so that nothing is learned in `fit`.
+    """Base class of pipeline steps that compute features of each text separately; `fit` learns nothing.
 
     A subclass has `get_feature_names_out`, ``_check_parameters()``, which raises if a parameter is out of range, and
     ``_computed(X, ids=None, on_error=None)``, which returns the valid texts and their features (n_kept, n_features).
@@ -168,7 +168,7 @@ class TextFeatures(TextStep):
         Returns
         -------
         sparse array, or frame, of shape (n, n_features)
-            A frame or series gives a frame with the same ids, anything else a sparse array.
+            A frame with the same ids if `X` is a frame or series; otherwise a sparse array.
         """
         texts, features = self._computed(X)
         names = None if texts.kind is None else Ids(tuple(self.get_feature_names_out()))

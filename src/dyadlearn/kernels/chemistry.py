@@ -1,6 +1,6 @@
-"""Molecules: from SMILES to fingerprints, which the Tanimoto kernel compares.
+"""Fingerprints of molecules from SMILES, for the Tanimoto kernel.
 
-Needs rdkit: ``pip install dyadlearn[chem]``. It is loaded when the first molecule is read.
+Needs rdkit: ``pip install dyadlearn[chem]``. It is imported when the first molecule is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dyadlearn.kernels._strings import Strings, TextFeatures, read_strings, shor
 
 __all__ = ["MorganFingerprints", "fingerprints"]
 
-# The widest neighbourhood; the time for a molecule grows with it, however small the molecule is.
+# Largest radius; the time for a molecule grows with the radius, even if the molecule is small.
 _WIDEST = 100
 
 
@@ -31,49 +31,51 @@ def fingerprints(
     counts: bool = False,
     on_error: str = "raise",
 ) -> tuple[csr_array, list[Hashable]]:
-    r"""Morgan fingerprints of molecules: which circular neighbourhoods of atoms each of them has.
+    r"""Compute Morgan fingerprints: the circular neighbourhoods of atoms that each molecule has.
 
-    Every neighbourhood of up to `radius` bonds around every atom is given a number by a hash function h, and
+    A hash function h gives a number to every neighbourhood of up to `radius` bonds around every atom. The features are
 
     .. math:: x_b = \bigl|\{\text{neighbourhoods } s : h(s) \equiv b \bmod \text{n\_bits}\}\bigr|,
               \qquad b = 0, \dots, \text{n\_bits} - 1,
 
-    or 1 for every positive x_b without `counts`. With ``radius=2`` these are known as ECFP4, the diameter being 4.
+    With ``counts=False`` every positive x_b is replaced by 1. With ``radius=2`` the fingerprints are known as ECFP4,
+    because the diameter is 4.
 
     Parameters
     ----------
     smiles : sequence, mapping of id to SMILES, series, or frame with one column of SMILES
-        n molecules. The ids of a pandas series or frame are its index; in another frame of two columns the first
-        holds them.
+        The n molecules. The ids of a pandas series or frame are its index; those of another frame of two columns are
+        its first column.
     ids : sequence of length n, optional
-        What the molecules are called, where `smiles` has no ids of its own.
+        Ids of the molecules, if `smiles` has none.
     radius : int, default=2
-        Bonds between the centre of a neighbourhood and its rim.
+        Maximum number of bonds from the centre of a neighbourhood.
     n_bits : int, default=2048
-        Number of features. Unlike neighbourhoods may fall on the same one, the more often the fewer there are.
+        Number of features. Different neighbourhoods may share a feature; this is more frequent if there are few.
     counts : bool, default=False
         Whether to count how often a neighbourhood occurs; the kernel for counts is "minmax".
     on_error : {"raise", "drop"}, default="raise"
-        What to do with texts that are no molecule: refuse all, or leave those out with a warning. Either names them.
+        What to do if a text is not a valid molecule: raise an error, or leave it out with a warning. Both messages
+        name the invalid texts.
 
     Returns
     -------
     features : sparse array of shape (n_kept, n_bits)
         Zeros and ones, or counts. A few dozen entries of each row are stored.
     ids : list of length n_kept
-        The ids of the rows, or their positions in `smiles` where there are no ids.
+        The ids of the rows, or their positions in `smiles` if there are no ids.
 
     Raises
     ------
     ValueError
-        If a text is no molecule, with the ids of all such, or if a parameter is out of range.
+        If a text is not a valid molecule (the message lists their ids), or if a parameter is out of range.
     ImportError
         If rdkit is not installed.
 
     See Also
     --------
-    MorganFingerprints : the same as a step of a pipeline.
-    dyadlearn.kernels.tanimoto : the kernel for them.
+    MorganFingerprints : the same features as a pipeline step.
+    dyadlearn.kernels.tanimoto : the usual kernel for fingerprints.
 
     Examples
     --------
@@ -93,19 +95,19 @@ def fingerprints(
 
 @dataclass(eq=False, repr=False)
 class MorganFingerprints(TextFeatures):
-    r"""Turn SMILES into Morgan fingerprints, as the first step of a pipeline.
+    r"""Compute Morgan fingerprints from SMILES, as the first step of a pipeline.
 
-    A model behind it takes raw SMILES in `fit` and in `predict`, for new molecules too:
+    The pipeline takes SMILES in `fit` and in `predict`. With the Tanimoto kernel in the model, its kernel is
 
     .. math:: K_{ij} = \text{tanimoto}\bigl(x(\text{smiles}_i), x(\text{smiles}_j)\bigr)
 
-    `fingerprints` says what the features are. Nothing is learned from the molecules. A text that is no molecule is
-    refused and named, as a step of a pipeline cannot leave out rows; `fingerprints` can.
+    The features are those of `fingerprints`. Nothing is learned from the molecules. A text that is not a valid molecule
+    raises an error that names it: a pipeline step cannot leave out rows, but `fingerprints` can.
 
     Parameters
     ----------
     radius : int, default=2
-        Bonds between the centre of a neighbourhood of atoms and its rim.
+        Maximum number of bonds from the centre of a neighbourhood of atoms.
     n_bits : int, default=2048
         Number of features.
     counts : bool, default=False
@@ -147,10 +149,10 @@ class MorganFingerprints(TextFeatures):
         generator = GetMorganGenerator(radius=int(self.radius), fpSize=int(self.n_bits))
         found: list[dict[int, int]] = []
         wrong: dict[int, str] = {}
-        # rdkit writes a line for every molecule it cannot read; the error tells them all at once.
+        # rdkit logs a line for every molecule it cannot read; our error lists them all at once.
         with rdBase.BlockLogs():
             for position, text in enumerate(molecules.values):
-                # To rdkit a comment follows a blank, and "C C" would be methane.
+                # rdkit treats text after a blank as a comment, so that "C C" would be read as methane.
                 clean = isinstance(text, str) and text.isascii() and len(text.split()) == 1
                 molecule = Chem.MolFromSmiles(text.strip()) if clean else None
                 if molecule is not None:

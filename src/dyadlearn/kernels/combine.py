@@ -1,4 +1,4 @@
-"""New kernels out of others: normalised, weighted sums, products."""
+"""Combine kernels: normalisation, weighted sums and products."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from dyadlearn.kernels.repair import is_finite, read_gram
 
 
 def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> Any:
-    r"""Give everything similarity 1 to itself: the cosine in the feature space of the kernel.
+    r"""Normalise a kernel to a unit diagonal: the cosine in the feature space of the kernel.
 
     .. math:: \tilde K_{ij} = \frac{K_{ij}}{\sqrt{k_i k_j}}, \qquad k_i = k(x_i, x_i)
 
-    A zero k_i means that x_i is the zero vector of the feature space, which is similar to nothing: its row
-    or column becomes zero, the diagonal too.
+    If k_i is zero, x_i is the zero vector of the feature space. Its row and column become zero, including the
+    diagonal.
 
     Parameters
     ----------
     K : array or frame of shape (n, n) or (n_a, n_b)
-        A Gram matrix or, with both diagonals given, any block of one. The columns of a frame that have the ids of its
-        rows are brought into their order.
+        A Gram matrix or, if both diagonals are given, any block of one. If the columns of a frame have the ids of its
+        rows, they are brought into the order of the rows.
     row_diagonal : array or series of shape (n_a,), optional
-        Similarity of every row's thing to itself; the diagonal of `K` where not given.
+        Kernel of each row entity with itself; by default the diagonal of `K`.
     column_diagonal : array or series of shape (n_b,), optional
-        The same for the columns.
+        Kernel of each column entity with itself; by default the diagonal of `K`.
 
     Returns
     -------
@@ -45,7 +45,8 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
     Raises
     ------
     IdError
-        If the rows and columns of a Gram matrix have other ids, or those of a diagonal are not those of its side.
+        If the rows and columns of a Gram matrix have different ids, or the ids of a diagonal differ from those of its
+        axis.
 
     Examples
     --------
@@ -74,18 +75,18 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
         column_diagonal = in_order(column_diagonal, table.column_ids, None, "column_diagonal", "the columns of K")
         rows = _scale(row_diagonal, block, 0, "row_diagonal")
         columns = _scale(column_diagonal, block, 1, "column_diagonal")
-    # A diagonal without ids is in the order that the columns have as yet.
+    # A diagonal without ids has the order of the columns of K, so these are reordered last.
     return formed_as(_in_order_of_rows(replace(table, values=block * (rows[:, None] * columns[None, :])), "K"), K)
 
 
 @dataclass(frozen=True)
 class _Combination(Stored, stored=False):
-    """Kernels and their weights, checked when they are put together."""
+    """Base class of `Sum` and `Product`: kernels with weights, checked on creation."""
 
     kernels: Sequence[Any]
     weights: Sequence[float] | None = None
 
-    #: Whether weights are exponents of factors, or multiply what is added.
+    #: True if weights are exponents of factors, False if they multiply terms of a sum.
     _are_powers: ClassVar[bool]
 
     def __post_init__(self) -> None:
@@ -102,18 +103,18 @@ class _Combination(Stored, stored=False):
         return check_weights(self.weights, len(self.kernels), "kernels")
 
     def __call__(self, A: Any, B: Any = None) -> Any:
-        """Return the block (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d); of frames a frame."""
-        # One block after the other, so that they need not all be held at once.
+        """Return the kernel (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d); a frame for frames."""
+        # One block after the other, so that only one is in memory.
         blocks = (gram(A, B, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
         return formed_as(self._joined(blocks), A, B)
 
     def diagonal(self, A: Any) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        found = (gram_diagonal(A, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
-        return self._joined((each if is_foreign(each) else np.asarray(each))[:, None] for each in found).values[:, 0]
+        parts = (gram_diagonal(A, kernel=kernel, params=params) for kernel, params in map(_split, self.kernels))
+        return self._joined((part if is_foreign(part) else np.asarray(part))[:, None] for part in parts).values[:, 0]
 
     def _joined(self, blocks: Iterable[Any]) -> Table:
-        """Add weighed blocks, or multiply their powers, one after the other."""
+        """Return the weighted sum of blocks, or the product of their powers."""
         join: Callable[[Array, Array], Array] = operator.imul if self._are_powers else operator.iadd
         total: Table | None = None
         for position, (block, weight) in enumerate(zip(blocks, self._all_weights, strict=True)):
@@ -130,13 +131,13 @@ class _Combination(Stored, stored=False):
         if not self._are_powers:
             return weight * K
         if not weight.is_integer() and float(namespace(K).min(K)) < 0:
-            raise KernelError(f"{name} has negative entries, without a power {weight:g}; use a whole exponent.")
+            raise KernelError(f"{name} has negative entries, which have no power {weight:g}; use a whole exponent.")
         return K**weight
 
 
 @dataclass(frozen=True)
 class Sum(_Combination):
-    r"""A weighted sum of kernels, itself a kernel that a model or `gram` can use.
+    r"""Weighted sum of kernels; a callable kernel for models and `gram`.
 
     .. math:: k(a, b) = \sum_p w_p k_p(a, b)
 
@@ -145,7 +146,7 @@ class Sum(_Combination):
     kernels : sequence
         Each a name, a pair (name or callable, parameters), or a callable such as another `Sum` or `Product`.
     weights : sequence of float, optional
-        Non-negative, one per kernel; all 1 where not given.
+        Non-negative weights, one for each kernel; all 1 by default.
 
     Examples
     --------
@@ -162,19 +163,19 @@ class Sum(_Combination):
 
 @dataclass(frozen=True)
 class Product(_Combination):
-    r"""A product of kernels with exponents, itself a kernel that a model or `gram` can use.
+    r"""Product of kernels with exponents; a callable kernel for models and `gram`.
 
     .. math:: k(a, b) = \prod_p k_p(a, b)^{w_p}
 
-    With whole exponents it is positive semi-definite if every kernel is (Schur). With a fraction as exponent it stays
-    so if the kernel is infinitely divisible, as "rbf" and "laplacian" are; otherwise it may not be.
+    With whole exponents the product is positive semi-definite if every kernel is (Schur's product theorem). A
+    fractional exponent is safe only for an infinitely divisible kernel, such as "rbf" or "laplacian".
 
     Parameters
     ----------
     kernels : sequence
         Each a name, a pair (name or callable, parameters), or a callable such as another `Sum` or `Product`.
     weights : sequence of float, optional
-        Non-negative exponents, one per kernel; all 1 where not given.
+        Non-negative exponents, one for each kernel; all 1 by default.
 
     Examples
     --------
@@ -201,7 +202,7 @@ def _split(member: Any) -> tuple[Any, Any]:
 
 
 def check_weights(weights: Any, count: int, what: str, name: str = "weights") -> tuple[float, ...]:
-    """Return one non-negative weight for each of `count` things."""
+    """Return one non-negative weight for each of `count` kernels or ranks, after checking them."""
     if count == 0:
         raise ValueError(f"{what} must hold at least one, found none.")
     if weights is None:
@@ -216,7 +217,7 @@ def check_weights(weights: Any, count: int, what: str, name: str = "weights") ->
 
 
 def _in_order_of_rows(table: Table, name: str) -> Table:
-    """Return a kernel with its columns in the order of its rows, where both have the same ids."""
+    """Return a kernel with its columns in the order of its rows, if both have the same ids."""
     rows, columns = table.row_ids, table.column_ids
     return table.squared(name) if rows and columns and set(rows.labels) == set(columns.labels) else table
 

@@ -1,7 +1,7 @@
 """Several descriptions of the entities of one side: named tables whose rows are the same entities.
 
-Each table is features or a kernel. Rows are taken from all of them at once, so that whatever cuts a side into training
-and test rows takes several descriptions as it takes one table.
+Each table holds features or a kernel. Indexing takes the same rows of all tables, so that splitters treat several
+descriptions as one table.
 """
 
 from __future__ import annotations
@@ -20,33 +20,32 @@ from dyadlearn.exceptions import IdError
 
 
 class Descriptions(Stored):
-    """Named tables that describe the same entities, those of one side, row by row.
+    """Named tables that describe the same entities of one side, one row for each entity.
 
-    A model with several kernels a side takes them as ``fit({"ecfp": F, "similarity": K}, Y)`` and makes this holder
-    itself. Made beforehand, it goes through scikit-learn's splitters: it has a length, and rows can be taken from it.
-    A kernel keeps all its columns when rows are taken, and `places` tells which of them are those rows; so a model cuts
-    it on both axes, and knows the columns of its training rows when it predicts for others.
+    A model with several kernels for a side takes ``fit({"ecfp": F, "similarity": K}, Y)`` and creates this object
+    itself. Create it explicitly to use scikit-learn's splitters: it has a length, and rows can be indexed. Indexing
+    keeps all columns of a kernel, and `places` has the positions of the rows among them. The model then selects the
+    columns of its training rows, in `fit` and in `predict`.
 
     Parameters
     ----------
     tables : mapping of str to array, sparse matrix or frame of two dimensions; or a sequence of these
-        Features (n, d) or a kernel (n, n); for rows to predict for, a kernel has a column for each entity of training.
-        In a sequence they are called "1", "2" and so on. Tables with ids are brought into the order of the first that
-        has some, and so are the columns of a square table that have the ids of its rows.
+        Features (n, d) or a kernel (n, n). In `predict`, a kernel has a column for each entity of training.
+        The tables of a sequence get the names "1", "2" and so on. Tables with ids are brought into the order of the
+        first table with ids. If the columns of a square table have the ids of its rows, they are reordered too.
     places : array of shape (n,), optional
-        Where the rows stand among those that the tables were first made of. None, as it is for whoever makes a holder:
-        these are the first.
+        Positions of the rows in the original tables, set by indexing; None means that these are the original tables.
     n_first : int, optional
-        How many entities the tables were first made of; tables given with it are taken as they are.
+        Number of rows of the original tables, set by indexing; tables are then used without checks.
 
     Raises
     ------
     TypeError
-        If there is a name that is no text, or what is given holds no tables.
+        If a name is not text, or `tables` is neither a mapping nor a sequence.
     ValueError
-        If there is no table, one that has not two dimensions, or tables differ in their number of rows.
+        If there is no table, a table does not have two dimensions, or tables differ in their number of rows.
     IdError
-        If tables have ids that are not the same.
+        If the tables have different ids.
 
     Examples
     --------
@@ -60,7 +59,7 @@ class Descriptions(Stored):
     >>> drugs[[3, 1]].places
     array([3, 1])
 
-    scikit-learn's splitters take it as they take an array:
+    scikit-learn's splitters accept it like an array:
 
     >>> from sklearn.model_selection import train_test_split
     >>> train, test = train_test_split(drugs, test_size=1, random_state=0)
@@ -69,7 +68,7 @@ class Descriptions(Stored):
     """
 
     def __init__(self, tables: Any, places: Array | None = None, n_first: int | None = None) -> None:
-        # Rows that were taken out of others are in order, and the columns of their kernels stay where they are.
+        # Tables that come from indexing are in order already, and their kernels keep all columns.
         self.tables: dict[str, Table] = _read(tables, "tables") if n_first is None else tables
         self.places = places
         self.n_first = len(self) if n_first is None else n_first
@@ -89,7 +88,7 @@ class Descriptions(Stored):
         rows : slice, or array or list of truth values or whole numbers
         """
         if isinstance(rows, tuple) and len(rows) == 2 and (rows[1] is Ellipsis or rows[1] == slice(None)):
-            rows = rows[0]  # as scikit-learn asks for rows of whatever has a shape
+            rows = rows[0]  # scikit-learn indexes objects with a shape as [rows, ...] or [rows, :]
         if isinstance(rows, str | tuple | Integral):
             raise TypeError(f"Take rows of descriptions by a slice, a mask or a list of positions, found {rows!r}.")
         rows = rows if isinstance(rows, slice) else to_numpy(rows)
@@ -101,22 +100,22 @@ class Descriptions(Stored):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the descriptions are called, in order."""
+        """Names of the descriptions, in order."""
         return tuple(self.tables)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The number of entities, and that of all columns together."""
+        """Number of entities, and total number of columns."""
         return len(self), sum(int(table.values.shape[1]) for table in self.tables.values())
 
     @property
     def row_ids(self) -> Ids | None:
-        """The ids of the entities; None where no table has any."""
+        """Ids of the entities; None if no table has ids."""
         return next((table.row_ids for table in self.tables.values() if table.row_ids is not None), None)
 
     @property
     def kind(self) -> str | None:
-        """The library of the first table that came in a frame; None where none did."""
+        """Library of the first table that was a frame; None if no table was."""
         return next((table.kind for table in self.tables.values() if table.kind is not None), None)
 
     def _fits(self) -> bool:
@@ -130,15 +129,15 @@ class Descriptions(Stored):
 
 
 def read_descriptions(X: Any, name: str) -> Descriptions | None:
-    """Return the descriptions that somebody gave for one side; None for a single plain table.
+    """Return the descriptions of one side; None if `X` is a single table.
 
     Parameters
     ----------
-    X : anything
-        A mapping of names to tables, a sequence of which an item has two dimensions, or `Descriptions` are several;
-        an array, a frame, a sparse matrix, a `Table` or a sequence of rows is one.
+    X : object
+        Several tables are a mapping of names to tables, a sequence of two-dimensional tables, or `Descriptions`. A
+        single table is an array, a frame, a sparse matrix, a `Table` or a sequence of rows.
     name : str
-        What messages call the side.
+        Name of the side in messages.
 
     Returns
     -------
@@ -167,23 +166,23 @@ def read_descriptions(X: Any, name: str) -> Descriptions | None:
 
 
 def check_description_names(names: Sequence[Any], owner: str) -> None:
-    """Raise if a name of a description is no text, empty or repeated; messages call the side `owner`."""
+    """Raise if a name of a description is not text, empty or repeated; `owner` is the name of the side in messages."""
     for position, name in enumerate(names):
         if not isinstance(name, str):
             raise TypeError(f"The names of the descriptions in {owner} must be text, found {name!r}.")
-        if not name.strip() or name.startswith("$"):  # which marks objects in a model file
+        if not name.strip() or name.startswith("$"):  # $ marks objects in a model file
             raise ValueError(f"The descriptions in {owner} must have names that do not begin with $, found {name!r}.")
         if name in names[:position]:
             raise ValueError(f"The descriptions in {owner} must have different names, found {name!r} twice.")
 
 
 def own_ids(ids: Ids | None) -> Ids | None:
-    """Return ids that somebody gave; None for the numbers that a frame has of its own."""
+    """Return ids; None if they are only the default index 0, 1, 2, … of a frame."""
     return None if ids is None or ids.labels == tuple(range(len(ids))) else ids
 
 
 def _dimensions(item: Any) -> int | None:
-    """Return how many dimensions a table has; None for what is none."""
+    """Return the number of dimensions of a table; None for an object without a shape."""
     shape = getattr(item.values if isinstance(item, Table) else item, "shape", None)
     return None if shape is None else len(shape)
 
@@ -222,7 +221,7 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
 
 
 def title_of(name: str, owner: str) -> str:
-    """Return what messages call one description of a side."""
+    """Return the name of one description of a side for messages."""
     return f"{owner}[{name!r}]"
 
 
@@ -243,8 +242,8 @@ def _in_order(table: Table, target: Ids | None, own: str, other: str) -> Table:
     if is_square and columns is not None and set(columns.labels) == set(rows.labels):
         return table.take(order, columns.order_as(target, own, other))
     if order is not None and is_square and own_ids(columns) is None:
-        # As a kernel it would have its columns in another order than its rows, and as features it must not.
-        fault = f"The rows of {own} stand in another order than those of {other}"
+        # The columns of a kernel must be reordered with its rows, but those of features must not.
+        fault = f"The rows of {own} are in another order than those of {other}"
         remedy = f"name its columns, or give its rows in the order {shown(target.labels, 3)}"
-        raise IdError(f"{fault}, and its columns, which have no ids, may have to follow: {remedy}.")
+        raise IdError(f"{fault}. If it is a kernel, its columns, which have no ids, must be reordered too: {remedy}.")
     return table.take(order)

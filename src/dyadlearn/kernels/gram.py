@@ -1,4 +1,4 @@
-"""From features to a Gram matrix, by the name of a kernel or with a callable."""
+"""Compute a Gram matrix from features, by the name of a kernel or with a callable."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from dyadlearn._tables import Table, formed_as, read_table, write_table
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.repair import average_transpose, is_finite
 
-# A name, or what computes the whole block kernel(A, B, **params).
+# A name, or a callable kernel(A, B, **params) that returns the whole block.
 Kernel = str | Callable[..., Any]
 
-#: The kernels that have a name for ``kernel="…"``; each enters when it is declared.
+#: Kernels by their names for ``kernel="…"``, registered by the decorator `named`.
 KERNELS: dict[str, Callable[..., Array]] = {}
 
-#: Those of them all whose powers are kernels, whatever the exponent.
+#: Names of the infinitely divisible kernels: every positive power is a kernel too.
 DIVISIBLE: set[str] = set()
 
-#: What values of a kernel may differ by, relative, and be one number: files hold kernels in a few digits.
+#: Relative tolerance within which values of a kernel count as equal: files store kernels with few digits.
 SAME = 1e-6
 
-# What gives k(a, a) of each row, for those that have a shorter way to it than a block.
+# Functions that compute k(a, a) of each row, for kernels that have a shortcut.
 _DIAGONALS: dict[str, Callable[..., Array]] = {}
 
-# Where there is none, k(a, a) is read off blocks of this many rows, of kernels by name and of callables: few values are
-# for nothing, and so are few calls.
+# Without a shortcut, k(a, a) is the diagonal of blocks of this many rows, for named kernels and for callables. Small
+# blocks waste few values, large blocks need few calls.
 _DIAGONAL_ROWS, _DIAGONAL_ROWS_CALLED = 256, 16
 
 _Function = TypeVar("_Function", bound=Callable[..., Array])
@@ -39,10 +39,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Array])
 def named(
     *names: str, diagonal: Callable[..., Array] | None = None, divisible: bool = False
 ) -> Callable[[_Function], _Function]:
-    """Return a decorator that gives a kernel its names for ``kernel="…"``.
+    """Return a decorator that registers a kernel under its names for ``kernel="…"``.
 
-    The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as keywords; ``diagonal(A)``,
-    with the same parameters, returns k(a, a) of every row, for those that can say it at once. A kernel is divisible if
+    The kernel is called as ``kernel(A, B)``, where `B` may be None, with its parameters as keywords. ``diagonal(A)``
+    takes the same parameters and returns k(a, a) of every row; it is an optional shortcut. A kernel is divisible if
     all its powers are kernels.
     """
 
@@ -57,7 +57,7 @@ def named(
 
 
 def kernel_names() -> tuple[str, ...]:
-    """Return the names that `gram` and the models know, in alphabetical order.
+    """Return the names of the kernels of `gram` and the models, in alphabetical order.
 
     Examples
     --------
@@ -78,30 +78,29 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
     A : array, sparse matrix or frame of shape (n_a, d)
         Features; numpy, scipy sparse, or an array of any Array API library.
     B : array, sparse matrix or frame of shape (n_b, d), optional
-        The columns of the answer; `A` where not given. Features that have names are brought into the order of those of
-        `A`.
+        Features of the columns of the result; `A` by default. Named features are brought into the order of `A`.
     kernel : str or callable, default="linear"
-        A name out of `kernel_names`: those of scikit-learn that are kernels, "tanimoto", "minmax", "delta". Or a
-        callable ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
-        ``sklearn.gaussian_process.kernels``. It gets the features as they are, a frame without its column of ids,
-        and always two of them.
+        A name from `kernel_names`: a kernel of scikit-learn, "tanimoto", "minmax" or "delta". Or a callable
+        ``kernel(A, B, **params)`` that returns the whole block, such as `Sum`, `Product` or a kernel of
+        ``sklearn.gaussian_process.kernels``. A callable always gets two arguments. It gets the features unchanged, but
+        a frame without its column of ids.
     params : mapping, optional
         Parameters of the kernel by name, such as ``{"gamma": 0.1}``.
 
     Returns
     -------
     array or frame of shape (n_a, n_b)
-        Dense, in the library of `A`; of frames a frame, with the ids of the rows of `A` and `B`. With a named kernel,
-        the Gram matrix of `A` alone is exactly symmetric and float32 features give float32.
+        Dense, in the library of `A`. If `A` is a frame, so is the result, with the ids of `A` and `B`. With a named
+        kernel, the Gram matrix of `A` is exactly symmetric, and float32 features give float32.
 
     Raises
     ------
     IdError
-        If the features of `A` and `B` have names that are not the same.
+        If the features of `A` and `B` have different names.
     KernelError
-        If the kernel or a parameter of it is unknown, or a callable returns another shape.
+        If the kernel or one of its parameters is unknown, or a callable returns a wrong shape.
     ValueError
-        If features or result are not finite, or do not fit each other.
+        If features or result are not finite, or `A` and `B` have different numbers of features.
 
     Examples
     --------
@@ -124,7 +123,7 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
     columns = rows if B is None else read_table(B, "B", of_words=callable(kernel))
     columns = columns.columns_as(rows.column_ids, "the columns of B", "the columns of A")
     right = None if B is None else columns.values
-    # Overflow and the like are told once, by the error below, not by warnings on the way.
+    # Overflow is reported once by the error below, not by warnings of numpy.
     with np.errstate(all="ignore"):
         if isinstance(kernel, str):
             K = KERNELS[kernel](rows.values, right, **params)
@@ -136,28 +135,28 @@ def gram(A: Any, B: Any = None, *, kernel: Kernel = "linear", params: Mapping[st
 
 
 def gram_diagonal(A: Any, *, kernel: Kernel = "linear", params: Mapping[str, Any] | None = None) -> Any:
-    r"""Compute the kernel of every row with itself, the diagonal of `gram`, without the rest of it.
+    r"""Compute the kernel of every row with itself: the diagonal of `gram`, without the other entries.
 
     .. math:: k_i = k(a_i, a_i)
 
-    It is the prior variance of a Gaussian process at the rows of `A`.
+    In a Gaussian process this is the prior variance at the rows of `A`.
 
     Parameters
     ----------
     A : array, sparse matrix or frame of shape (n, d)
     kernel, params : as in `gram`
-        A callable may have a method ``diagonal(A, **params)``, as `Sum` and `Product` do; for any other, small blocks
-        are computed.
+        A callable may have a method ``diagonal(A, **params)``, as `Sum` and `Product` do; otherwise small blocks of the
+        kernel are computed.
 
     Returns
     -------
     array or series of shape (n,)
-        A series for a frame, with the ids if that is one of pandas.
+        A series if `A` is a frame; a pandas series has the ids as its index.
 
     Raises
     ------
     KernelError, ValueError
-        As `gram`.
+        As in `gram`.
 
     Examples
     --------
@@ -172,22 +171,23 @@ def gram_diagonal(A: Any, *, kernel: Kernel = "linear", params: Mapping[str, Any
     rows = rows.tocsr() if is_sparse(rows) else rows
     shortcut = _DIAGONALS.get(kernel) if isinstance(kernel, str) else getattr(kernel, "diagonal", None)
     if callable(shortcut):
-        # A shortcut may have no use for a parameter that the kernel would refuse.
+        # The kernel checks its parameters, some of which the shortcut ignores.
         gram(rows[:1, ...], kernel=kernel, params=params)
         with np.errstate(all="ignore"):
-            found = _checked(shortcut(rows, **params), kernel)
+            values = _checked(shortcut(rows, **params), kernel)
     else:
         blocks = row_blocks(rows.shape[0], 1, _DIAGONAL_ROWS_CALLED if callable(kernel) else _DIAGONAL_ROWS)
         parts = [gram(rows[block, ...], kernel=kernel, params=params) for block in blocks]
         xp = namespace(parts[0])
-        found = xp.concat([xp.linalg.diagonal(part) for part in parts])
-    return found if table.kind is None or isinstance(A, Table) else write_table(found, table.row_ids, None, table.kind)
+        values = xp.concat([xp.linalg.diagonal(part) for part in parts])
+    is_plain = table.kind is None or isinstance(A, Table)
+    return values if is_plain else write_table(values, table.row_ids, None, table.kind)
 
 
 def common_diagonal(diagonal: Array) -> float | None:
-    """Return the number that all entries of a kernel's diagonal (n,) are, as in normalised kernels; None without one.
+    """Return the common value of a kernel's diagonal (n,), as in normalised kernels; None if values differ.
 
-    New entities have it too, of whom a precomputed kernel does not tell what they are to themselves.
+    It is used for new entities, whose kernel with themselves is not part of a precomputed kernel.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def common_diagonal(diagonal: Array) -> float | None:
 
 
 def _checked(values: Array, kernel: Kernel) -> Array:
-    """Return what a kernel computed, if it is finite."""
+    """Return the values of a kernel; raise if they are not finite."""
     if not is_finite(values):
         raise ValueError(f"kernel {_title(kernel)} gave NaN or infinity: check its parameters and scale features.")
     return values
@@ -210,7 +210,7 @@ def _checked(values: Array, kernel: Kernel) -> Array:
 def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the parameters of a kernel as a dict; raise if it is unknown or does not take them.
 
-    Nothing is computed, so that a mistake shows before any work is done.
+    Nothing is computed, so that errors are raised before any work is done.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
     params = dict(params or {})
     if isinstance(kernel, str):
         if kernel == "precomputed":
-            raise KernelError("kernel 'precomputed' is a given Gram matrix: there is nothing to compute from features.")
+            raise KernelError("kernel 'precomputed' is a Gram matrix already: it cannot be computed from features.")
         if kernel not in KERNELS:
             close = difflib.get_close_matches(kernel, [*kernel_names(), "precomputed"], n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
@@ -237,7 +237,7 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
     elif callable(kernel):
         try:
             signature = inspect.signature(kernel)
-        except ValueError:  # some compiled functions tell nothing
+        except ValueError:  # some compiled functions have no signature
             return params
         try:
             signature.bind(None, None, **params)
@@ -278,5 +278,5 @@ def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any
 
 
 def _title(kernel: Any) -> str:
-    """Return what messages call a kernel."""
+    """Return the name of a kernel for messages."""
     return repr(kernel) if isinstance(kernel, str) else getattr(kernel, "__name__", type(kernel).__name__)

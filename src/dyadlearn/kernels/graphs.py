@@ -23,23 +23,23 @@ from dyadlearn.kernels.vectors import tanimoto
 
 
 def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0) -> Any:
-    r"""Similarity of nodes by the length of the shortest path between them.
+    r"""Compute the similarity of nodes from the length of the shortest path between them.
 
     .. math:: K_{ij} = \exp(-d(i, j) / \text{scale})
 
-    Edges have no direction; nodes without a path between them have similarity 0. On a tree the result is
-    positive semi-definite for every scale; on a graph with cycles it need not be, and `repair` mends that.
+    Edges have no direction. Nodes without a path between them have similarity 0. On a tree the result is positive
+    semi-definite for every scale. On a graph with cycles it may not be; use `repair` then.
 
     Parameters
     ----------
     edges : array, sequence or frame of shape (n_edges, 2) or (n_edges, 3)
-        Two node labels, which may be anything hashable, and optionally the length of the edge (1 where there
-        is none). Of several edges between two nodes the shortest counts. Frames are pandas' or polars'.
+        Two node labels, which must be hashable, and optionally the length of the edge (1 by default). If two nodes have
+        several edges, the shortest is used. Frames of pandas and polars are accepted.
     nodes : sequence of length n
-        The labels wanted, in the order of the answer, each in at least one edge. The graph may have more of
-        them: paths go through all nodes.
+        Labels of the nodes in the result, in this order; each must be in at least one edge. The graph may have other
+        nodes, and paths go through all of them.
     scale : float, default=10.0
-        The distance over which the similarity falls by the factor e.
+        Distance over which the similarity falls by the factor e.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
 
     scale = check_scale(scale)
     tail, head, lengths, position, labels, wanted = _read_edges(edges, nodes, "length")
-    # A sparse matrix adds up what stands twice, so only the shortest of parallel edges may enter it.
+    # A sparse matrix adds up duplicate entries, so only the shortest of parallel edges is stored.
     order = np.argsort(lengths, kind="stable")
     _, first = np.unique(tail[order] * len(position) + head[order], return_index=True)
     kept = order[first]
@@ -75,24 +75,24 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     K = np.empty((len(wanted), len(wanted)))
     for rows in row_blocks(len(wanted), 8 * len(position)):
         K[rows] = np.exp(-dijkstra(graph, directed=False, indices=wanted[rows])[:, wanted] / scale)
-    # A path adds up differently from its two ends.
+    # The rounding of a path length depends on the end at which it starts.
     return with_labels(average_transpose(K), labels, edges, nodes)
 
 
 def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
-    r"""Similarity of the terms of a hierarchy or ontology by the ancestors they share.
+    r"""Compute the similarity of the terms of a hierarchy or ontology from their shared ancestors.
 
     .. math:: K_{ij} = \frac{|A_i \cap A_j|}{|A_i \cup A_j|}
 
-    A_i holds the term i itself, its parents, their parents and so on. A term may have several parents. It is positive
-    semi-definite, also where `graph_distance_kernel` is not.
+    A_i holds the term i itself, its parents, their parents and so on. A term may have several parents. The kernel is
+    always positive semi-definite, unlike `graph_distance_kernel`.
 
     Parameters
     ----------
     edges : array, sequence or frame of shape (n_edges, 2)
-        A parent and a child each, which may be anything hashable. Frames are pandas' or polars'.
+        A parent and a child in each row, which must be hashable. Frames of pandas and polars are accepted.
     nodes : sequence of length n
-        The terms wanted, in the order of the answer, each in at least one edge.
+        The terms of the result, in this order; each must be in at least one edge.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
     except CycleError as error:
         known = list(position)
         circle = " → ".join([repr(known[node]) for node in error.args[1]][:10])
-        raise ValueError(f"no term may be its own ancestor, but edges go in a circle: {circle}.") from None
+        raise ValueError(f"no term may be its own ancestor, but edges form a cycle: {circle}.") from None
     rows = [sorted(ancestors[node]) for node in wanted.tolist()]
     indices = np.array([ancestor for row in rows for ancestor in row], dtype=np.int32)
     ends = np.cumsum([0, *map(len, rows)])
@@ -137,36 +137,37 @@ def shared_ancestors_kernel(edges: Any, nodes: Iterable[Any]) -> Any:
 def diffusion_kernel(
     graph: Any, nodes: Iterable[Any] | None = None, *, kind: str = "heat", beta: float = 1.0, normalized: bool = False
 ) -> Any:
-    r"""Similarity of the members of a network by how much flows from one to the other.
+    r"""Compute the similarity of the nodes of a network by diffusion between them.
 
-    With the adjacency matrix A, the degrees D on a diagonal and the Laplacian L = D − A, or
+    With the adjacency matrix A, the diagonal matrix of degrees D and the Laplacian L = D − A, or
     :math:`D^{-1/2} L D^{-1/2}` if `normalized`,
 
     .. math:: K = \exp(-\beta L) \quad \text{("heat")}, \qquad
               K = (I + \beta L)^{-1} \quad \text{("regularized_laplacian")}.
 
-    Both are positive semi-definite, and members without a path between them have similarity 0. Edges have no
-    direction. A loop from a member to itself changes nothing but, if `normalized`, its degree.
+    Both kernels are positive semi-definite, and nodes without a path between them have similarity 0. Edges have no
+    direction. A loop from a node to itself has no effect unless `normalized`, where it adds to the degree.
 
     Parameters
     ----------
     graph : matrix of shape (n, n), or edges of shape (n_edges, 2) or (n_edges, 3)
         Without `nodes`, a symmetric adjacency matrix of non-negative weights: an array of any library, a sparse matrix
-        or a frame. With `nodes`, an array, sequence or frame of edges: two labels, and optionally a weight (1 where
-        there is none). Of several edges between two nodes the heaviest counts.
+        or a frame. With `nodes`, an array, sequence or frame of edges: two labels, and optionally a weight (1 by
+        default). If two nodes have several edges, the one with the largest weight is used.
     nodes : sequence of length n, optional
-        The labels wanted, in the order of the answer, each in at least one edge. The graph may have more of them.
+        Labels of the nodes in the result, in this order; each must be in at least one edge. The graph may have other
+        nodes.
     kind : {"heat", "regularized_laplacian"}, default="heat"
     beta : float, default=1.0
-        How far it flows; 0 gives the identity.
+        Diffusion time; 0 gives the identity matrix.
     normalized : bool, default=False
-        Whether members with many edges count no more than others.
+        Whether to use the normalised Laplacian, so that nodes with many edges do not dominate.
 
     Returns
     -------
     array or frame of shape (n, n)
-        In the library of an adjacency matrix, and with its ids if that is a frame. For edges a numpy array, or a frame
-        with the labels as ids if they are in one or `nodes` is a series.
+        For an adjacency matrix, an array of the same library, or a frame with its ids. For edges, a numpy array; a
+        frame with the labels as ids if the edges are in a frame or `nodes` is a series.
 
     Raises
     ------
@@ -201,7 +202,7 @@ def diffusion_kernel(
 
 
 def _adjacency(graph: Any) -> Array:
-    """Return an adjacency matrix as dense floats, or refuse what is none."""
+    """Return an adjacency matrix as a dense float array; raise if it is not square, symmetric and non-negative."""
     adjacency = check_matrix(graph, "graph", accept_sparse=True)
     n = adjacency.shape[0]
     if adjacency.shape[1] != n:
@@ -225,7 +226,7 @@ def _diffused(adjacency: Array, kind: str, beta: float, normalized: bool) -> Arr
         scale = (1.0 - alone) / xp.sqrt(degrees + alone)
         laplacian = laplacian * (scale[:, None] * scale[None, :])
     values, vectors = eigh(laplacian)
-    # Rounding leaves the smallest a hair below zero.
+    # Rounding can make the smallest eigenvalues slightly negative.
     values = xp.where(values < 0, xp.zeros_like(values), values)
     flow = xp.exp(-beta * values) if kind == "heat" else 1.0 / (1.0 + beta * values)
     return average_transpose((vectors * flow[None, :]) @ vectors.T)
@@ -238,7 +239,7 @@ def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[A
     ----------
     edges : array, sequence or frame of shape (n_edges, 2) or (n_edges, 3)
     number : {"length", "weight"} or None
-        What the third column holds, which is 1 where there is none; None allows no such column.
+        Content of the third column, which is 1 by default; None allows no third column.
     """
     rows = listed(edges)
     widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else 0 for row in rows}
@@ -249,7 +250,7 @@ def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[A
     try:
         numbers = np.array([float(row[2]) for row in rows]) if widths == {3} else np.ones(len(rows))
     except (TypeError, ValueError):
-        raise ValueError(f"the third column of edges must hold {number}s, found what is no number.") from None
+        raise ValueError(f"the third column of edges must hold {number}s, found a value that is no number.") from None
     wrong = numbers[~(np.isfinite(numbers) & (numbers >= 0))]
     if wrong.size:
         raise ValueError(f"{number}s of edges must be finite and non-negative, found {wrong[0]:g}.")
@@ -261,23 +262,23 @@ def _read_edges(edges: Any, nodes: Iterable[Any], number: str | None) -> tuple[A
 
 
 def check_scale(scale: Any) -> float:
-    """Return the distance over which a similarity falls by the factor e, refusing what is none."""
+    """Return `scale` as a float; raise if it is not a positive finite number."""
     if isinstance(scale, bool) or not isinstance(scale, Real) or not 0 < float(scale) < math.inf:
         raise ValueError(f"scale must be a positive number, found {scale!r}.")
     return float(scale)
 
 
 def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: str) -> np.ndarray:
-    """Return where the labels `wanted` stand, (n,); those that repeat or are nowhere raise and are named.
+    """Return the positions (n,) of the labels `wanted`; raise if some are repeated or unknown.
 
     Parameters
     ----------
     wanted : sequence of length n
     place : mapping of label to position
     what : str
-        What messages call the labels, such as "nodes".
+        Name of the labels in messages, such as "nodes".
     absent : str
-        What messages say of an unknown one, such as "in no edge".
+        Description of an unknown label in messages, such as "in no edge".
     """
     labels = listed(wanted)
     if not labels:
@@ -292,13 +293,13 @@ def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: s
 
 
 def with_labels(K: Array, labels: list[Any], *given: Any) -> Any:
-    """Return a kernel (n, n) as a frame with its labels as ids, if something was given in a frame; else as it is."""
+    """Return a kernel (n, n) as a frame with its labels as ids if an argument in `given` is a frame; else unchanged."""
     kind, ids = frame_kind(*given), Ids(tuple(labels))
     return K if kind is None else write_table(K, ids, ids, kind)
 
 
 def listed(values: Any) -> list[Any]:
-    """Return a sequence, or the rows of a table, as a list; those of an array hold Python's own numbers and strings."""
+    """Return a sequence, or the rows of a table, as a list; entries of an array become Python numbers and strings."""
     import narwhals as nw
 
     frame: Any = nw.from_native(values, eager_only=True, pass_through=True)

@@ -1,26 +1,26 @@
-r"""Few features for any kernel: those of rows that stand for all of them.
+r"""Approximate any kernel by a few features (Nyström approximation with randomly pivoted Cholesky).
 
 With a set L of rows, the *landmarks*, and the Cholesky factor :math:`\mathbf{K}_{LL} = \mathbf{R}\mathbf{R}^\top`,
 
 .. math:: \boldsymbol\phi(x) = \mathbf{R}^{-1}\,k(L, x), \qquad
           \boldsymbol\Phi\boldsymbol\Phi^\top = \mathbf{K}_{\cdot L}\mathbf{K}_{LL}^{-1}\mathbf{K}_{L\cdot}
 
-is the best approximation of a positive semi-definite kernel by what the rows of L span, known after Nyström. What is
-left, :math:`\mathbf{K} - \boldsymbol\Phi\boldsymbol\Phi^\top`, is positive semi-definite too, and its diagonal says how
-far off each row is. Landmarks come one after the other, and each takes its own column out of what is left:
+is the Nyström approximation, the best approximation of a positive semi-definite kernel in the span of the rows of L.
+The residual :math:`\mathbf{K} - \boldsymbol\Phi\boldsymbol\Phi^\top` is positive semi-definite too, and its diagonal is
+the error of each row. Landmarks are added one after the other, and each removes its column from the residual:
 
 .. math:: \mathbf{f} = \frac{\mathbf{g}}{\sqrt{g_s}}, \quad
           \mathbf{g} = \mathbf{K}_{\cdot s} - \boldsymbol\Phi\,\boldsymbol\Phi_{s\cdot}^\top, \quad
           \boldsymbol\Phi \leftarrow [\boldsymbol\Phi, \mathbf{f}], \quad
           \mathbf{d} \leftarrow \mathbf{d} - \mathbf{f}^2
 
-with :math:`\mathbf{d} = \mathrm{diag}(\mathbf{K})` at the start. Randomly pivoted Cholesky draws s with odds
-:math:`\mathbf{d}`: rows that are badly off are likely to be next [1]_.
+with :math:`\mathbf{d} = \mathrm{diag}(\mathbf{K})` at the start. Randomly pivoted Cholesky draws s with probability
+proportional to :math:`\mathbf{d}`: rows with a large error are likely to be next [1]_.
 
-So that this is a few large products and not one small product a landmark, a block of candidates is drawn with the odds
-that stand at its beginning. They are gone through in order, and candidate s is kept with probability
-:math:`d_s^{\text{now}}/d_s^{\text{then}}`. Landmarks are then drawn exactly as one by one [2]_, since a candidate was
-proposed with odds :math:`d_s^{\text{then}}`. A rejected one costs its values with the other candidates only.
+For speed, a block of candidates is drawn at once, with the probabilities at the beginning of the block. This needs a
+few large matrix products instead of a small one for each landmark. Candidate s is accepted with probability
+:math:`d_s^{\text{now}}/d_s^{\text{then}}`, in the order of the block. Landmarks then have exactly the same distribution
+as when drawn one by one [2]_. A rejected candidate costs only its kernel values with the other candidates.
 
 References
 ----------
@@ -56,64 +56,62 @@ from dyadlearn.kernels.repair import definiteness_tolerance, not_square, symmetr
 
 _METHODS = ("rpcholesky", "uniform")
 
-#: Candidates at a time.
+#: Number of candidates in a block.
 _BLOCK = 128
 
 
 @dataclass(eq=False, repr=False)
 class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    r"""Make few features of rows, whose products are close to any kernel: those of a few rows that stand for all.
+    r"""Approximate any kernel by a few features, computed from a few training rows (the landmarks).
 
     .. math:: \boldsymbol\phi(x) = \mathbf{R}^{-1}\,k(L, x), \qquad \mathbf{R}\mathbf{R}^\top = \mathbf{K}_{LL},
               \qquad \boldsymbol\Phi\boldsymbol\Phi^\top \approx \mathbf{K}
 
-    L are r of the n rows of training, the *landmarks*. A model with a linear kernel on these features is one with the
-    kernel k, up to `error_`, at a cost that does not grow with the square of n: here n·r values of the kernel, n·r²
-    operations and n·r numbers. New rows have features too.
+    L are r of the n training rows, the *landmarks*. A linear model on these features approximates a model with the
+    kernel k; `error_` is the relative error. The cost does not grow with n²: n·r values of the kernel, n·r² operations
+    and memory for n·r numbers. `transform` computes the features of new rows.
 
-    Landmarks are chosen by the rows and the kernel alone. Labels are never looked at, so that scores of labels that are
-    held out stay honest. Rows that are held out, as in settings B, C and D, have a say in the features if they were
-    among those of `fit`, as they have in whatever is done to features beforehand; fit on the rows of training to leave
-    them none.
+    The choice of landmarks uses the rows and the kernel, but no labels, so that hold-out scores of labels remain valid.
+    Rows that are held out, as in settings B, C and D, affect the features if they were part of `fit`, as in any
+    preprocessing of features. To exclude them, fit on the training rows only.
 
     Parameters
     ----------
     n_components : int, default=100
-        Number r of landmarks and of features. There are fewer where fewer reproduce the kernel to rounding: no more
-        than rows that differ, or than the rank of the kernel.
+        Maximum number r of landmarks and features. There are fewer if fewer reproduce the kernel up to rounding: at
+        most the number of different rows, or the rank of the kernel.
     kernel : str or callable, default="rbf"
-        A name out of `dyadlearn.kernels.kernel_names`; a callable ``kernel(A, B, **kernel_params)`` that returns the
-        block of the kernel between rows; or "precomputed": `X` is the kernel of the rows of training with themselves,
-        for new rows with those of training. A callable may compare things that are no vectors, such as texts: it gets
-        two lists of them.
+        A name from `dyadlearn.kernels.kernel_names`; a callable ``kernel(A, B, **kernel_params)`` that returns the
+        block of the kernel between rows; or "precomputed": `X` is the kernel between the training rows, or between new
+        rows and training rows. A callable may compare objects that are not vectors, such as texts: it gets two lists.
     kernel_params : mapping, default=None
         Parameters of the kernel by name, such as ``{"gamma": 0.1}``.
     method : {"rpcholesky", "uniform"}, default="rpcholesky"
-        How landmarks are chosen: by randomly pivoted Cholesky, each with odds that are what those before it leave of
-        k(x, x); or each row alike, without looking.
+        How landmarks are chosen: by randomly pivoted Cholesky, with probability proportional to the residual of k(x, x)
+        after the previous landmarks; or uniformly at random.
     random_state : int, RandomState or None, default=None
-        For the choice.
+        Seed of the choice of landmarks.
 
     Attributes
     ----------
     n_components_ : int
         Number of landmarks.
     component_indices_ : array of shape (`n_components_`,)
-        Where the landmarks stand in `X`, in the order in which they were chosen.
-    components_ : array or sparse matrix of shape (`n_components_`, p), array of texts or other things, or None
-        The landmarks themselves; None with a precomputed kernel.
+        Positions of the landmarks in `X`, in the order in which they were chosen.
+    components_ : array or sparse matrix of shape (`n_components_`, p), array of texts or other objects, or None
+        The landmarks; None for a precomputed kernel.
     error_ : float
-        What the features leave of the kernel of training, :math:`\mathrm{tr}(\mathbf{K} -
+        Relative error of the approximation of the training kernel, :math:`\mathrm{tr}(\mathbf{K} -
         \boldsymbol\Phi\boldsymbol\Phi^\top) / \mathrm{tr}(\mathbf{K})`.
     n_features_in_ : int
-        Number of columns of `X`; not there where rows are no vectors.
+        Number of columns of `X`; not defined if rows are not vectors.
     feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
+        Column names; defined only if `X` was a frame whose names are all strings.
 
     Warns
     -----
     KernelRepairWarning
-        If the kernel is not positive semi-definite, so that no features have it for products.
+        If the kernel is not positive semi-definite, so that it is not an inner product of any features.
 
     See Also
     --------
@@ -126,7 +124,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     matrix with few entry evaluations", Communications on Pure and Applied Mathematics 78, 2025.
 
     E. N. Epperly, J. A. Tropp, R. J. Webber, "Embrace rejection: Kernel matrix approximation by accelerated randomly
-    pivoted Cholesky", arXiv:2410.03969, 2024: how many are drawn at once.
+    pivoted Cholesky", arXiv:2410.03969, 2024 (drawing landmarks in blocks).
 
     Examples
     --------
@@ -166,13 +164,13 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     random_state: Any = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose landmarks among rows.
+        """Choose landmarks among the rows.
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n, p), or n texts or other things
-            Features, a kernel (n, n), or what a callable kernel compares: a list, an array of one dimension, a series,
-            or a frame with one column of text.
+        X : array, sparse matrix or frame of shape (n, p), or n texts or other objects
+            Features, a kernel (n, n), or objects for a callable kernel: a list, an array of one dimension, a series, or
+            a frame with one column of text.
         y : ignored
 
         Returns
@@ -183,7 +181,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Choose landmarks among rows, and return the features of these, which are at hand then.
+        """Choose landmarks among the rows, and return the features of all rows without computing them twice.
 
         Parameters
         ----------
@@ -201,8 +199,8 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
         Parameters
         ----------
-        X : array, sparse matrix or frame of shape (n, p), or n texts or other things
-            As in `fit`; a precomputed kernel has a column for each row of training.
+        X : array, sparse matrix or frame of shape (n, p), or n texts or other objects
+            As in `fit`; a precomputed kernel has a column for each training row.
 
         Returns
         -------
@@ -218,23 +216,23 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return features
 
     def residual(self, X: Any, diagonal: Any = None) -> Array:
-        r"""Return what the features leave of the kernel of rows with themselves.
+        r"""Return the residual of the approximation of k(x, x) for each row.
 
         .. math:: k(x, x) - \|\boldsymbol\phi(x)\|^2
 
-        For any two rows, the kernel and the product of their features differ by no more than the root of the product of
-        these two numbers. New rows that have much left are unlike all landmarks.
+        For any two rows, the error of the approximated kernel is at most the square root of the product of their
+        residuals. New rows with a large residual are unlike all landmarks.
 
         Parameters
         ----------
         X : as in `transform`
         diagonal : array of shape (n,), default=None
-            k(x, x), for a precomputed kernel in which that is not one number for all rows.
+            k(x, x) of each row; needed for a precomputed kernel whose diagonal is not constant.
 
         Returns
         -------
         array of shape (n,)
-            None is negative.
+            Non-negative residuals.
         """
         check_is_fitted(self)
         rows = self._read(X, reset=False)
@@ -247,7 +245,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     # Fitting -------------------------------------------------------------------------------------
 
     def _fitted(self, X: Any) -> tuple[Array, Pivots]:
-        """Choose landmarks, keep them, and return the rows that were read with all that was found."""
+        """Choose and store the landmarks; return the rows that were read and the result of `pivoted`."""
         with all_or_nothing(self):
             self._check_params()
             for name in ("n_features_in_", "feature_names_in_"):
@@ -290,7 +288,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
     # What users hand in --------------------------------------------------------------------------
 
     def _read(self, X: Any, *, reset: bool) -> Array:
-        """Return rows: a matrix, or an array of one dimension where they are no vectors."""
+        """Return the rows as a matrix, or as an array of one dimension if they are not vectors."""
         things = _things(X) if callable(self.kernel) else None
         if not reset and (things is not None) != (self.components_ is not None and self.components_.ndim == 1):
             kinds = ("vectors", "texts or other things")
@@ -327,7 +325,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         if not self._is_precomputed:
             return self._source(rows).diagonal()
         if self._diagonal is None:
-            raise KernelError("A precomputed kernel does not tell what new rows are to themselves: give diagonal=.")
+            raise KernelError("k(x, x) of new rows is not part of a precomputed kernel: give diagonal=.")
         return arrays.namespace(rows).full_like(rows[:, 0], self._diagonal)
 
     def _mapped(self, rows: Array) -> Iterator[tuple[slice, Array]]:
@@ -356,12 +354,12 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
 
 @dataclass(frozen=True)
 class Source:
-    """The kernel of rows, of which only what is asked for is computed.
+    """Kernel of rows, whose blocks are computed on request.
 
     Attributes
     ----------
     values : array of shape (n, d) or (n,)
-        The rows, or where there is no `kernel` that of rows with all of training.
+        The rows; if `kernel` is None, the precomputed kernel between rows and training rows.
     kernel, params : as in `gram`
     """
 
@@ -370,7 +368,7 @@ class Source:
     params: Mapping[str, Any] | None = None
 
     def landmarks(self, at: np.ndarray) -> Array:
-        """Return some of the rows, or their positions where the kernel of all is there."""
+        """Return some of the rows, or their positions if the kernel is precomputed."""
         return at if self.kernel is None else arrays.take_rows(self.values, at)
 
     def diagonal(self) -> Array:
@@ -397,17 +395,17 @@ class Source:
 
 
 def _dtype(rows: Array, features: Array) -> Any:
-    """Return the dtype of features of rows: that of rows of numbers, else that they were computed in."""
+    """Return the dtype of the features: that of numeric rows, otherwise the dtype of the computation."""
     return features.dtype if rows.ndim == 1 else rows.dtype
 
 
 def _numbers(rows: Array) -> Array:
-    """Return rows of numbers in double precision, and things that are no numbers as they are."""
+    """Return numeric rows in double precision, and other objects unchanged."""
     return rows if rows.ndim == 1 else arrays.double(rows)
 
 
 class _OnLists:
-    """A kernel of things that are no vectors, which gets them in lists."""
+    """Callable kernel of objects that are not vectors, which passes them as lists."""
 
     def __init__(self, kernel: Callable[..., Any]) -> None:
         self._kernel = kernel
@@ -420,7 +418,7 @@ class _OnLists:
 
 
 def _things(X: Any) -> np.ndarray | None:
-    """Return what is no table of numbers but a sequence of texts or other things, as an array of objects (n,)."""
+    """Return a sequence of texts or other objects as an array of objects (n,); None for a table of numbers."""
     if arrays.is_sparse(X) or arrays.is_foreign(X) or isinstance(X, Table):
         return None
     values = read_table(X, "X", of_words=True).values
@@ -435,18 +433,18 @@ def _things(X: Any) -> np.ndarray | None:
 
 
 class Pivots(NamedTuple):
-    """Landmarks, and the features of all rows that they make.
+    """Landmarks, and the features of all rows.
 
     Attributes
     ----------
     positions : ndarray of shape (r,)
-        Of the landmarks, in the order in which they were chosen.
+        Positions of the landmarks, in the order in which they were chosen.
     features : array of shape (n, r)
         Φ, such that ΦΦᵀ is close to the kernel.
     factor : array of shape (r, r)
-        R, lower triangular: the Cholesky factor of the kernel of the landmarks, which are its rows in this order.
+        R, lower triangular: the Cholesky factor of the kernel between the landmarks, in this order.
     residual, diagonal : arrays of shape (n,)
-        Of K − ΦΦᵀ and of K, with zeros for what is negative.
+        Diagonals of K − ΦΦᵀ and of K, with negative entries set to zero.
     """
 
     positions: np.ndarray
@@ -457,25 +455,25 @@ class Pivots(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The trace of what is left, relative to that of the kernel."""
+        """Trace of the residual, relative to the trace of the kernel."""
         xp = arrays.namespace(self.diagonal)
         return float(xp.sum(self.residual)) / float(xp.sum(self.diagonal))
 
 
 def pivoted(source: Source, n_components: int, method: str, rng: np.random.Generator) -> Pivots:
-    r"""Choose landmarks, block by block, and take their columns out of the kernel.
+    r"""Choose landmarks, block by block, and remove their columns from the kernel.
 
-    Nothing of size n × n is formed. What a sum of r products leaves of k(x, x) is known up to
-    :math:`r\varepsilon\,k(x, x)`; less than that is noise and counts as nothing, so that rows which those before span,
-    such as repeated ones, are never landmarks. So does less than what came out below zero, of any row and relative to
-    its k(x, x): as much is wrong with the kernel itself, by its rounding or because it is none.
+    No n × n matrix is formed. The residual of k(x, x) after r products has a rounding error of about
+    :math:`r\varepsilon\,k(x, x)`. A smaller residual counts as zero, so that rows in the span of previous landmarks,
+    such as repeated rows, are never landmarks. If a residual comes out negative, the threshold is raised to its size
+    relative to k(x, x), because the kernel itself is inexact or not positive semi-definite.
 
     Parameters
     ----------
     source : Source
         The kernel.
     n_components : int
-        How many landmarks there may be.
+        Maximum number of landmarks.
     method : {"rpcholesky", "uniform"}
     rng : Generator
 
@@ -485,7 +483,7 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
     """
     given = source.diagonal()
     n, xp = given.shape[0], arrays.namespace(given)
-    # A row that is less than nothing to itself has no features; that is told at the end.
+    # A row with a negative k(x, x) has zero features; a warning follows at the end.
     diagonal, lowest = xp.where(given > 0, given, xp.zeros_like(given)), min(0.0, float(xp.min(given)))
     if arrays.largest(diagonal) == 0:
         raise KernelError("The kernel of every row with itself is zero or less: choose another kernel, or other rows.")
@@ -493,8 +491,8 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
     need = arrays.itemsize(diagonal) * (n * (most + 4 * min(most, _BLOCK)) + most**2)
     check_memory(need, diagonal, f"{most} landmarks of {n} rows", "use fewer landmarks")
     noise = max(most, 10) * arrays.epsilon(diagonal)
-    # Less than half of the digits of a landmark that was drawn without looking would be noise to the features of rows
-    # that are still far off: such a landmark waits until none is.
+    # A uniformly drawn candidate whose residual has lost more than half of its digits would add noise to rows with a
+    # large residual. It is skipped, and may be drawn again after all candidates were tried.
     half = math.sqrt(arrays.epsilon(diagonal))
     residual = arrays.copied(diagonal)
     features, factor = arrays.zeros((n, most), diagonal), arrays.zeros((most, most), diagonal)
@@ -530,7 +528,7 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
             residual[position] = 0.0
     if -lowest > max(definiteness_tolerance(diagonal, n), half * arrays.largest(diagonal)):
         excess = (
-            f"features have up to {-lowest:.3g} too much of k(x, x), which is at most {arrays.largest(diagonal):.3g}"
+            f"features exceed k(x, x) by up to {-lowest:.3g}, and its largest value is {arrays.largest(diagonal):.3g}"
         )
         message = f"The kernel is not positive semi-definite: {excess}. Repair it, or choose another one."
         warnings.warn(message, KernelRepairWarning, stacklevel=4)
@@ -556,30 +554,30 @@ def _kept(
     *,
     in_order: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Go through candidates, and keep those of whom those kept before leave more than the least.
+    """Accept candidates whose residual, after those accepted before, exceeds a threshold.
 
     Parameters
     ----------
     candidates : ndarray of shape (b,)
-        Positions; one may occur again, and is kept once.
+        Positions of the candidates; a repeated position is accepted only once.
     left : ndarray of shape (b, b)
-        What landmarks so far leave of the kernel between candidates.
+        Residual of the kernel between candidates, after the landmarks so far.
     own, least, sizes : ndarrays of shape (b,)
-        Its diagonal, what must be left of it, and that of the kernel.
+        Diagonal of the residual, threshold for it, and diagonal of the kernel.
     noise : float
-        What must be left of it at least, relative to the kernel.
+        Threshold for the residual relative to the diagonal of the kernel.
     most : int
-        How many may be kept.
+        Maximum number of candidates to accept.
     in_order : bool
-        Whether they are gone through as they come; otherwise next is always who has most left, relative to the kernel,
-        which is kinder to its digits.
+        Whether candidates are tried in their order. Otherwise the next one is always that with the largest relative
+        residual, which is more accurate.
 
     Returns
     -------
     kept : ndarray of shape (t,)
-        Places among the candidates.
+        Positions of accepted candidates in `candidates`.
     triangle : ndarray of shape (t, t)
-        Cholesky factor of what is left between those.
+        Cholesky factor of the residual between accepted candidates.
     """
     own, rows = own.copy(), np.zeros((len(candidates), min(len(candidates), most)))
     scale = np.where(sizes > 0, sizes, 1.0)

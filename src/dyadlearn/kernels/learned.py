@@ -1,13 +1,13 @@
-r"""A kernel with parameters that are learnt: a sum of powers of the kernels of several descriptions.
+r"""Learned kernels: weighted sums of powers of the kernels of several descriptions.
 
 .. math:: k(a, b) = \sum_i w_i \, k_i(a, b)^{p_i}
 
-Each :math:`k_i` is scaled: to a unit diagonal, or by the mean of its diagonal. The entities have one wide table, in
-which each description has columns of its own. Features are their own columns. Of a kernel that was computed beforehand
-they are the *place* of the row among the n entities of training, -1 for a new one, and then its n values with them; so
-any rows of the table, training or new, tell what their kernel with any rows of training is.
+Each :math:`k_i` is scaled to a unit diagonal, or by the mean of its diagonal. The entities have one wide table, in
+which each description has some columns. The columns of features are the features. The columns of a precomputed kernel
+are the *place* of the row among the n training entities (-1 for a new entity), and then its n kernel values with them.
+The kernel between any rows of the table and training rows can be computed from these columns.
 
-One description within a learned kernel: how its columns of the wide table become a scaled kernel.
+`Description` computes the scaled kernel of one description from its columns of the wide table.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from dyadlearn.kernels.descriptions import Descriptions, own_ids, title_of
 from dyadlearn.kernels.gram import DIVISIBLE, SAME, check_kernel, common_diagonal, gram, gram_diagonal
 from dyadlearn.kernels.repair import mended, not_square
 
-# How far below zero, of the mean diagonal, the entries of a kernel that has powers may lie and count as zero.
+# Size of negative entries, relative to the mean diagonal, that count as zero in a kernel with an exponent.
 _ROUNDING = 0.01
-# From so many rows, evenly spread, it is told whether powers of a kernel function make sense.
+# Number of evenly spaced rows that decide whether powers of a kernel function make sense.
 _LOOKED_AT = 512
 
 
 @dataclass(frozen=True, eq=False)
 class Description(Stored):
-    """One description within a `LearnedKernel`: its kernel, its columns, and what was learnt of it.
+    """One description of a `LearnedKernel`: its kernel, its columns, and its learned weight and exponent.
 
     Attributes
     ----------
     name : str
     kernel : str or callable
-        As `dyadlearn.kernels.gram` takes it, or "precomputed".
+        Kernel as in `dyadlearn.kernels.gram`, or "precomputed".
     params : mapping or None
         Parameters of the kernel by name.
     start, stop : int
-        Its columns in the wide table.
+        First column in the wide table, and the column after the last.
     weight, exponent : float
-        What was learnt.
+        Learned weight and exponent.
     has_exponent : bool
-        Whether powers of the kernel make sense: it is not negative, and has more than one value beside zero.
+        Whether powers of the kernel make sense: it is non-negative and has more than one non-zero value.
     normalized : bool
-        Whether it is scaled to a unit diagonal.
+        Whether the kernel is scaled to a unit diagonal.
     scale : float
-        What it is divided by where it is not: the mean of its diagonal in training.
+        Divisor of a kernel that is not normalised: the mean of its diagonal in training.
     diagonal : array of shape (n,) or None
-        Of a precomputed kernel: that of each entity of training with itself.
+        Diagonal of a precomputed kernel in training; None for other kernels.
     new_diagonal : float or None
-        Of a precomputed kernel: that of a new entity with itself; None where nobody knows.
+        Value of a precomputed kernel for a new entity with itself; None if it is unknown.
     columns : Ids or None
-        What its features were called or, of a precomputed kernel, the ids of the entities of training.
+        Names of the features or, for a precomputed kernel, ids of the training entities.
     """
 
     name: str
@@ -84,17 +84,17 @@ class Description(Stored):
 
     @property
     def is_precomputed(self) -> bool:
-        """Whether its columns are a place and kernel values."""
+        """Whether the columns hold a place and kernel values."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     @property
     def is_divisible(self) -> bool:
-        """Whether all powers of the kernel are kernels, whatever the exponent, as of RBF kernels."""
+        """Whether all positive powers of the kernel are kernels, as for RBF kernels."""
         return isinstance(self.kernel, str) and self.kernel in DIVISIBLE
 
     @property
     def n_columns(self) -> int:
-        """How many columns a table of it has: features, or kernel values with the entities of training."""
+        """Number of columns of its table: features, or kernel values with the training entities."""
         return self.stop - self.start - self.is_precomputed
 
     def block(self, a: Array, b: Array | None = None) -> Array:
@@ -115,7 +115,7 @@ class Description(Stored):
         return self._not_negative(found / self.scale)
 
     def term(self, block: Array) -> Array:
-        """Return what a block, or a diagonal, adds to the whole kernel."""
+        """Return the term of a block, or of a diagonal, in the sum: with its weight and exponent."""
         return self.weight * (block**self.exponent if self.has_exponent and self.exponent != 1 else block)
 
     def _not_negative(self, block: Array) -> Array:
@@ -137,7 +137,7 @@ class Description(Stored):
         )
 
     def _own(self, a: Array) -> Array:
-        """Return k(x, x) of every row, as it is before scaling."""
+        """Return k(x, x) of every row before scaling."""
         if not self.is_precomputed:
             return gram_diagonal(a, kernel=self.kernel, params=self.params)
         places = _places(a)
@@ -162,7 +162,7 @@ class Description(Stored):
 
 
 def _places(part: Array) -> Array:
-    """Return the places of rows, out of the first of the columns of a precomputed kernel."""
+    """Return the places of rows: the first of the columns of a precomputed kernel."""
     part = arrays.dense(part[:, :1])
     return arrays.namespace(part).astype(part[:, 0], arrays.namespace(part).int64)
 
@@ -175,7 +175,7 @@ def with_places(values: Array, places: np.ndarray) -> Array:
 
 
 def _has_diagonal(member: Description, values: Array) -> bool:
-    """Return whether the kernel of n rows with n entities of training has their diagonal, and so is of the same."""
+    """Return whether a kernel (n, n) of rows with the training entities has the training diagonal: same entities."""
     xp = arrays.namespace(values)
     diagonal = arrays.as_array_of(member.diagonal, values, dtype=values.dtype)
     gap = xp.abs(xp.linalg.diagonal(values) - diagonal)
@@ -183,7 +183,7 @@ def _has_diagonal(member: Description, values: Array) -> bool:
 
 
 def _scaled(found: Description, part: Array, title: str, weights: Array | None) -> Description:
-    """Return a description with its scale, and whether it has an exponent, as its columns in training tell."""
+    """Return a description with its scale and whether it has an exponent, from its columns in training."""
     if found.kernel == "rbf" and "gamma" not in (found.params or {}):
         found = replace(found, params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)})
     own = found._own(part)
@@ -204,12 +204,12 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
 
 
 def _bends(block: Array) -> bool:
-    """Return whether powers of a kernel with a mean diagonal of 1 are other kernels than multiples of it."""
+    """Return whether powers of a kernel with a mean diagonal of 1 are more than multiples of the kernel."""
     xp = arrays.namespace(block)
     low, high = float(xp.min(block)), float(xp.max(block))
     if low < -_ROUNDING or high <= 0:
         return False
-    # Constant kernels, delta and whatever else has one value beside zero have powers that a weight can make.
+    # A kernel with a single non-zero value, such as a constant or delta, has powers that are multiples of it.
     positive = xp.where(block > SAME * high, block, xp.full_like(block, high))
     return high - float(xp.min(positive)) > SAME * high
 
@@ -225,13 +225,13 @@ def _precomputed(
     K : array of shape (n, n)
         Symmetric and positive semi-definite, of the entities of training.
     start : int
-        Where its columns begin.
+        Position of its first column.
     ids : Ids or None
-        Of the entities of training.
+        Ids of the training entities.
     normalized : bool
         Whether the kernel is scaled to a unit diagonal.
     given : array of shape (n, n)
-        The kernel before any repair. New entities have its diagonal, where that is one number.
+        The kernel before any repair. If its diagonal is constant, new entities have the same value.
     """
     found = Description(name, "precomputed", None, start, start + K.shape[1] + 1, normalized=normalized, columns=ids)
     own = arrays.namespace(K).asarray(arrays.namespace(K).linalg.diagonal(K), copy=True)
@@ -240,9 +240,9 @@ def _precomputed(
 
 
 def mean_squared_distance(features: Array, weights: Array | None = None) -> float:
-    """Return the mean squared distance between two different rows; 1 where there is none.
+    """Return the mean squared distance between two different rows; 1 if all rows are equal.
 
-    A row that weighs twice as much counts as two.
+    A row with weight 2 counts as two rows.
     """
     if arrays.is_sparse(features):
         counts = np.ones(features.shape[0]) if weights is None else arrays.to_numpy(weights)
@@ -261,7 +261,7 @@ def mean_squared_distance(features: Array, weights: Array | None = None) -> floa
 
 @dataclass(frozen=True, eq=False)
 class LearnedKernel(Stored):
-    r"""A weighted sum of powers of the kernels of several descriptions, itself a kernel that a model can use.
+    r"""Weighted sum of powers of the kernels of several descriptions; a callable kernel for models.
 
     .. math:: k(a, b) = \sum_i w_i \, k_i(a, b)^{p_i}
 
@@ -292,17 +292,17 @@ class LearnedKernel(Stored):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the descriptions are called."""
+        """Names of the descriptions."""
         return tuple(member.name for member in self.members)
 
     @property
     def n_columns(self) -> int:
-        """How many columns the wide table has."""
+        """Number of columns of the wide table."""
         return self.members[-1].stop
 
     def __call__(self, A: Array, B: Array | None = None) -> Array:
-        """Return the block (n_a, n_b) between rows of the wide table; those of `B` are of training."""
-        # One block after the other, so that they need not all be held at once; what weighs nothing is not computed.
+        """Return the kernel (n_a, n_b) between rows of the wide table; the rows of `B` are training rows."""
+        # One block after the other, so that only one is in memory; kernels with weight 0 are not computed.
         terms = (member.term(member.block(a, b)) for member, a, b in self._parts(A, B) if member.weight != 0)
         total = next(terms, None)
         if total is None:
@@ -321,7 +321,7 @@ class LearnedKernel(Stored):
         return [member.block(a, b) for member, a, b in self._parts(A, B)]
 
     def with_parameters(self, weights: Sequence[float], exponents: Sequence[float]) -> LearnedKernel:
-        """Return the kernel with other weights and exponents; a description without exponent keeps its own.
+        """Return the kernel with other weights and exponents; a description without an exponent ignores it.
 
         Parameters
         ----------

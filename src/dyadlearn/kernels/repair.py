@@ -1,7 +1,7 @@
-"""Turning a similarity matrix into a kernel: symmetry and positive semi-definiteness.
+"""Repair a similarity matrix: make it symmetric and positive semi-definite.
 
-The pieces are pure functions, so that a model which decomposes its kernel anyway repairs the
-eigenvalues it already has. `repair` puts them together for a matrix on its own.
+The parts are separate functions, so that a model that decomposes its kernel can repair the eigenvalues it already has.
+`repair` applies all of them to a matrix.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def is_finite(K: Array) -> bool:
     False
     """
     xp = namespace(K)
-    # Maximum and minimum carry a NaN along.
+    # The maximum and minimum of an array with NaN are NaN.
     return math.isfinite(float(xp.max(K))) and math.isfinite(float(xp.min(K)))
 
 
@@ -147,14 +147,14 @@ def symmetrized(K: Array, symmetrize: str = "mean", name: str = "K", *, exact: b
     symmetrize : {"mean", "error"}, default="mean"
         What to do when the gap exceeds `symmetry_tolerance`: average, or raise.
     name : str, default="K"
-        What error messages call the matrix.
+        Name of the matrix in error messages.
     exact : bool, default=False
         Whether a gap within the tolerance is averaged too.
 
     Returns
     -------
     symmetric : array of shape (n, n)
-        `K` itself, not a copy, where there is nothing to average.
+        `K` itself, not a copy, if nothing is averaged.
     gap : float
         The `asymmetry` of `K`.
 
@@ -194,7 +194,7 @@ def rank_threshold(values: Array, n: int) -> float:
     values : array of shape (r,)
         Eigenvalues, in any order.
     n : int
-        Side of the matrix; r may be smaller where the spectrum is truncated.
+        Number of rows of the matrix; r is smaller if the spectrum is truncated.
 
     Returns
     -------
@@ -210,10 +210,10 @@ def rank_threshold(values: Array, n: int) -> float:
 
 
 def definiteness_tolerance(values: Array, n: int, beside: float = 0.0) -> float:
-    r"""Return how far below zero an eigenvalue of a kernel may lie and still be rounding.
+    r"""Return the size of a negative eigenvalue of a kernel up to which it counts as rounding.
 
-    Entries of a kernel are seldom exact to the last digit: distances lose some, and many matrices were once
-    stored in single precision. So this is wider than the `rank_threshold`.
+    Entries of a kernel are seldom exact to the last digit: distances lose digits, and many matrices were once stored
+    in single precision. The tolerance is therefore larger than the `rank_threshold`.
 
     .. math:: \max(n \, \varepsilon, 10^{-6}) \, \max_i |\sigma_i|
 
@@ -222,9 +222,10 @@ def definiteness_tolerance(values: Array, n: int, beside: float = 0.0) -> float:
     values : array of shape (r,)
         Eigenvalues, in any order; at least one.
     n : int
-        Side of the matrix.
+        Number of rows of the matrix.
     beside : float, default=0.0
-        Size of what was in the matrix once and has left its rounding: taken for the largest where it is larger.
+        Size of a part that was subtracted from the matrix, whose rounding remains; used in place of the largest
+        eigenvalue if it is larger.
 
     Returns
     -------
@@ -256,9 +257,9 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
         What to do with negative eigenvalues: set them to zero, add the size of the smallest to all of
         them, or raise.
     n : int
-        Side of the matrix.
+        Number of rows of the matrix.
     name : str, default="K"
-        What error messages call the matrix.
+        Name of the matrix in error messages.
     beside : float, default=0.0
         As in `definiteness_tolerance`.
 
@@ -300,13 +301,13 @@ def repaired_values(values: Array, psd: str, n: int, name: str = "K", beside: fl
 
 
 def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, gap: float) -> Array:
-    """Make the eigenvalues of a kernel non-negative, and say in one warning what was amiss with it.
+    """Make the eigenvalues of a kernel non-negative, with one warning that describes the repair.
 
     Parameters
     ----------
     values, psd, n, name, beside : as in `repaired_values`
     gap : float
-        How far the matrix was from its transpose, where that is more than rounding; else 0.
+        Largest difference between the matrix and its transpose if it is more than rounding; else 0.
 
     Returns
     -------
@@ -315,7 +316,7 @@ def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, 
     Raises
     ------
     KernelError
-        If an eigenvalue is negative under ``psd="error"``, or clipping leaves nothing.
+        If an eigenvalue is negative under ``psd="error"``, or if no eigenvalue is positive.
     """
     repaired, lowest = repaired_values(values, psd, n, name, beside)
     flaws = [f"asymmetric (largest gap {gap:.3g}; averaged with its transpose)"] if gap else []
@@ -334,41 +335,41 @@ def announced_repair(values: Array, psd: str, n: int, name: str, beside: float, 
 
 
 def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
-    r"""Make a similarity matrix a kernel: symmetric and positive semi-definite.
+    r"""Make a similarity matrix symmetric and positive semi-definite, so that it is a kernel.
 
     With :math:`(K + K^\top)/2 = U \operatorname{diag}(\sigma) U^\top`, clipping gives the nearest kernel
-    in the Frobenius norm, shifting the nearest that changes nothing but the diagonal by a constant:
+    in the Frobenius norm. Shifting adds the smallest constant to the diagonal that gives a kernel:
 
     .. math:: U \operatorname{diag}(\max(\sigma, 0)) U^\top, \qquad (K + K^\top)/2 + |\sigma_{\min}| I
 
-    A gap to the transpose up to `1e-8 max|K|` (1e-4 in single precision) and eigenvalues down to
-    `-1e-6 max|σ|` (or `-n eps max|σ|`, if that is more) are rounding: they are no error, and such eigenvalues
-    do not change the matrix.
+    Differences from the transpose up to `1e-8 max|K|` (1e-4 in single precision) and eigenvalues down to
+    `-1e-6 max|σ|` (or `-n eps max|σ|`, if that is larger in size) count as rounding: they raise no error, and such
+    eigenvalues do not change the matrix.
 
-    Every row has a say in what is clipped or shifted, though no label has. So a repaired matrix without some rows is
-    not what those rows' absence would have left to repair, and hold-out predictions are those of the repaired one.
+    The repair uses all rows, but no labels. Removing rows after the repair is not the same as repairing the matrix
+    without them; hold-out predictions use the matrix that was repaired with all rows.
 
     Parameters
     ----------
     K : array or frame of shape (n, n)
         Similarities, of any array library. The columns of a frame are brought into the order of its rows.
     symmetrize : {"mean", "error"}, default="mean"
-        Average an asymmetric matrix with its transpose, or refuse it.
+        What to do with an asymmetric matrix: average it with its transpose, or raise.
     psd : {"clip", "shift", "error"}, default="clip"
-        Set negative eigenvalues to zero, add the size of the smallest to the diagonal, or refuse.
+        What to do with negative eigenvalues: set them to zero, add the size of the smallest to the diagonal, or raise.
 
     Returns
     -------
     array or frame of shape (n, n)
-        Exactly symmetric, positive semi-definite up to rounding, in the library of `K` and with its ids. An array is
-        `K` itself where there was nothing to repair.
+        Exactly symmetric, positive semi-definite up to rounding, in the library of `K` and with its ids. An array that
+        needs no repair is returned itself, not copied.
 
     Raises
     ------
     IdError
-        If the rows and columns of a frame have other ids.
+        If the rows and columns of a frame have different ids.
     KernelError
-        If `K` is not square or empty, or needs a repair that is refused.
+        If `K` is not square or empty, or needs a repair for which the option is "error".
     ValueError
         If `K` is not finite or an option is unknown.
 
@@ -389,7 +390,7 @@ def repair(K: Any, *, symmetrize: str = "mean", psd: str = "clip") -> Any:
 
 
 def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, announces: bool = True) -> Array:
-    """Make a similarity matrix a kernel, as `repair` does, and say in one warning what was amiss with it.
+    """Make a similarity matrix a kernel, as `repair` does, with one warning that describes the repair.
 
     Parameters
     ----------
@@ -398,21 +399,21 @@ def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, anno
     psd : {"clip", "shift", "error"}
         What to do with negative eigenvalues.
     name : str
-        What messages call the matrix.
+        Name of the matrix in messages.
     symmetrize : {"mean", "error"}, optional
-        What to do with an asymmetric matrix; where not given, "error" if that is what `psd` is.
+        What to do with an asymmetric matrix; by default "error" if `psd` is "error", else "mean".
     announces : bool, default=True
-        Whether there is a warning.
+        Whether to warn.
 
     Returns
     -------
     array of shape (n, n)
-        Exactly symmetric, positive semi-definite up to rounding; `K` itself where there was nothing to mend.
+        Exactly symmetric, positive semi-definite up to rounding; `K` itself if no repair was needed.
 
     Raises
     ------
     KernelError
-        If `K` is not square, needs a repair that is refused, or clipping leaves nothing of it.
+        If `K` is not square, needs a repair for which the option is "error", or has no positive eigenvalue.
     ValueError
         If `K` is not finite.
 
@@ -445,14 +446,14 @@ def read_gram(K: Any, name: str, *, is_square: bool = False) -> Table:
     ----------
     K : array or frame of shape (n, p)
     name : str
-        What error messages call the matrix.
+        Name of the matrix in error messages.
     is_square : bool, default=False
         Whether the matrix must be square. The columns of a frame are then brought into the order of its rows.
 
     Raises
     ------
     KernelError
-        If `K` is no matrix, empty, or not square where it must be.
+        If `K` is not a matrix, empty, or not square although `is_square` is true.
     ValueError
         If `K` is not finite.
     """
@@ -474,7 +475,7 @@ def _check_finite(K: Array, name: str) -> None:
 
 
 def _side(K: Array, name: str) -> int:
-    """Return n of an n × n matrix, or refuse what is none."""
+    """Return n of an n × n matrix; raise if it is not square or empty."""
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.shape[0] == 0:
         raise KernelError(f"{name} must be square with at least one row, found shape {tuple(K.shape)}.")
     return int(K.shape[0])

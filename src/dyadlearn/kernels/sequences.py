@@ -1,7 +1,7 @@
-"""Sequences of proteins or genes: read from FASTA files, compared by alignment or by the words they share.
+"""Kernels of sequences of proteins or genes, by alignment or by shared k-mers, and a reader of FASTA files.
 
-Alignments need parasail or, slower, biopython: ``pip install dyadlearn[bio]``. Either is loaded when the first
-alignment is made; everything else needs neither.
+Alignments need parasail or the slower biopython: ``pip install dyadlearn[bio]``. The package is imported for the first
+alignment; everything else needs neither.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ __all__ = ["KmerCounts", "SmithWaterman", "kmer_counts", "read_fasta", "smith_wa
 _BLANKS = " \t\n"
 
 AMINO_ACIDS = "ACDEFGHIKLMNPQRSTVWY"
-#: Amino acids that are rare, or not known exactly, and a stop.
+#: Letters for rare or ambiguous amino acids, and for a stop.
 UNKNOWN = "BJOUXZ*"
 
-# Beyond this many columns, matrix products spend more memory on counting columns than on the sequences.
+# Maximum number of columns; beyond it, the column counts of sparse products need more memory than the sequences.
 _MOST_COLUMNS = 2**24
-# The longest words of two letters that are so few; a larger k would take long merely to be raised to a power.
+# Largest k for an alphabet of two letters; checked first, because len(alphabet) ** k is slow for a huge k.
 _LONGEST = 24
 
-#: Amino acids, then B, Z and X for those not known exactly, and * for a stop: the rows of every BLOSUM matrix.
+#: Amino acids, then B, Z and X for ambiguous ones, and * for a stop: the rows of every BLOSUM matrix.
 LETTERS = "ARNDCQEGHILKMFPSTWYVBZX*"
 
-# Scores and gaps times this are whole numbers.
+# Factor that makes scores and gap costs whole numbers.
 _SCALE = 2
 _MATRICES = ("BLOSUM45", "BLOSUM50", "BLOSUM62", "BLOSUM80", "BLOSUM90")
 
@@ -54,7 +54,7 @@ _MATRICES = ("BLOSUM45", "BLOSUM50", "BLOSUM62", "BLOSUM80", "BLOSUM90")
 def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     r"""Read the sequences of a FASTA file, plain or gzipped.
 
-    A sequence is called by its header up to the first blank or tab; lower-case letters become capitals. Lines that
+    The id of a sequence is its header up to the first blank or tab. Lower-case letters become capitals. Lines that
     begin with a semicolon are comments.
 
     Parameters
@@ -71,7 +71,7 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     IdError
         If two sequences have the same id.
     DataFileError
-        If the file is none of this kind, or is cut off.
+        If the file is not a FASTA file, or is truncated.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     """
     names: list[str] = []
     parts: list[list[str]] = []
-    # Only what ends a line in a file ends it here: a header may hold anything else, such as U+2028.
+    # Only \n, \r and \r\n end a line: a header may hold other line separators, such as U+2028.
     for number, line in enumerate(io.StringIO(read_text(path, "FASTA file"), newline=None), start=1):
         line = line.strip(_BLANKS)
         if line.startswith(">"):
@@ -99,7 +99,7 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
             continue
         elif not parts:
             found = shortened(line)
-            raise DataFileError(f"{path} is no FASTA file: its first line must begin with '>', found {found}.")
+            raise DataFileError(f"{path} is not a FASTA file: its first line must begin with '>', found {found}.")
         else:
             parts[-1].append("".join(line.split()).upper())
     if not names:
@@ -120,30 +120,30 @@ def smith_waterman(
     n_jobs: int | None = None,
     progress: bool | None = None,
 ) -> tuple[np.ndarray, list[Hashable]]:
-    r"""Similarity of proteins by their best local alignments (Smith and Waterman).
+    r"""Compute the similarity of proteins from their best local alignments (Smith and Waterman).
 
     .. math:: K_{ij} = \frac{s_{ij}}{\sqrt{s_{ii} s_{jj}}}
 
     s_ij is the highest score of any alignment of a part of i with a part of j. The result is symmetric but, being a
-    maximum, not always positive semi-definite: models mend that, and so does `dyadlearn.kernels.repair`.
+    maximum, not always positive semi-definite. Models repair it, as `dyadlearn.kernels.repair` does.
 
     Parameters
     ----------
     sequences : sequence, mapping of id to sequence, series, or frame with one column of sequences
-        n proteins, such as `read_fasta` returns. The ids of a pandas series or frame are its index; in another
-        frame of two columns the first holds them. Letters are the amino acids, B, Z, X and ``*``;
+        The n proteins, such as `read_fasta` returns. The ids of a pandas series or frame are its index; those of
+        another frame of two columns are its first column. Letters are the amino acids, B, Z, X and ``*``;
         write the rare U and O as X.
     ids : sequence of length n, optional
-        What the proteins are called, where `sequences` has no ids of its own.
+        Ids of the proteins, if `sequences` has none.
     matrix : str, default="BLOSUM62"
         Scores for pairs of letters: BLOSUM45, 50, 62, 80 or 90.
     gap_open, gap_extend : float, default=10.0, 0.5
         What the first letter of a gap costs, and every further one: whole or half numbers.
     normalized : bool, default=True
-        Whether to divide by the root of the scores of each with itself; otherwise the scores are returned.
+        Whether to divide by the square root of the self-scores, as above; otherwise the scores s_ij are returned.
     on_error : {"raise", "drop"}, default="raise"
-        What to do with sequences that are empty or have other letters: refuse all, or leave those out with a warning.
-        Either names them.
+        What to do if sequences are empty or have other letters: raise an error, or leave them out with a warning. Both
+        messages name them.
     n_jobs : int or None, default=None
         Number of threads (with parasail) or processes (with biopython), -1 for as many as there are cores.
     progress : bool, default=None
@@ -153,18 +153,18 @@ def smith_waterman(
     -------
     K : ndarray of shape (n_kept, n_kept)
     ids : list of length n_kept
-        The ids of the rows, or their positions in `sequences` where there are no ids.
+        The ids of the rows, or their positions in `sequences` if there are no ids.
 
     Raises
     ------
     ValueError
-        If a sequence is not valid, with the ids of all such, or if a parameter is out of range.
+        If a sequence is not valid (the message lists their ids), or if a parameter is out of range.
     ImportError
         If neither parasail nor biopython is installed.
 
     See Also
     --------
-    SmithWaterman : the same as a step of a pipeline, for new sequences too.
+    SmithWaterman : the same as a pipeline step, also for new sequences.
     spectrum_kernel : much faster, and always positive semi-definite.
 
     Examples
@@ -192,36 +192,36 @@ def kmer_counts(
     unknown: str = UNKNOWN,
     on_error: str = "raise",
 ) -> tuple[csr_array, list[Hashable]]:
-    r"""Count the words of k letters in each sequence.
+    r"""Count the k-mers (words of k letters) in each sequence.
 
     .. math:: x_w = \bigl|\{p : \text{the sequence has } w \text{ at position } p\}\bigr|,
               \qquad w \in \text{alphabet}^k
 
-    A sequence shorter than k has none.
+    A sequence shorter than k has no k-mers.
 
     Parameters
     ----------
     sequences : sequence, mapping of id to sequence, series, or frame with one column of sequences
-        n of them. The ids of a pandas series or frame are its index; in another frame of two columns the first
-        holds them.
+        The n sequences. The ids of a pandas series or frame are its index; those of another frame of two columns are
+        its first column.
     ids : sequence of length n, optional
-        What the sequences are called, where `sequences` has no ids of its own.
+        Ids of the sequences, if `sequences` has none.
     k : int, default=3
-        Letters of a word; there may be up to 2²⁴ different words, which is k = 5 for proteins.
+        Length of a k-mer. There may be up to 2²⁴ different k-mers, so that k is at most 5 for proteins.
     alphabet : str, default="ACDEFGHIKLMNPQRSTVWY"
         The letters, by default the twenty amino acids; for genes "ACGT".
     unknown : str, default="BJOUXZ*"
-        Letters that are valid too, but words with one of them are not counted; for genes "N".
+        Further valid letters; k-mers with one of them are not counted. For genes "N".
     on_error : {"raise", "drop"}, default="raise"
-        What to do with sequences that are empty or have other letters: refuse all, or leave those out with a warning.
-        Either names them.
+        What to do if sequences are empty or have other letters: raise an error, or leave them out with a warning. Both
+        messages name them.
 
     Returns
     -------
     features : sparse array of shape (n_kept, len(alphabet) ** k)
-        Words are in the order in which the alphabet is given.
+        Counts; k-mers are sorted in the order of the alphabet.
     ids : list of length n_kept
-        The ids of the rows, or their positions in `sequences` where there are no ids.
+        The ids of the rows, or their positions in `sequences` if there are no ids.
 
     Examples
     --------
@@ -238,19 +238,19 @@ def kmer_counts(
 def spectrum_kernel(
     sequences: Any, ids: Sequence[Hashable] | None = None, **counting: Any
 ) -> tuple[np.ndarray, list[Hashable]]:
-    r"""Similarity of sequences by the words of k letters they share.
+    r"""Compute the similarity of sequences from their shared k-mers (words of k letters).
 
     .. math:: K_{ij} = \frac{\langle x_i, x_j\rangle}{\|x_i\| \, \|x_j\|}
 
-    x counts the words of a sequence, see `kmer_counts`. It is positive semi-definite; a sequence without any word
-    is similar to nothing, itself included.
+    x holds the counts of k-mers of a sequence, see `kmer_counts`. The kernel is positive semi-definite. A sequence
+    without k-mers has similarity 0 to all sequences, itself included.
 
     Parameters
     ----------
     sequences, ids
-        As for `kmer_counts`.
+        As in `kmer_counts`.
     **counting
-        ``k``, ``alphabet``, ``unknown`` and ``on_error``, as for `kmer_counts`.
+        Parameters ``k``, ``alphabet``, ``unknown`` and ``on_error`` of `kmer_counts`.
 
     Returns
     -------
@@ -259,7 +259,7 @@ def spectrum_kernel(
 
     See Also
     --------
-    KmerCounts : with ``kernel="cosine"`` in the model behind it, the same for new sequences.
+    KmerCounts : a pipeline step that gives the same kernel in a model with ``kernel="cosine"``.
 
     Examples
     --------
@@ -276,23 +276,23 @@ def spectrum_kernel(
 
 @dataclass(eq=False, repr=False)
 class KmerCounts(TextFeatures):
-    r"""Count the words of k letters in sequences, as the first step of a pipeline.
+    r"""Count the k-mers (words of k letters) in sequences, as the first step of a pipeline.
 
-    With a model of ``kernel="cosine"`` behind it that is the spectrum kernel, also for new sequences:
+    With a model of ``kernel="cosine"`` as the next step, the pipeline uses the spectrum kernel:
 
     .. math:: K_{ij} = \frac{\langle x_i, x_j\rangle}{\|x_i\| \, \|x_j\|}
 
-    `kmer_counts` says what the features are. Nothing is learned from the sequences. One that is not valid is refused
-    and named, as a step of a pipeline cannot leave out rows; `kmer_counts` can.
+    The features are those of `kmer_counts`. Nothing is learned from the sequences. A sequence that is not valid raises
+    an error that names it: a pipeline step cannot leave out rows, but `kmer_counts` can.
 
     Parameters
     ----------
     k : int, default=3
-        Letters of a word.
+        Length of a k-mer.
     alphabet : str, default="ACDEFGHIKLMNPQRSTVWY"
         The letters; for genes "ACGT".
     unknown : str, default="BJOUXZ*"
-        Letters that are valid too, but words with one of them are not counted.
+        Further valid letters; k-mers with one of them are not counted.
 
     Examples
     --------
@@ -307,7 +307,7 @@ class KmerCounts(TextFeatures):
     unknown: str = UNKNOWN
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the words, (len(alphabet) ** k,)."""
+        """Return the k-mers, (len(alphabet) ** k,)."""
         return np.array(["".join(letters) for letters in product(self.alphabet, repeat=self.k)], dtype=object)
 
     def _check_parameters(self) -> None:
@@ -331,14 +331,14 @@ class KmerCounts(TextFeatures):
 
 @dataclass(eq=False, repr=False)
 class SmithWaterman(TextStep):
-    r"""Align proteins with those of the training, as the first step of a pipeline.
+    r"""Align proteins with the training proteins, as the first step of a pipeline.
 
-    The model behind it has ``kernel="precomputed"``:
+    Use ``kernel="precomputed"`` in the model, whose kernel is then
 
     .. math:: K_{ij} = \frac{s_{ij}}{\sqrt{s_{ii} s_{jj}}}, \qquad j \text{ in the training}
 
-    `smith_waterman` says what the scores are. A sequence that is not valid is refused and named, as a step of a
-    pipeline cannot leave out rows; `smith_waterman` can.
+    The scores s are those of `smith_waterman`. A sequence that is not valid raises an error that names it: a pipeline
+    step cannot leave out rows, but `smith_waterman` can.
 
     Parameters
     ----------
@@ -354,11 +354,11 @@ class SmithWaterman(TextStep):
     Attributes
     ----------
     sequences_ : list of length n
-        The sequences of the training.
+        The training sequences.
     ids_ : list of length n
-        Their ids, or positions where they came without.
+        Ids of the training sequences, or positions if they have no ids.
     self_scores_ : ndarray of shape (n,)
-        The score of each aligned with itself.
+        Score of each training sequence aligned with itself.
 
     Examples
     --------
@@ -375,7 +375,7 @@ class SmithWaterman(TextStep):
     progress: bool | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Keep the sequences to align others with.
+        """Store the training sequences.
 
         Parameters
         ----------
@@ -386,7 +386,7 @@ class SmithWaterman(TextStep):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the similarities to the sequences of the training.
+        """Return the similarities to the training sequences.
 
         Parameters
         ----------
@@ -395,7 +395,8 @@ class SmithWaterman(TextStep):
         Returns
         -------
         ndarray, or frame, of shape (n_new, n)
-            A frame or series gives a frame with the same ids and, as columns, those of the training.
+            A frame if `X` is a frame or series: its rows have the ids of `X`, its columns those of the training
+            sequences.
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -419,12 +420,12 @@ class SmithWaterman(TextStep):
         return valid.write(normalize(self._scores(valid.values)), self._column_ids)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the ids of the training, (n,), as text."""
+        """Return the ids of the training sequences, (n,), as text."""
         check_is_fitted(self)
         return np.array([str(label) for label in self.ids_], dtype=object)
 
     def _kept(self, X: Any) -> Strings:
-        """Return sequences that are kept to align others with."""
+        """Store the training sequences and return them."""
         self._check_parameters()
         valid = _valid(X, None, LETTERS, None)
         self.self_scores_ = self._self_scores(valid.values)
@@ -442,11 +443,11 @@ class SmithWaterman(TextStep):
             raise ValueError(f"gap_extend must not exceed gap_open, {found}.")
 
     def _scores(self, rows: list[str], columns: list[str] | None = None) -> np.ndarray:
-        """Score the best local alignment of every row with every column, shape (n_a, n_b).
+        """Return the scores (n_a, n_b) of the best local alignments of every row with every column.
 
-        Without columns the rows are aligned with each other, each pair once; equal sequences are aligned once only.
+        Without columns, the rows are aligned with each other, each pair once. Equal sequences are aligned only once.
         """
-        # The longest first, so that no core is left with much to do when the others have finished.
+        # The longest first, so that all cores finish at about the same time.
         queries = sorted(dict.fromkeys(rows), key=len, reverse=True)
         targets = queries if columns is None else list(dict.fromkeys(columns))
         engine = _engine()
@@ -459,18 +460,18 @@ class SmithWaterman(TextStep):
         finished = Parallel(n_jobs=self.n_jobs, prefer=prefer, return_as="generator")(jobs)
         scores = np.empty((len(queries), len(targets)))
         with Progress(len(queries), "Aligning", self.progress) as bar:
-            for position, found in enumerate(finished):
+            for position, row in enumerate(finished):
                 if columns is None:
-                    scores[position, position:] = scores[position:, position] = found
+                    scores[position, position:] = scores[position:, position] = row
                 else:
-                    scores[position] = found
+                    scores[position] = row
                 bar.advance()
         places = _places(rows, queries)
         others = places if columns is None else _places(columns, targets)
         return np.asarray(scores[np.ix_(places, others)])
 
     def _self_scores(self, sequences: list[str]) -> np.ndarray:
-        """Score every sequence aligned with itself, (n,)."""
+        """Return the score of every sequence aligned with itself, (n,)."""
         engine = _engine()
         return np.array([engine(sequence, [sequence], *self._costs)[0] for sequence in sequences])
 
@@ -480,7 +481,7 @@ class SmithWaterman(TextStep):
 
 
 def _valid(texts: Any, ids: Any, letters: str, on_error: str | None) -> Strings:
-    """Return sequences in capital letters, without blanks, of which each has at least one and none but `letters`."""
+    """Return sequences in capitals and without blanks; those that are empty or have other letters are not valid."""
     sequences = read_strings(texts, "sequences", ids)
     allowed = set(letters)
     values: list[Any] = []
@@ -492,7 +493,7 @@ def _valid(texts: Any, ids: Any, letters: str, on_error: str | None) -> Strings:
             continue
         letters_found = "".join(text.split())
         values.append(letters_found.upper())
-        # One by one, as the capital of a letter can be two.
+        # One by one, because a letter such as ß has two capitals.
         odd = sorted({letter for letter in letters_found if letter.upper() not in allowed})
         if odd or not letters_found:
             wrong[position] = "with " + ", ".join(map(repr, odd[:5])) if odd else "empty"
@@ -500,7 +501,7 @@ def _valid(texts: Any, ids: Any, letters: str, on_error: str | None) -> Strings:
 
 
 def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
-    """Count the words of k letters of the alphabet, (n, len(alphabet) ** k)."""
+    """Return the counts of k-mers, (n, len(alphabet) ** k)."""
     digit = np.full(256, -1)
     digit[np.frombuffer(alphabet.encode(), dtype=np.uint8)] = np.arange(len(alphabet))
     found: list[np.ndarray] = []
@@ -517,7 +518,7 @@ def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
         found.append(word)
         counts.append(count)
     ends = np.cumsum([0, *map(len, found)])
-    # Short indices, as some functions of scikit-learn refuse others.
+    # 32-bit indices, because some functions of scikit-learn do not accept others.
     indices = np.concatenate(found).astype(np.int32)
     return csr_array((np.concatenate(counts), indices, ends), shape=(len(sequences), len(alphabet) ** k))
 
@@ -534,7 +535,7 @@ def _by_parasail(query: str, targets: list[str], name: str, gap_open: float, gap
     import parasail
 
     matrix, best = _scaled_matrix(name)
-    # No score of the query can be higher: it decides how many bits are needed, and what gap is never worth its cost.
+    # Upper bound of all scores of the query. It gives the number of bits, and a gap cost that is never worth paying.
     bound = sum(best[letter] for letter in query)
     bits = 16 if bound < 2**14 else 32
     gaps = [min(int(_SCALE * gap), bound + 1) for gap in (gap_open, gap_extend)]
@@ -567,6 +568,6 @@ def _by_biopython(query: str, targets: list[str], name: str, gap_open: float, ga
 
 
 def _places(wanted: list[str], sequences: list[str]) -> np.ndarray:
-    """Return where each of `wanted` stands among distinct `sequences`."""
+    """Return the position of each of `wanted` among distinct `sequences`."""
     place = {sequence: position for position, sequence in enumerate(sequences)}
     return np.array([place[sequence] for sequence in wanted], dtype=np.intp)

@@ -1,6 +1,6 @@
-"""Kernels between the tips of a tree, such as species in a phylogeny.
+"""Kernels between the tips of a tree, such as species in a phylogeny, and between the entities of a taxonomy.
 
-A kernel from a taxonomy: a table with a row for each entity and a column for each rank, the highest first.
+A taxonomy is a table with a row for each entity and a column for each rank, the highest first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dyadlearn.kernels.graphs import check_scale, listed, places, with_labels
 
 # Names of tips; None takes all in the order of the tree.
 Tips = Iterable[Hashable] | None
-# What stands for a path that has ended, in a row and in a column: the two are never the same.
+# Codes of a path that has ended, in a row and in a column; they differ, so that they are never equal to each other.
 _ENDED, _ENDED_TOO = -1, -2
 # Blocks of rows that fit in the cache are faster.
 _BLOCK_BYTES = 2**21
@@ -36,20 +36,20 @@ def taxonomy_kernel(
     weights: Sequence[float] | None = None,
     normalized: bool = True,
 ) -> Any:
-    r"""Similarity of entities by the ranks of a taxonomy that they share, from the highest down.
+    r"""Compute the similarity of entities from the ranks of a taxonomy that they share, from the highest down.
 
     With :math:`s_{ij}` the number of ranks, counted from the highest, in which i and j have the same name and all ranks
     above are the same too,
 
     .. math:: K_{ij} = \sum_{r \le s_{ij}} w_r,
 
-    divided by :math:`\sqrt{K_{ii} K_{jj}}` if `normalized`. What is below the first difference does not count: two
-    species that are both called *vulgaris* share nothing by that. A rank that is missing (None, NaN or blank) ends the
-    path, so that nothing below it is shared.
+    divided by :math:`\sqrt{K_{ii} K_{jj}}` if `normalized`. Ranks below the first difference do not count: two species
+    of different genera that are both called *vulgaris* do not share that rank. A missing rank (None, NaN or blank) ends
+    the path: ranks below it are not shared.
 
-    It is positive semi-definite for any weights. Call what stands in a row down to some rank a path: the kernel is the
-    product of features with a column for each path that occurs, :math:`\sqrt{w_r}` in the rows that begin with it and 0
-    elsewhere.
+    The kernel is positive semi-definite for any weights. Call the names of a row down to some rank a path. The kernel
+    is the inner product of features with a column for each path, which is :math:`\sqrt{w_r}` in the rows that begin
+    with the path and 0 elsewhere.
 
     Parameters
     ----------
@@ -57,33 +57,33 @@ def taxonomy_kernel(
         Names of the ranks, such as class, order, family, genus, of each entity: text, or whole numbers, which are
         compared as text. The ids of a frame are the index of pandas, or the first column of any other.
     B : frame, array or sequence of rows, of shape (n_b, n_ranks), optional
-        The columns of the answer, such as the entities of training where `A` has new ones; `A` where not given.
+        Entities of the columns of the result, such as those of training if `A` has new ones; `A` by default.
     ranks : sequence of length n_ranks, optional
-        The columns that hold the ranks, the highest first: by name in a frame, else by position. Where not given, all
-        columns from left to right; with two frames those of `B`, which `A` has under the same names.
+        The columns that hold the ranks, the highest first: by name in a frame, else by position. By default all columns
+        from left to right; with two frames those of `B`, which must be in `A` under the same names.
     weights : sequence of float, optional
-        Non-negative, one for each rank: what it adds if it is shared. All 1 where not given.
+        Non-negative weights w_r, one for each rank; all 1 by default.
     normalized : bool, default=True
-        Whether everything has similarity 1 to itself. Without it, entities with a longer path have a larger one.
+        Whether to scale the diagonal to 1. Otherwise entities with a longer path have a larger diagonal entry.
 
     Returns
     -------
     ndarray or frame of shape (n_a, n_b)
-        A frame for a frame, with the ids of both sides. An entity without its highest rank is similar to nothing, not
-        even to itself.
+        A frame with the ids of both axes if `A` is a frame. An entity without its highest rank has similarity 0 to all
+        entities, itself included.
 
     Raises
     ------
     IdError
         If `ranks` names columns that are not there, or one twice.
     ValueError
-        If there are no ranks or entities, the tables differ in their ranks, weights are
-        negative or all zero, or a name is no name.
+        If there are no ranks or entities, the tables differ in their ranks, weights are negative or all zero, or a
+        name is neither text nor a whole number.
 
     See Also
     --------
-    brownian_kernel : the same for a tree with lengths.
-    shared_ancestors_kernel : the share of common ancestors in a hierarchy.
+    brownian_kernel : the length of the shared path in a tree with branch lengths.
+    shared_ancestors_kernel : the proportion of common ancestors in a hierarchy.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def taxonomy_kernel(
            [0.5 , 0.5 , 1.  , 0.  ],
            [0.  , 0.  , 0.  , 1.  ]])
 
-    A new one, known to its order, with those of training:
+    A new entity whose family and genus are unknown, against those of training:
 
     >>> taxonomy_kernel([("Mammalia", "Carnivora", None, None)], hosts).round(2)
     array([[0.71, 0.71, 0.71, 0.  ]])
@@ -121,11 +121,11 @@ def taxonomy_kernel(
     known: dict[tuple[int, Hashable], int] = {}
     first = _codes(rows, known)
     second = first if B is None else _codes(columns, known)
-    # Paths that have ended are not the same for it.
+    # Paths that have ended are not equal to each other.
     second = np.where(second == _ENDED, _ENDED_TOO, second)
     n, p = len(first), len(second)
     check_memory(1.1 * 8 * n * p, None, f"A kernel of {n} × {p} entities")
-    # Paths that are the same down to a rank are so above it: how many ranks are shared tells which.
+    # Paths that are equal down to a rank are equal above it, so the number of shared ranks determines which.
     totals = np.cumsum([0.0, *given])
     roots = np.sqrt(np.outer(totals, totals))
     roots[roots == 0] = 1.0  # where nothing is shared
@@ -154,9 +154,9 @@ def _read(table: Any, name: str, ranks: Sequence[Hashable] | None) -> Table:
 
 
 def _codes(table: Table, known: dict[tuple[int, Hashable], int]) -> np.ndarray:
-    """Return a number for each path, of every row down to every rank, (n, n_ranks); `known` holds them, and grows.
+    """Return a code (n, n_ranks) for the path of every row down to every rank, `_ENDED` after the path has ended.
 
-    Paths that have ended are `_ENDED`.
+    `known` maps paths to their codes; new paths are added to it.
     """
     headings = range(table.values.shape[1]) if table.column_ids is None else table.column_ids.labels
     codes = np.full(table.values.shape, _ENDED, dtype=np.int32, order="F")
@@ -172,15 +172,15 @@ def _codes(table: Table, known: dict[tuple[int, Hashable], int]) -> np.ndarray:
 
 
 def _name(cell: Any, rank: Any) -> str | None:
-    """Return the name in a cell as text, so that 1 and "1" are the same; None where there is none."""
+    """Return the name in a cell as text, so that 1 and "1" are the same; None if the cell is missing."""
     if isinstance(cell, str | bytes):
         return (cell.decode() if isinstance(cell, bytes) else cell).strip() or None
     if is_missing(cell):
         return None
     if isinstance(cell, float) and not cell.is_integer():
-        raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: say which columns are ranks.")
+        raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: choose the columns by ranks=.")
     if not isinstance(cell, Hashable):
-        raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: give text or whole numbers.")
+        raise ValueError(f"the rank {rank!r} holds {cell!r}, which is no name: use text or whole numbers.")
     return str(int(cell) if isinstance(cell, float) else cell)
 
 
@@ -191,18 +191,18 @@ _TOKEN = re.compile(r"\s+|\[(?:[^\[\]]|\[[^\[\]]*\])*\]|'((?:[^']|'')*)'(?!')|([
 
 @dataclass(frozen=True)
 class Tree:
-    """A rooted tree, its nodes in the order in which a walk meets them, each before what is below it.
+    """Rooted tree with its nodes in depth-first order, each before the nodes below it.
 
-    `read_newick` makes one out of text.
+    `read_newick` reads a tree from text.
 
     Attributes
     ----------
     names : tuple of length n_nodes
-        The name of each node, empty where it has none. The root comes first.
+        Name of each node, empty if it has none. The root comes first.
     parents : tuple of length n_nodes
-        The position of the node above; -1 for the root.
+        Position of the parent of each node; -1 for the root.
     lengths : tuple of length n_nodes
-        The length of the branch to the node above; 0 for the root.
+        Length of the branch from each node to its parent; 0 for the root.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class Tree:
 
     @property
     def depths(self) -> tuple[float, ...]:
-        """How far each node is from the root."""
+        """Distance of each node from the root."""
         depths: list[float] = []
         for parent, length in zip(self.parents, self.lengths, strict=True):
             depths.append(depths[parent] + length if depths else 0.0)
@@ -240,8 +240,8 @@ class Tree:
 def read_newick(text: str) -> Tree:
     r"""Read a tree in Newick's notation, such as ``((human:6,chimp:6)apes:84,mouse:90);``.
 
-    Names may stand in single quotes, within which '' is one quote; names without quotes are kept as they are, with
-    their underscores. Comments in square brackets are skipped. Where no branch has a length, all have length 1.
+    Names may be in single quotes, within which '' is one quote. Names without quotes are unchanged, including
+    underscores. Comments in square brackets are skipped. If no branch has a length, all have length 1.
 
     Parameters
     ----------
@@ -332,18 +332,19 @@ def _newick_error(problem: str, text: str, at: int) -> ValueError:
 
 
 def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
-    r"""Covariance of a trait that drifts at random along the branches: the length of the path two tips share.
+    r"""Compute the covariance of Brownian motion along the branches: the length of the path that two tips share.
 
     .. math:: K_{ij} = \text{depth of the last common ancestor of } i \text{ and } j
 
-    The diagonal holds the distance of each tip from the root; `normalize` makes it 1. It is positive semi-definite.
+    The diagonal holds the distance of each tip from the root; `normalize` makes it 1. The kernel is positive
+    semi-definite.
 
     Parameters
     ----------
     tree : Tree or str
         A tree, or its text in Newick's notation.
     tips : sequence or series of length n, optional
-        The tips wanted, in the order of the answer; all in the order of the tree where not given.
+        The tips of the result, in this order; by default all tips in the order of the tree.
 
     Returns
     -------
@@ -368,21 +369,21 @@ def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
 
 
 def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | None = None) -> Any:
-    r"""Similarity of tips by the length of the path between them.
+    r"""Compute the similarity of tips from the length of the path between them.
 
     .. math:: K_{ij} = \exp(-d(i, j) / \text{scale})
 
-    It is positive semi-definite for every scale, as all such kernels on trees are.
+    The kernel is positive semi-definite for every scale.
 
     Parameters
     ----------
     tree : Tree or str
         A tree, or its text in Newick's notation.
     tips : sequence or series of length n, optional
-        The tips wanted, in the order of the answer; all in the order of the tree where not given.
+        The tips of the result, in this order; by default all tips in the order of the tree.
     scale : float, optional
-        The distance over which the similarity falls by the factor e; the greatest distance of any tip from the root
-        where not given.
+        Distance over which the similarity falls by the factor e; by default the largest distance of a tip from the
+        root.
 
     Returns
     -------
@@ -417,8 +418,8 @@ def _shared(tree: Tree | str, tips: Iterable[Hashable] | None) -> tuple[np.ndarr
     place = {tree.names[node]: position for position, node in enumerate(nodes)}
     wanted = places(place if tips is None else tips, place, "tips", "not in the tree")
 
-    # The node that a walk meets after a tip hangs on the last common ancestor of this tip and the next. Of two tips
-    # further apart, the ancestor is the highest of those between them.
+    # In depth-first order, the parent of the node after a tip is the last common ancestor of this tip and the next. The
+    # last common ancestor of two tips further apart is the highest of the ancestors between them.
     parents = np.array(tree.parents)
     between = np.append(depths[parents[nodes[:-1] + 1]], 0.0)
     order = np.argsort(wanted)

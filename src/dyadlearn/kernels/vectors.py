@@ -4,9 +4,9 @@ Every function takes `A` (n_a, d) and `B` (n_b, d) and returns the block (n_a, n
 the Gram matrix of `A`. Features are numpy arrays, scipy sparse matrices (the answer is dense) or arrays
 of any Array API library; float32 features give a float32 answer.
 
-The kernels that scikit-learn names are equal to its own to rounding. Those of inner products alone are the same few
-operations in every library; of the others, scikit-learn's functions are called wherever it can compute, and their twins
-in the other array libraries.
+The kernels that have a name in scikit-learn are equal to its results up to rounding. Kernels of inner products use the
+same operations in every library. For the others, scikit-learn's functions are called on numpy arrays and sparse
+matrices, and an equivalent implementation on other arrays.
 """
 
 from __future__ import annotations
@@ -58,18 +58,18 @@ def _nonzero(A: Array) -> Array:
 
 @named("tanimoto", diagonal=_ones)
 def tanimoto(A: Array, B: Array | None = None) -> Array:
-    r"""Tanimoto similarity; for binary vectors it is Jaccard's.
+    r"""Compute the Tanimoto similarity; for binary vectors it is the Jaccard similarity.
 
     .. math:: k(a, b) = \frac{\langle a, b\rangle}{\|a\|^2 + \|b\|^2 - \langle a, b\rangle}
 
-    Two zero vectors have similarity 1. It is positive semi-definite for all real vectors, being
+    Two zero vectors have similarity 1. The kernel is positive semi-definite for all real vectors, because it equals
     :math:`\sum_{p \ge 1} \langle a, b\rangle^p / (\|a\|^2 + \|b\|^2)^p`, a sum of products of kernels.
 
     Parameters
     ----------
     A : array or sparse matrix of shape (n_a, d)
     B : array or sparse matrix of shape (n_b, d), optional
-        `A` where not given.
+        Features of the columns; `A` by default.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
 
 @named("minmax", diagonal=_ones)
 def minmax(A: Array, B: Array | None = None) -> Array:
-    r"""Min–max similarity (generalised Jaccard) of non-negative vectors such as counts.
+    r"""Compute the min–max similarity (generalised Jaccard) of non-negative vectors such as counts.
 
     .. math:: k(a, b) = \frac{\sum_i \min(a_i, b_i)}{\sum_i \max(a_i, b_i)}
               = \frac{\|a\|_1 + \|b\|_1 - \|a - b\|_1}{\|a\|_1 + \|b\|_1 + \|a - b\|_1}
@@ -110,7 +110,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     A : array or sparse matrix of shape (n_a, d)
         Non-negative.
     B : array or sparse matrix of shape (n_b, d), optional
-        `A` where not given.
+        Features of the columns; `A` by default.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
         total = a[rows, None] + b[None, :]
         twice_min, twice_max = total - K[rows, :], total + K[rows, :]
-        # Rounding can leave the difference a hair below zero where nothing is shared.
+        # Rounding can make the difference slightly negative if nothing is shared.
         twice_min = xp.where(twice_min < 0, xp.zeros_like(twice_min), twice_min)
         empty = xp.astype(twice_max == 0, K.dtype)
         K[rows, :] = (twice_min + empty) / (twice_max + empty)
@@ -148,7 +148,7 @@ def delta(A: Array, B: Array | None = None) -> Array:
     ----------
     A : array or sparse matrix of shape (n_a, d)
     B : array or sparse matrix of shape (n_b, d), optional
-        `A` where not given.
+        Features of the columns; `A` by default.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Held-out predictions against labels as curves or points, and the landscape of a regularisation."""
+"""Plots of held-out predictions (curves or points) and of scores over a grid of regularisations."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from dyadlearn.views.landscape import (
     power_of,
 )
 
-# The colours of Okabe and Ito, which most colour-blind people can tell apart; line styles tell the same.
+# The colours of Okabe and Ito, which most colour-blind people can distinguish; line styles differ too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", "-.", ":")
-# Of what is there to compare with: an identity line, chance.
+# Colour of reference lines: the identity line, and chance.
 FAINT = "0.6"
 
 
 class Display:
-    """A picture of a view, whose numbers are its own: ``display.scores`` are those of ``display.view``.
+    """Base class of displays; attributes of the view are attributes of the display, such as ``display.scores``.
 
-    `names` say what the sides are called, where somebody has said so.
+    `names` has the names of the sides; None means "instance" and "task".
     """
 
     ax_: Any
@@ -41,35 +41,35 @@ class Display:
         self.view, self.names = view, names
 
     def __getattr__(self, name: str) -> Any:
-        # Only what the picture itself does not have is looked for here.
+        # Called only for attributes that the display itself does not have.
         if name in ("view", "names") or name.endswith("_"):
-            raise AttributeError(f"{type(self).__name__} has no {name}: it comes with plot().")
+            raise AttributeError(f"{type(self).__name__} has no {name}: call plot() first.")
         return getattr(self.view, name)
 
     def _setting(self, setting: Setting) -> str:
-        """Return a setting as titles and legends call it."""
+        """Return the name of a setting in titles and legends."""
         return setting.in_words if self.names is None else self.names.in_words(setting)
 
     def _open(self, ax: Any) -> None:
-        """Draw on the axes given, else on those of a new figure."""
+        """Set the axes to draw on: `ax`, or those of a new figure."""
         self.ax_ = new_axes(ax)
         self.figure_ = self.ax_.figure
 
 
 def names_of(sides: Any, model: Any = None) -> SideNames | None:
-    """Return what the sides are called, None where nobody has said so; those of a network may have one name."""
+    """Return the names of the sides, or None if `sides` is None; both sides of a network may have the same name."""
     if sides is None:
         return None
     return side_names(sides, network=model is not None and fitted_of(model).is_network)
 
 
 def matplotlib(module: str = "pyplot") -> Any:
-    """Return a module of matplotlib, which is loaded here and nowhere else."""
+    """Import and return a module of matplotlib; nothing else imports it."""
     return imported(f"matplotlib.{module}", "Drawing", "matplotlib", extra="plots")
 
 
 def new_axes(ax: Any) -> Any:
-    """Return the axes to draw on: those given, else those of a new figure."""
+    """Return the axes to draw on: `ax`, or those of a new figure."""
     if ax is None:
         return matplotlib().subplots(figsize=(6.0, 4.5), layout="constrained")[1]
     if not isinstance(ax, matplotlib("axes").Axes):
@@ -78,7 +78,7 @@ def new_axes(ax: Any) -> Any:
 
 
 def axes_of(ax: Any, n_panels: int) -> list[Any]:
-    """Return axes for some panels beside each other: those given, else those of a new figure."""
+    """Return axes for panels side by side: `ax`, or those of a new figure."""
     if ax is None:
         size = (3.1 * n_panels, 3.6) if n_panels > 1 else (4.6, 4.6)
         grid = matplotlib().subplots(
@@ -92,44 +92,44 @@ def axes_of(ax: Any, n_panels: int) -> list[Any]:
 
 
 def tidy(ax: Any) -> None:
-    """Take away what tells nothing, and draw faint lines to read values by."""
+    """Remove the top and right borders, and draw a faint grid."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.3, linewidth=0.6)
 
 
-# A setting keeps its colour, whichever others are beside it.
+# Each setting always has the same colour.
 _LOOKS = {setting.in_words: index for index, setting in enumerate(Setting)}
 
 
 class HoldoutDisplay(Display):
-    r"""Predictions of labels that a model has not seen, beside the labels themselves.
+    r"""Plot held-out predictions against the labels.
 
-    Labels of two values make a ROC curve or a precision–recall curve for each setting, all others points around the
-    line on which prediction and label are equal. Curves are averaged as the metrics are: over all cells together in
-    settings A and D, over the instances in B and over the tasks in C,
+    For binary labels, the plot has a ROC curve or a precision–recall curve for each setting. For other labels, it is a
+    scatter plot of predictions against labels, with the identity line. Curves are averaged as the metrics are: over all
+    cells together in settings A and D, over the instances in B and over the tasks in C,
 
     .. math:: \mathrm{TPR}_B(x) = \frac{1}{m} \sum_{i=1}^m \mathrm{TPR}_i(x),
 
-    so that the area in the legend is the one that `dyadlearn.evaluate` tells. Grey is what a constant prediction would
-    give: the diagonal, or a precision as large as the share of positive labels. Cells that are not observed are not
-    drawn. Make a Display with `from_estimator` or `from_predictions`.
+    so that the area in the legend is the score of `dyadlearn.evaluate`. The grey line is the result of a constant
+    prediction: the diagonal, or a precision equal to the proportion of positive labels. Cells that are not observed are
+    not drawn. Create a display with `from_estimator` or `from_predictions`.
 
     Attributes
     ----------
     kind : {"roc", "precision_recall", "scatter"}
     points : dict of str to (x, y)
-        For each setting, or whatever is compared, arrays of shape (n,): false and true positive rates, recalls and
+        Arrays of shape (n,) for each setting or each named prediction: false and true positive rates, recalls and
         precisions, or labels and predictions.
     scores : dict of str to float
-        The area under each curve, its average precision, or R² over all points.
+        Area under each ROC curve, average precision of each precision–recall curve, or R² of each scatter plot.
     averages : dict of str to str
-        What was averaged over: ``"micro"``, ``"instance"`` or ``"task"``.
+        Average of each curve: over all cells (``"micro"``), ``"instance"`` or ``"task"``.
     positive_share : float
-        Share of positive labels; NaN for points.
+        Proportion of positive labels; NaN for scatter plots.
     note : str
-        What is to be said about the predictions, in the title.
+        Note about the predictions, shown in the title.
     ax_ : matplotlib axes, or array of them
-        After `plot`, as are those below. One for curves, one for each cloud of points.
+        One for curves, one for each scatter plot. Set by `plot`, like the attributes below.
     figure_ : matplotlib figure
     lines_ : list of lines
         The curves.
@@ -169,19 +169,20 @@ class HoldoutDisplay(Display):
         ----------
         model : fitted estimator
         setting : one or several settings, default="ABCD"
-            Letters or aliases. For a model without tasks, those of A and B that are asked for.
+            Letters or aliases. A model without tasks is drawn in A and B only.
         kind : {"auto", "roc", "precision_recall", "scatter"}, default="auto"
-            ``"auto"`` is ``"roc"`` for labels of two values, ``"precision_recall"`` if the model was chosen by
-            ``"average_precision"``, and ``"scatter"`` for all others.
+            ``"auto"`` is ``"scatter"`` for labels that are not binary. For binary labels it is ``"precision_recall"``
+            if the model was chosen by ``"average_precision"``, otherwise ``"roc"``.
         cv : int, default=None
-            Number of folds to leave out where labels are missing or weighted; None takes a shortcut where one exists,
-            and five folds elsewhere.
+            Number of folds if labels are missing or weighted; None uses the closed form if there is one, else five
+            folds.
         max_points : int, default=5000
-            Of more points than this a random part is drawn, and the title says so.
+            Maximum number of points in a scatter plot. If there are more, a random sample is drawn, and the title says
+            so.
         sides : (str, str), default=None
-            What an instance and a task are called, such as ``("host", "parasite")``.
+            Names of an instance and a task, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
-            Where to draw; None makes a new figure. For points in several settings, as many axes.
+            Axes to draw on; None creates a new figure. Scatter plots need one for each setting.
 
         Returns
         -------
@@ -210,11 +211,12 @@ class HoldoutDisplay(Display):
         Parameters
         ----------
         Y : array or frame of shape (m, q)
-            Labels; NaN where not observed.
-        F : array or frame of shape (m, q), or dict of str to such
-            Predictions, or several with their names. Frames are aligned with the ids of `Y`.
+            Labels; NaN means not observed.
+        F : array or frame of shape (m, q), or dict of str to these
+            Predictions, or several predictions by name. Frames are aligned with the ids of `Y`.
         setting : str or Setting, default=None
-            How curves are averaged: over the instances in B, over the tasks in C, else over all cells together.
+            Setting that determines the average of curves: over the instances in B, over the tasks in C, else over all
+            cells together.
         kind, max_points, sides, ax
             As in `from_estimator`.
 
@@ -231,11 +233,11 @@ class HoldoutDisplay(Display):
         Parameters
         ----------
         ax : matplotlib axes, default=None
-            Where to draw; None makes a new figure. For several clouds of points, as many axes.
+            Axes to draw on; None creates a new figure. Scatter plots need one for each setting.
         max_points : int, default=5000
-            Of more points than this a random part is drawn, and the title says so.
+            Maximum number of points in a scatter plot; a random sample is drawn if there are more.
         random_state : int, default=0
-            Seed of that part.
+            Seed of the random sample.
 
         Returns
         -------
@@ -278,11 +280,11 @@ class HoldoutDisplay(Display):
         title = f"Hold-out {'ROC' if is_roc else 'precision–recall'} curves"
         ax.set_title("\n".join(filter(None, [title, self.view.note])), fontsize="medium")
         tidy(ax)
-        # A precision–recall curve leaves room above itself, a ROC curve below.
+        # The space above a precision–recall curve is free, and so is the space below a ROC curve.
         ax.legend(loc="lower right" if is_roc else "upper right", fontsize="small")
 
     def _words(self, name: str) -> str:
-        """Return what is compared as a legend calls it: a setting with the names of the sides."""
+        """Return the name of a curve in the legend; a setting is written with the names of the sides."""
         return next((self._setting(setting) for setting in Setting if setting.in_words == name), name)
 
     def _draw_points(self, panels: list[Any], max_points: int, seed: int) -> None:
@@ -295,7 +297,7 @@ class HoldoutDisplay(Display):
         drawn = some_of(n_cells, max_points, seed)
         notes = [self.view.note, f"{max_points:,} of {n_cells:,} labels drawn" if n_cells > max_points else ""]
         note = "".join(f"\n{text}" for text in notes if text)
-        # Many points on top of each other should still show where most of them lie.
+        # More points are drawn with less opacity, so that their density is visible.
         opacity = float(np.clip(600 / len(drawn), 0.25, 0.9))
         for index, (panel, (name, cloud)) in enumerate(zip(panels, clouds.items(), strict=True)):
             colour = COLOURS[_LOOKS.get(name, index) % len(COLOURS)]
@@ -309,37 +311,38 @@ class HoldoutDisplay(Display):
 
 
 class LandscapeDisplay(Display):
-    r"""Scores at every regularisation, with the best one marked.
+    r"""Plot the scores of a grid of regularisations, with the best one marked.
 
-    Two regularisations make a map of what is lost against the best score :math:`s(\hat\lambda_d, \hat\lambda_t)`,
+    With two regularisations, the plot is a map of the loss against the best score
+    :math:`s(\hat\lambda_d, \hat\lambda_t)`,
 
     .. math:: s(\hat\lambda_d, \hat\lambda_t) - s(\lambda_d, \lambda_t),
 
-    in steps that grow: near the best a few thousandths matter, far from it nothing does. One regularisation makes a
-    line of scores, regularisations of each task make a line for each. Make a Display with `from_estimator` or
+    in levels that are finer near the best score. With one regularisation, the plot is a line of scores; with a
+    regularisation for each task, it has a line for each task. Create a display with `from_estimator` or
     `from_landscape`.
 
     Attributes
     ----------
     scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
-        Greater is better. With a regularisation for each task of shape (n_alphas, q).
+        Scores; greater is better. The shape is (n_alphas, q) if each task has a regularisation.
     alphas : array of shape (n_alphas,)
     task_alphas : array of shape (n_task_alphas,) or None
     alpha : float, or array of shape (q,)
-        The best value, or that of each task.
+        The best regularisation, or the best for each task.
     task_alpha : float or None
     best_score : float
     setting : Setting or None
     scoring : str
         Name of the score.
     ax_, figure_ : matplotlib axes and figure
-        After `plot`, as are those below.
+        Set by `plot`, like the attributes below.
     map_ : QuadMesh or None
-        The map, a cell for each point.
+        The map, with a cell for each pair of regularisations.
     lines_ : list of lines
-        Of one regularisation.
+        The lines, if there is one regularisation.
     best_ : line
-        The marker of the best point, in powers of ten.
+        Marker of the best point; its coordinates are logarithms to base 10.
     colorbar_ : Colorbar or None
 
     Examples
@@ -365,16 +368,16 @@ class LandscapeDisplay(Display):
 
     @classmethod
     def from_estimator(cls, model: Any, *, sides: Sequence[str] | None = None, ax: Any = None) -> Self:
-        """Draw the landscape that a model has searched.
+        """Draw the scores of a fitted search.
 
         Parameters
         ----------
         model : fitted TwoStepRidgeCV, or any other search
-            If it searched kernel parameters too, the landscape is that of the best ones.
+            If kernel parameters were searched too, the scores are those for the best kernel parameters.
         sides : (str, str), default=None
-            What an instance and a task are called, such as ``("host", "parasite")``.
+            Names of an instance and a task, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -395,22 +398,22 @@ class LandscapeDisplay(Display):
         sides: Sequence[str] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Draw scores, such as those of one setting that `dyadlearn.landscape` gives.
+        """Draw scores, such as those that `dyadlearn.landscape` returns for one setting.
 
         Parameters
         ----------
         scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
-            NaN where there is none.
+            Scores; NaN means undefined.
         alphas, task_alphas : iterables of float, default=None
-            What was searched; None is 10⁻⁷ … 10⁶, as it is there.
+            Regularisations of the scores; None means 10⁻⁷ … 10⁶, as in `dyadlearn.landscape`.
         setting : str or Setting, default=None
-            For the title.
+            Setting to show in the title.
         scoring : str or callable, default=None
-            The same.
+            Name of the score to show in the title.
         sides : (str, str), default=None
-            What an instance and a task are called, such as ``("host", "parasite")``.
+            Names of an instance and a task, such as ``("host", "parasite")``.
         ax : matplotlib axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
 
         Returns
         -------
@@ -425,17 +428,17 @@ class LandscapeDisplay(Display):
         Parameters
         ----------
         ax : matplotlib axes, default=None
-            Where to draw; None makes a new figure.
+            Axes to draw on; None creates a new figure.
         levels : iterable of float, default=None
-            Steps of the map, in terms of what is lost against the best; None chooses them.
+            Levels of the map, as losses against the best score; None chooses them.
         cmap : str, default="viridis_r"
-            Colours of the map, from nothing to all that is lost.
+            Colour map, from no loss to the largest loss.
 
         Returns
         -------
         self
         """
-        # Zero has no logarithm: what stands there is left out, and the title says so.
+        # Zero has no logarithm: scores at 0 are left out, and the title says so.
         drawn = self.view.drawn
         if drawn is None:
             raise ValueError("A landscape needs at least two regularisations above 0 to be drawn: search more values.")
@@ -488,7 +491,7 @@ class LandscapeDisplay(Display):
 
 
 def _power_ticks(axis: Any) -> None:
-    """Label an axis that holds powers of ten by the numbers they stand for."""
+    """Label an axis of logarithms to base 10 with the numbers themselves."""
     ticker = matplotlib("ticker")
     axis.set_major_locator(ticker.MaxNLocator(nbins=7, integer=True))
     axis.set_major_formatter(ticker.FuncFormatter(lambda power, _: f"$10^{{{power:g}}}$"))

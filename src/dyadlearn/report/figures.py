@@ -49,7 +49,7 @@ def marked_up(text: str, lowered: str = r"<sub>\1</sub>") -> str:
 
 
 def text_width(text: str, size: float = _TICK) -> float:
-    """Return about how wide a text is drawn, rather too wide than too narrow: nobody here knows the letters.
+    """Return an estimate of the width of a text, rather too large than too small: the font is not known.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def text_width(text: str, size: float = _TICK) -> float:
 
 
 def shortened(text: str, room: float, size: float = _TICK) -> str:
-    """Return a text that is drawn no wider than there is room, with an ellipsis where it was cut.
+    """Return a text that fits into a width, shortened with an ellipsis if needed.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Axis:
     ticks: list[tuple[float, str]]
 
     def share(self, values: np.ndarray) -> np.ndarray:
-        """Return how far along the axis values lie, from 0 to 1."""
+        """Return the positions of values along the axis, from 0 to 1."""
         return np.asarray((values - self.low) / (self.high - self.low))
 
 
@@ -189,25 +189,25 @@ class Chart:
 
     @property
     def left(self) -> float:
-        """Where the frame begins: the numbers beside it need room, and so does what is written beside these."""
+        """Left edge of the frame, which leaves space for the numbers and the label of the axis."""
         widest = max((text_width(text) for _, text in self.y.ticks), default=0.0)
         return max(_LEFT, widest + 7 + (1.8 * _TICK if self.y.label else 4))
 
     def across(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
-        """Return where values lie from left to right."""
+        """Return the horizontal positions of values."""
         return self.left + self.x.share(np.asarray(values, dtype=np.float64)) * (_WIDTH - self.left - _RIGHT)
 
     def up(self, values: Iterable[float] | np.ndarray) -> np.ndarray:
-        """Return where values lie from top to bottom, which counts downwards."""
+        """Return the vertical positions of values, counted from the top."""
         room = self.height - _TOP - _BOTTOM
         return _TOP + (1.0 - self.y.share(np.asarray(values, dtype=np.float64))) * room
 
     def points(self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> list[tuple[float, float]]:
-        """Return pairs of places."""
+        """Return pairs of positions."""
         return list(zip(self.across(x).tolist(), self.up(y).tolist(), strict=True))
 
     def line(self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, kind: str) -> None:
-        """Draw a line in the look that the page gives to its kind."""
+        """Draw a line with the style of its class."""
         self._inside.append(f'<path class="line {kind}" d="{path(self.points(x, y))}"/>')
 
     def cells(self, x_edges: np.ndarray, y_edges: np.ndarray, kinds: Sequence[Sequence[str | None]]) -> None:
@@ -231,7 +231,7 @@ class Chart:
                 self._inside.append(f'<rect class="{kind}" {place} height="{foot - top:.1f}"/>')
 
     def dots(self, x: np.ndarray, y: np.ndarray, kind: str) -> None:
-        """Draw many small dots, in heaps so that they darken where they lie close."""
+        """Draw many small dots, in groups so that dense regions are darker."""
         places = self.points(x, y)
         for start in range(0, len(places), 100):
             data = "".join(f"M{left:.1f} {top:.1f}h0" for left, top in places[start : start + 100])
@@ -287,7 +287,7 @@ class Chart:
         )
 
     def _far_apart(self) -> list[tuple[float, str]]:
-        """Return as many of the numbers below the frame as there is room for, every second, every third and so on."""
+        """Return the numbers below the frame that fit: all, every second, every third and so on."""
         every, ticks = 1, self.x.ticks
         while len(ticks) > 2:
             places = self.across([at for at, _ in ticks]).tolist()
@@ -302,7 +302,7 @@ class Chart:
 
 
 def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
-    """Return a picture of palette colours as a data address.
+    """Return an image of palette colours as a data URL.
 
     Parameters
     ----------
@@ -350,7 +350,7 @@ def figure(body: str, caption: str, *, kind: str = "", note: str = "") -> str:
 
 
 def legend(entries: Iterable[tuple[str, str]], kind: str = "legend") -> str:
-    """Return what marks mean: (markup, words) each."""
+    """Return a legend of pairs (markup, words)."""
     items = "".join(f"<li>{mark}{escape(words)}</li>" for mark, words in entries)
     return f'<ul class="{kind}">{items}</ul>'
 
@@ -407,7 +407,7 @@ def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
 
 
 def degrees(labels: GridView) -> str:
-    """Draw how many instances and tasks have at least so many labels."""
+    """Draw the number of instances and tasks that have at least a given number of labels."""
     curves = labels.degree_curves()
     most = max(int(x[-1]) for x, _ in curves.values())
     x, y = linear_axis(0, max(most, 1), f"{labels.counted} labels, k"), linear_axis(0, 1, "share with k or more")
@@ -419,12 +419,12 @@ def degrees(labels: GridView) -> str:
 
 
 def _steps(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a line of stairs, in which each value holds up to its place."""
+    """Return a step line, in which each value extends up to its position."""
     return np.repeat(x, 2)[:-1], np.repeat(y, 2)[1:]
 
 
 def values(labels: GridView) -> str:
-    """Draw how often labels of each size occur."""
+    """Draw a histogram of the labels."""
     counts, edges = labels.histogram()
     x, y = (
         linear_axis(float(edges[0]), float(edges[-1]), "label"),
@@ -612,7 +612,7 @@ def _band(loss: float, steps: np.ndarray) -> str | None:
 
 
 def levels_legend(levels: Sequence[float]) -> str:
-    """Return what the colours of the maps mean."""
+    """Return the legend of the colours of the maps."""
     words = [*(f"≤ {number(level)}" for level in levels[1:-1]), "more"]
     bands = (_band(level, np.asarray(levels[1:])) for level in levels[1:])
     look = 'width="22" height="12"/></svg>'

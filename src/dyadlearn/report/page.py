@@ -37,13 +37,13 @@ _LONGEST_WORD = 24
 
 @cache
 def _fragments() -> dict[str, Template]:
-    """Return the parts of a page that have gaps, by their names."""
+    """Return the templates of parts of a page, by their names."""
     found = re.findall(r"<!-- (\w+) -->\n(.*?)\n(?=<!-- |$)", _read("fragments.html"), re.DOTALL)
     return {name: Template(text.replace("\n", " ")) for name, text in found}
 
 
 def fill(part: str, /, **gaps: str) -> str:
-    """Return a part of a page with its gaps filled, by markup where it is markup."""
+    """Return a template with its placeholders replaced by markup; callers must escape text."""
     return _fragments()[part].substitute(gaps)
 
 
@@ -75,7 +75,7 @@ def _breaking(text: str) -> str:
 
 
 def in_between(interval: Interval | None) -> str:
-    """Return the two ends of an interval, a dash where there is none.
+    """Return the two ends of an interval, or a dash if there is none.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def in_between(interval: Interval | None) -> str:
 
 
 def settings(summary: Summary) -> str:
-    """Return how the model does in each setting, beside what it is to be compared with."""
+    """Return the table of scores in each setting, with baselines and intervals."""
     found, names = summary.results, summary.apart
     own = ' <span class="own">chosen here</span>'
     heads = [f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}" for each in found]
@@ -99,7 +99,7 @@ def settings(summary: Summary) -> str:
 
 
 def _words(summary: Summary) -> dict[str, str]:
-    """Return what one and several of each side are called."""
+    """Return the names of both sides for templates, in the singular and the plural."""
     return dict(zip(("first", "second", "instances", "tasks"), (*summary.apart, *summary.names.both), strict=True))
 
 
@@ -123,7 +123,7 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
 
 
 def _comparison(summary: Summary) -> str:
-    """Return what it is that scores are to be compared with."""
+    """Return an explanation of the baselines, permuted labels and intervals."""
     words = _words(summary)
     said = [fill("means", **words)]
     if not all(math.isnan(each.null) for each in summary.results):
@@ -137,7 +137,7 @@ def _comparison(summary: Summary) -> str:
 
 
 def contradicting(summary: Summary) -> str:
-    """Return the labels that the model would not have believed."""
+    """Return the labels that held-out predictions contradict most."""
     found, grid = summary.contradicting, summary.grid
     if found is None or not len(found):
         return ""
@@ -154,7 +154,7 @@ def contradicting(summary: Summary) -> str:
 
 
 def likeliest(summary: Summary) -> str:
-    """Return the pairs that nobody has looked at and that are predicted highest."""
+    """Return the unobserved pairs with the highest predictions."""
     found = summary.likeliest
     if found is None or not len(found):
         return ""
@@ -231,7 +231,7 @@ def _contributions(heads: list[str], found: Contributions, prediction: float) ->
 
 
 def learned_kernels(summary: Summary) -> str:
-    """Return weights as bars and the errors of all stages; nothing for a model whose kernels are as they were given."""
+    """Return the weights of learned kernels as bars and the errors of all stages; empty without learned kernels."""
     weights = summary.weights
     if weights is None:
         return ""
@@ -291,46 +291,51 @@ def write_report(
     sides: tuple[str, str] | None = None,
     progress: bool | None = None,
 ) -> Path:
-    """Write one page about a fitted model: its data, its settings compared, its landscapes, its doubtful labels.
+    """Write an HTML report about a fitted model: its data, scores, regularisation and doubtful labels.
 
-    The page is a single file that opens in any browser, offline. It shows the grid, the degrees and the spectra of
-    both kernels, and what was learned of these, if anything was; the score in each setting, how far it may be off, and
-    what simple means, and if asked for permuted labels, reach there; the score at every regularisation, to point at;
-    ROC and precision–recall curves, or predictions against labels; the labels that contradict their held-out prediction
-    most; the likeliest pairs that are not observed, and where the first of these predictions come from; and warnings.
+    The report is a single file that opens in any browser, without a network. It shows:
+
+    - the grid of labels, the number of labels of instances and tasks, and the spectra of both kernels;
+    - the weights of learned kernels;
+    - the score in each setting, with an interval, baselines and, with `n_permutations`, the score of permuted labels;
+    - the score at every regularisation;
+    - ROC and precision–recall curves, or predictions against labels;
+    - the labels that contradict their held-out predictions most;
+    - the likeliest pairs that are not observed, and the training labels behind the first of these predictions;
+    - warnings.
 
     Parameters
     ----------
     model : fitted estimator
-        A model of pairs, one that chooses its regularisation, or a `PairRegressor` of one.
+        A model of pairs, a search such as `TwoStepRidgeCV`, or a `PairRegressor`.
     path : path
-        Where to write, as ``"report.html"``; an existing file is replaced, and only by a whole one.
+        File to write, such as ``"report.html"``; an existing file is replaced once the report is complete.
     title : str, default=None
-        None makes one of the model and the size of the grid.
+        Heading; None uses the name of the model and the size of the grid.
     setting : iterable of settings, default=None
-        Letters or aliases. None is all that the model can be shown in. Where labels are missing, settings without a
-        shortcut are solved again for every fold: they are left out where that takes more than about half a minute,
-        but for the model's own (without search B, for a network A). A model that learned its kernels is shown in its
-        own setting; it learns them again without each fold, as for `dyadlearn.evaluate`, and keeps what it found.
+        Letters or aliases; None means all settings that the model supports, with two exceptions. If labels are missing,
+        settings without a closed form are refitted for every fold; they are left out if that takes more than about
+        half a minute, except the setting of the search (without a search B, for a network A). A model with learned
+        kernels is shown in its setting only; its kernels are learned again in each fold, as in `dyadlearn.evaluate`.
     scoring : str or callable, default=None
         A name (see `dyadlearn.metrics.scorer`) or a function of the labels and the held-out predictions, both of
-        shape (m, q); greater is better. None is the score the model was chosen by, else ``"roc_auc"`` for labels of
-        two values and ``"neg_mean_squared_error"`` for all others.
+        shape (m, q); greater is better. None means the score of the search or, without a search, ``"roc_auc"`` for
+        binary labels and ``"neg_mean_squared_error"`` for others.
     alphas, task_alphas : iterables of float, default=None
-        Regularisations of the landscapes. None is what the model has searched, else 10⁻⁷ … 10⁶.
+        Regularisations to score; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Instances and tasks that are left out together. A model that was chosen with groups has kept what it found,
-        but not the groups: give them, that the other settings leave out the same.
+        Groups of instances and tasks that are left out together. A fitted search does not store its groups: pass them
+        again, so that the other settings use them too.
     cv : int or SettingKFold, default=None
-        Folds to leave out, as in `dyadlearn.evaluate`.
+        Folds, as in `dyadlearn.evaluate`.
     n_permutations : int, default=0
-        How many permuted labels to score beside the model, as in `dyadlearn.evaluate`.
+        Number of permutations of the labels to score beside the model, as in `dyadlearn.evaluate`.
     n : int, default=200
-        How many contradicting labels to list.
+        Number of contradicted labels to list.
     notes : iterable of str, default=()
-        Warnings to show beside those that are found, such as those that fitting gave.
+        Further warnings to show, such as those raised by `fit`.
     sides : (str, str), default=None
-        What one instance and one task are called, as ``("host", "parasite")``; the page uses these words throughout.
+        Names of an instance and a task, such as ``("host", "parasite")``; the report uses them throughout.
     progress : bool, default=None
         Whether to show progress bars; None shows them on a terminal.
 
@@ -360,7 +365,7 @@ def write_report(
     asked |= {"groups": groups, "task_groups": task_groups, "cv": cv}
     asked |= {"n_permutations": n_permutations, "progress": progress}
     summary = summary_of(model, title=title, n_cells=n, notes=notes, sides=sides, **asked)
-    # An id may hold half a character, which no file can.
+    # An id may hold a lone surrogate, which UTF-8 cannot encode.
     page = render(summary).encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:
         file.write(page)
@@ -368,10 +373,10 @@ def write_report(
 
 
 def render(summary: Summary) -> str:
-    """Return a page that needs nothing else."""
+    """Return the report as a self-contained HTML page."""
     template, style, script = (_read(f"page.{kind}") for kind in ("html", "css", "js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    # Only our own script runs, and nothing is loaded, whatever an id contains.
+    # The policy allows only our script and loads nothing, whatever an id contains.
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     sections = [
         ("data", "Data", _data(summary)),
@@ -410,12 +415,12 @@ def _tiles(summary: Summary) -> str:
         letter, words = each.setting.value, escape(summary.apart.in_words(each.setting)[3:])
         look = {"kind": "own" if each.setting is summary.own else "", "beside": _beside(each, summary)}
         tiles += fill("tile", letter=letter, score=number(each.score), words=words, **look)
-    words = f"{escape(summary.scoring)} of held-out predictions, in each setting, and what it is to be compared with"
+    words = f"{escape(summary.scoring)} of held-out predictions in each setting, with its interval and baselines"
     return f'<p class="key" id="tiles">{words}</p><ul class="tiles" aria-labelledby="tiles">{tiles}</ul>'
 
 
 def _beside(each: SettingScore, summary: Summary) -> str:
-    """Return what a score is to be compared with."""
+    """Return the interval, the best baseline and the score of permuted labels beside a score."""
     lines, interval = [], summary.intervals.get(each.setting)
     if interval is not None:
         lines.append(("interval", f"{100 * interval.coverage:g} %", in_between(interval)))

@@ -518,7 +518,7 @@ def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES, *, sho
 def nothing_learnt(
     scoring: str, setting: Setting, score: float, scores: Mapping[str, float], sides: SideNames = _SIDES
 ) -> str | None:
-    """Return what is to be said of a model that does no better than simple means; None where it does.
+    """Return a warning that the model is no better than the best baseline; None if it is better.
 
     Examples
     --------
@@ -526,15 +526,14 @@ def nothing_learnt(
     >>> from dyadlearn.selection.evaluate import nothing_learnt
     >>> nothing_learnt("roc_auc", Setting.B, 0.9, {"task_means": 0.7})
     >>> nothing_learnt("roc_auc", Setting.B, 0.6, {"task_means": 0.7})
-    'In setting B the model reaches roc_auc 0.6, no more than simple means do without any features: 0.7, task means.'
+    'In setting B the model reaches roc_auc 0.6, worse than the best baseline, which uses no features: 0.7, task means.'
     """
     best = best_baseline(scores)
     if best is None or score > best[1]:
         return None
-    return (
-        f"In setting {setting.value} the model reaches {scoring} {number(score)}, no more than simple means do without "
-        f"any features: {best_in_words(scores, sides)}."
-    )
+    reached = f"In setting {setting.value} the model reaches {scoring} {number(score)}"
+    relation = "the same as" if score == best[1] else "worse than"
+    return f"{reached}, {relation} the best baseline, which uses no features: {best_in_words(scores, sides)}."
 
 
 #: What can be permuted: one side, both, or the nodes of a network, which are both.

@@ -1,4 +1,4 @@
-"""The model file: a fitted model as arrays and a header of plain JSON, without anything that could be executed."""
+"""Model files: a fitted model as arrays and a header of plain JSON, without executable content."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from dyadlearn.store.container import Reader, Writer, read_container, write_cont
 
 __all__ = ["load", "read_model", "save", "write_model"]
 
-# The most characters of an error about the content of a file.
+# Maximum number of characters of an error about the content of a file.
 _LONGEST = 300
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted model to a file, by custom one that ends in ``.dyad``.
+    """Write a fitted model to a file, whose name usually ends in ``.dyad``.
 
-    The file is there as a whole or not at all: a file of that name stays as it is until the new one is complete. What
-    `load` would refuse is not written.
+    Writing is atomic: an existing file is replaced only when the new one is complete. A model that `load` could not
+    read is not written.
 
     Parameters
     ----------
     model : TwoStepRidge, KroneckerRidge, IndependentTaskRidge, one that chooses its regularisation, \
             PairRegressor, OnlineTwoStepRidge or Landmarks
-        Fitted. Arrays of other libraries than numpy are stored as those of numpy.
+        Fitted model. Arrays of other libraries are stored as numpy arrays.
     path : str or path
-        Where to.
+        File to write.
 
     Raises
     ------
     ModelFileError
-        If the model holds something that a file cannot hold, such as a kernel that is a Python function.
+        If a part of the model cannot be stored, such as a kernel that is a Python function.
 
     See Also
     --------
-    load : the way back.
+    load : read the model again.
 
     Examples
     --------
@@ -70,11 +70,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = None, **more: Any) -> None:
     """Write a fitted model as `save` does, with `more` entries of plain JSON in the header of the file.
 
-    With `over`, only the file of that checksum is replaced, and any other raises `FileChangedError`.
+    With `over`, an existing file is replaced only if it has this checksum; otherwise `FileChangedError` is raised.
     """
     if not isinstance(model, StoredEstimator) or name_in_file(model) is None:
         kinds, found = ", ".join(stored_estimators()), type(model).__name__
-        raise ModelFileError(f"A model file holds a model of this library ({kinds}), and no object of class {found}.")
+        raise ModelFileError(f"A model file holds a model of this library ({kinds}), not an object of class {found}.")
     check_is_fitted(model)
     writer = Writer()
     plain = writer.write(model, "")
@@ -93,7 +93,7 @@ def write_model(model: Any, path: str | os.PathLike[str], *, over: str | None = 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that `save` wrote.
 
-    Nothing in the file is executed. It is checked down to the last byte before anything is made of it.
+    Nothing in the file is executed. Every byte is checked before the model is created.
 
     Parameters
     ----------
@@ -102,21 +102,21 @@ def load(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     model
-        As it was saved, down to the bit, in arrays of numpy. Where the labels came in a frame, so do its answers, if
-        that library is installed; else they are arrays.
+        The model, bit for bit, with numpy arrays. If it was fitted on a frame of labels, predictions are frames of the
+        same library if that is installed, else arrays.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ModelFileError
-        If the file is not a model file, is of a newer format, was cut short or was changed.
+        If the file is not a model file, has a newer format, is truncated or was changed.
     NotEnoughMemoryError
         If the file is larger than the memory that is free.
 
     See Also
     --------
-    save : the way to a file, with an example.
+    save : write a model, with an example.
     """
     return read_model(path)[0]
 
@@ -131,19 +131,19 @@ def _model(header: Any, arrays: Mapping[str, np.ndarray], path: Path, *, copies:
     try:
         model = Reader(arrays, copies=copies).read(header["model"], "")
         if not isinstance(model, StoredEstimator):
-            raise ModelFileError(f"it holds no model but something of type {type(model).__name__}")
+            raise ModelFileError(f"it holds an object of type {type(model).__name__}, not a model")
         check_is_fitted(model)
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be read: {_short(str(error))}.") from error
     except MemoryError:
         raise
-    except Exception as error:  # whatever a forged header leads to, in other libraries too
+    except Exception as error:  # a forged header may raise any error, in other libraries too
         why = f"its header describes no model ({type(error).__name__}: {_short(str(error))})"
         raise ModelFileError(f"{path} cannot be read: {why}.") from error
     return model
 
 
 def _short(words: str) -> str:
-    """Return the words of an error, which may quote whatever a file holds, in one line that can be read."""
+    """Return the message of an error in one line of limited length, because it may quote the content of a file."""
     words = " ".join(words.split()).removesuffix(".")
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1]}…"

@@ -1,4 +1,4 @@
-r"""The container of a model file: named arrays and a header in the safetensors format, checked down to the last byte.
+r"""Container of a model file: named arrays and a header in the safetensors format, with every byte checked.
 
 A file is the length of its head (8 bytes, little-endian), the head, and the bytes of the arrays one after the other.
 The head is JSON: for each array its dtype, shape and place, and before them the metadata
@@ -8,10 +8,10 @@ The head is JSON: for each array its dtype, shape and place, and before them the
     {"__metadata__":{"format":"dyadlearn","version":"7","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
 
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
-file with zeros in its own place. Any reader of safetensors can open the arrays. Reading and writing is done here, in
-one pass and without a second copy of the arrays, so that what is checked is what is used.
+file with zeros in the place of the checksum. Any reader of safetensors can open the arrays. Reading and writing is done
+here, in one pass and without a second copy of the arrays, so that the checked bytes are those that are used.
 
-Values as plain JSON and arrays: everything a model is made of, and nothing that could be executed.
+The values of a model are written as plain JSON and arrays, without executable content.
 
 ``null``, truth values, whole and finite numbers, text, lists and dicts with text keys stand for themselves. Anything
 else is an object with a single key, ``"$"`` and the name of a codec or of a class with a state (`dyadlearn._state`). An
@@ -40,9 +40,9 @@ from dyadlearn._state import Stored, name_in_file, stored_class
 from dyadlearn._tables import Table, library_of, read_table
 from dyadlearn.exceptions import ModelFileError
 
-#: The format that is written.
+#: Version of the format that is written.
 VERSION = 7
-#: The oldest format that is read. For each from here on, ``tests/store/data`` holds a file.
+#: Oldest version that is read. ``tests/store/data`` holds a file of each version from here on.
 OLDEST = 7
 
 _START = b'{"__metadata__":{"format":"dyadlearn","version":"'
@@ -63,17 +63,17 @@ _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 def write_container(
     path: Path, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], *, over: str | None = None
 ) -> None:
-    """Write a file in one go, or nothing.
+    """Write a model file atomically.
 
     Parameters
     ----------
     path : Path
     header : mapping
-        What JSON can hold.
+        Values that JSON can hold.
     arrays : mapping of str to array
-        Of any shape; floats, whole numbers or truth values.
+        Arrays of any shape: floats, whole numbers or booleans.
     over : str or None
-        The checksum of the file that alone may be replaced; None replaces any.
+        Checksum of the only file that may be replaced; None replaces any file.
     """
     # The largest items first: then all are aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
@@ -104,12 +104,12 @@ def write_container(
 
 
 def _bytes(array: np.ndarray) -> memoryview:
-    """Return the bytes of an array as a file has them, without a copy where they lie so in memory."""
+    """Return the bytes of an array in the order of the file, without a copy if possible."""
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data
 
 
 def read_checksum(path: Path) -> str | None:
-    """Return the checksum that a model file has of itself, without reading on; None where there is none to be found."""
+    """Return the checksum in the head of a model file; None if there is no file or no checksum."""
     try:
         check_file(path, ModelFileError)
         with open(path, "rb") as file:
@@ -120,7 +120,7 @@ def read_checksum(path: Path) -> str | None:
 
 
 def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
-    """Return the header and the arrays of a file after checking it down to the last byte.
+    """Return the header and the arrays of a file after checking every byte.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
 
 
 def _read_tables(file: BinaryIO, size: int, path: Path) -> tuple[bytes, tuple[int, int], Any, Forms]:
-    """Return the head, where its checksum stands, the header, and the shapes and dtypes of the arrays in order."""
+    """Return the head, the position of its checksum, the header, and the shapes and dtypes of the arrays in order."""
     head = _read_head(file, size, path)
     found = _HEAD.match(head)
     version = int(found[1]) if found else 0
@@ -187,7 +187,7 @@ def _read_tables(file: BinaryIO, size: int, path: Path) -> tuple[bytes, tuple[in
 
 
 def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
-    """Return the head of a file that begins as ours do."""
+    """Return the head of a file; raise if it is not a model file."""
     first = file.read(8 + len(_START))
     if not size:
         raise ModelFileError(f"{path} is empty: no model was saved in it.")
@@ -204,7 +204,7 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
 
 
 def _forms(tables: Mapping[str, Any]) -> Forms:
-    """Return the shapes and dtypes of the arrays in their order; raise ValueError if they do not lie in a row."""
+    """Return the shapes and dtypes of the arrays in order; raise ValueError if they are not contiguous."""
     forms, end = {}, 0
     for name, table in sorted(tables.items(), key=lambda item: item[1]["data_offsets"]):
         shape, dtype = tuple(table["shape"]), np.dtype(_DTYPES[table["dtype"]])
@@ -264,7 +264,7 @@ class Writer:
         self._seen: dict[int, tuple[str, Any]] = {}
 
     def write(self, value: Any, path: str) -> Any:
-        """Return a value as JSON; `path` leads to it."""
+        """Return a value as JSON; `path` is its location."""
         kind = type(value)
         if kind in _PLAIN:
             return value
@@ -314,7 +314,7 @@ class Reader:
         self._seen: dict[str, Any] = {}
 
     def read(self, plain: Any, path: str) -> Any:
-        """Return the value that JSON stands for; `path` leads to it."""
+        """Return the value of a JSON entry; `path` is its location."""
         if type(plain) is list:
             return self.items(plain, path)
         if type(plain) is not dict:
@@ -350,13 +350,13 @@ class Reader:
 
 
 def _joined(path: str, name: str | int) -> str:
-    """Return the path to a part; no two parts have the same."""
+    """Return the path of a part, which is unique."""
     name = str(name).replace("~", "~0").replace(".", "~1")
     return f"{path}.{name}" if path else name
 
 
 def _refusal(value: Any, path: str) -> ModelFileError:
-    """Return the error for a value that cannot be stored, with what to do about it where that is known."""
+    """Return the error for a value that cannot be stored, with a remedy if one is known."""
     parts = path.removeprefix("parameters.").split(".")
     name = next((part for part in reversed(parts) if part.removeprefix("task_") in _REMEDIES), parts[-1])
     remedy = _REMEDIES.get(name.removeprefix("task_"), "")
@@ -371,7 +371,7 @@ def _refusal(value: Any, path: str) -> ModelFileError:
 
 
 def _tag_of(value: Any) -> str | None:
-    """Return the name of a value's codec or class in a file; None for what none can hold."""
+    """Return the name of the codec or class of a value in a file; None if it cannot be stored."""
     if isinstance(value, Stored):
         return name_in_file(value)
     if isinstance(value, type):  # the class of a number looks like an array
@@ -416,7 +416,7 @@ def _read_array(reader: Reader, layout: str, path: str) -> np.ndarray:
 
 
 def _write_objects(writer: Writer, array: np.ndarray, path: str) -> list[str]:
-    """Return the names of features, which scikit-learn keeps in an array of objects."""
+    """Return the names of features, which scikit-learn stores in an array of objects."""
     if array.ndim != 1 or not all(type(name) is str for name in array):
         raise _refusal(array, path)
     return list(array)

@@ -55,7 +55,7 @@ class Pixels:
 
     @property
     def note(self) -> str:
-        """What is to be said of a pixel that stands for more than one label."""
+        """Note about pixels that show the mean of several labels."""
         height, width = self.block
         return "" if height == width == 1 else f"a pixel is the mean of {height} × {width} labels"
 
@@ -131,12 +131,12 @@ class GridView:
 
     @property
     def share_positive(self) -> float:
-        """Share of the larger label among the observed ones."""
+        """Proportion of the larger label among the observed labels."""
         return float(self.positive.sum() / self.n_observed)
 
     @property
     def size(self) -> str:
-        """How large the grid is, in words."""
+        """Size of the grid, in words."""
         return " × ".join(f"{n:,} {name}" for n, name in zip(self.values.shape, self.names.both, strict=True))
 
     def degrees(self) -> tuple[np.ndarray, np.ndarray]:
@@ -159,12 +159,12 @@ class GridView:
         return found
 
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return how many labels (n,) lie between edges (n + 1,)."""
+        """Return the number of labels (n,) between edges (n + 1,)."""
         values = self.values[self.observed]
         return np.histogram(values, bins=min(40, max(5, int(values.size**0.5))))
 
     def pixels(self, most: int) -> Pixels:
-        """Return a picture of at most so many pixels on a side."""
+        """Return an image with at most a given number of pixels on each axis."""
         values, ends = self.values, (0.0, 1.0)
         if self.is_binary:
             values = np.where(self.observed, self.positive, np.nan)
@@ -176,7 +176,7 @@ class GridView:
 
     @property
     def by_degree(self) -> GridView:
-        """The same with the highest degrees first, of equal ones the largest mean label."""
+        """The grid sorted by decreasing degree, and by decreasing mean label for equal degrees."""
         rows, columns = (
             np.lexsort((-np.ma.masked_invalid(self.values).mean(axis=1 - axis).filled(0.0), -degrees))
             for axis, degrees in enumerate(self.degrees())
@@ -185,12 +185,12 @@ class GridView:
 
 
 def grid_of_labels(values: Any, *, network: bool = False, sides: Any = None) -> GridView:
-    """Return the view of labels (m, q), NaN where they are missing; `sides` as in `side_names`."""
+    """Return the view of labels (m, q), in which NaN means missing; `sides` is as in `side_names`."""
     return GridView(to_numpy(values).astype(np.float64), network, side_names(sides, network=network))
 
 
 def _block_means(values: np.ndarray, height: int, width: int) -> np.ndarray:
-    """Return the mean of the observed labels in each block, NaN where there is none."""
+    """Return the mean of the observed labels in each block, NaN if there are none."""
     if height == width == 1:
         return values
     ends = [(0, -length % step) for length, step in zip(values.shape, (height, width), strict=True)]
@@ -201,13 +201,13 @@ def _block_means(values: np.ndarray, height: int, width: int) -> np.ndarray:
 
 _KINDS = ("auto", "roc", "precision_recall", "scatter")
 _RANKS: dict[str, type[Metric]] = {"roc": RocAuc, "precision_recall": AveragePrecision}
-# Where the curves of many rows are averaged.
+# Positions at which the curves of many rows are averaged.
 _STATIONS = np.linspace(0.0, 1.0, 201)
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """A curve from left to right, or a cloud.
+    """Curve from left to right, or points of a scatter plot.
 
     Attributes
     ----------
@@ -236,7 +236,7 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class HoldoutView:
-    """Predictions of labels that a model has not seen, beside the labels themselves.
+    """Held-out predictions and their labels.
 
     Attributes
     ----------
@@ -261,12 +261,12 @@ class HoldoutView:
 
     @property
     def scores(self) -> dict[str, float]:
-        """The area under each curve, its average precision, or R² over all points."""
+        """Area under each ROC curve, average precision of each precision–recall curve, or R² of each scatter plot."""
         return {name: each.score for name, each in self.curves.items()}
 
     @property
     def averages(self) -> dict[str, str]:
-        """What was averaged over."""
+        """Average of each curve: over all cells, instances or tasks."""
         return {name: each.average for name, each in self.curves.items()}
 
 
@@ -328,7 +328,7 @@ def _curve(kind: str, positive: np.ndarray, predicted: np.ndarray) -> tuple[np.n
 
 
 def _at_stations(kind: str, positive: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Return the same curve at `_STATIONS`."""
+    """Return a curve interpolated at `_STATIONS`."""
     x, y = _curve(kind, positive, predicted)
     if kind == "roc":
         return np.asarray(np.interp(_STATIONS, x, y))
@@ -341,7 +341,7 @@ def holdout_of_model(
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
     fitted, asked = fitted_of(model, remedy), [as_setting(setting) for setting in settings]
-    wanted = known_settings(fitted, asked) or asked  # of which the model says why not
+    wanted = known_settings(fitted, asked) or asked  # if none is known, the model raises an error that explains why
     if kind == "auto":
         own = scorer(scoring_of(fitted)).metric
         kind = next((name for name, metric in _RANKS.items() if metric is own), kind)
@@ -375,7 +375,7 @@ def holdout_of_predictions(Y: Any, F: Any, *, setting: str | Setting | None = No
 def _compared(
     labels: Any, predictions: Sequence[tuple[str, Any, np.ndarray, Setting | None]], kind: str, note: str = ""
 ) -> HoldoutView:
-    """Return the view of named predictions (m, q), each beside the labels that it is compared with."""
+    """Return the view of named predictions (m, q), each with its labels."""
     check_choice(kind, "kind", _KINDS)
     Y = np.asarray(to_numpy(labels), dtype=np.float64)
     distinct = distinct_labels(Y)
@@ -394,7 +394,7 @@ def _compared(
 
 
 def some_of(n_points: int, most: int, seed: int = 0) -> np.ndarray:
-    """Return the positions of at most so many of some points, chosen at random but always the same.
+    """Return the positions of a random sample of points, which is the same in every call.
 
     Examples
     --------

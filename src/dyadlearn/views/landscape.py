@@ -1,4 +1,4 @@
-"""The landscape of a regularisation: scores over one or two λ, what is lost against the best, and in which steps."""
+"""Scores over a grid of one or two λ, their loss against the best score, and the levels of the loss."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from dyadlearn.selection.search import best_kernel, grid_of
 from dyadlearn.settings import Setting, as_setting
 
 _FROM_SCORES = "use LandscapeDisplay.from_landscape with what dyadlearn.landscape gives"
-# No more steps than a reader can tell apart by their colours.
+# Maximum number of levels that a reader can distinguish by their colours.
 _MOST_LEVELS = 9
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnLandscape:
-    """The part of a landscape that has a logarithm, in ascending order.
+    """Part of a landscape with positive regularisations, in ascending order.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class DrawnLandscape:
 
     @property
     def powers(self) -> list[np.ndarray]:
-        """The powers of ten of the values."""
+        """Logarithms of the values to base 10."""
         return [np.log10(each) for each in self.values]
 
     @property
@@ -104,7 +104,7 @@ class LandscapeView:
 
     @property
     def evaluated(self) -> str:
-        """How many points of the grid have a score, in words; empty where all have one."""
+        """Number of points of the grid that have a score, in words; empty if all have one."""
         n_scored = np.count_nonzero(~np.isnan(self.scores))
         return "" if n_scored == self.scores.size else f"{n_scored:,} of {self.scores.size:,} points evaluated"
 
@@ -115,7 +115,7 @@ class LandscapeView:
 
     @property
     def best(self) -> tuple[float, ...]:
-        """The best score of the grid, and the one or two regularisations it is found at."""
+        """Best score of the grid, and its one or two regularisations."""
         place = best_point(self.scores, self.alphas, self.task_alphas)
         found = (float(values[at]) for values, at in zip(self.grids.values(), place, strict=False))
         return float(self.scores[place]), *found
@@ -127,7 +127,7 @@ class LandscapeView:
 
     @cached_property
     def drawn(self) -> DrawnLandscape | None:
-        """What a picture can show; None where that is less than two values of one regularisation."""
+        """Part that can be drawn; None if there are fewer than two values of a regularisation."""
         grids = self.grids
         places = {name: _ascending(values) for name, values in grids.items()}
         names = tuple(name for name, place in places.items() if place.size > 1)
@@ -273,7 +273,7 @@ def landscapes_of_model(
 
 
 def _is_slow(fitted: FittedRidge, setting: Setting, together: dict[str, Any]) -> bool:
-    """Return whether every regularisation would be solved for again."""
+    """Return whether every regularisation needs a separate solve."""
     how = plan(fitted.problem, setting, **together)
     return how.swept is None and (how.n_solves > 0 or how.problem.pairing.knows_tasks)
 
@@ -312,12 +312,12 @@ def loss_levels(losses: np.ndarray) -> list[float]:
 
 
 def power_of(alpha: Any) -> Any:
-    """Return the power of ten of regularisations, NaN for 0."""
+    """Return the logarithm of regularisations to base 10, NaN for 0."""
     values = np.asarray(alpha, dtype=np.float64)
     return np.log10(np.where(values > 0, values, np.nan))
 
 
 def _ascending(alphas: np.ndarray) -> np.ndarray:
-    """Return where the distinct values above 0 stand, in ascending order."""
+    """Return the positions of the distinct positive values, in ascending order."""
     values, first = np.unique(alphas, return_index=True)
     return first[values > 0]

@@ -80,7 +80,7 @@ class SideSpectrum:
 
     @property
     def rank(self) -> int:
-        """Number of eigenvalues that are not zero."""
+        """Number of non-zero eigenvalues."""
         return int(np.count_nonzero(self.values > 0))
 
     @property
@@ -133,7 +133,7 @@ def _side_spectrum(side: Smoother | Spectrum, kernel: str = "") -> SideSpectrum:
 
 
 def _kernel(spec: KernelSpec) -> str:
-    """Return the kernel of a side with its parameters, or what it was learned of."""
+    """Return the kernel of a side with its parameters, or the descriptions of a learned kernel."""
     descriptions = getattr(spec.kernel, "names", ())
     if descriptions:
         return f"learned, of {joined(descriptions)}"
@@ -176,7 +176,7 @@ class SideWeights:
 
 @dataclass(frozen=True)
 class Weights:
-    """What a model has learned of its kernels.
+    """Weights of the learned kernels of a model.
 
     Attributes
     ----------
@@ -197,11 +197,11 @@ class Weights:
     n_stages: int
 
     def named(self, names: SideNames) -> dict[str, SideWeights]:
-        """Return the sides by what they are called."""
+        """Return the weights of each side by its name."""
         return {called(name, names): side for name, side in self.sides.items()}
 
     def lines(self, names: SideNames) -> list[tuple[str, str]]:
-        """Return what was learned as names and what they stand for."""
+        """Return the weights as pairs of a name and a text."""
         found = [(f"{word} weigh", side.in_words) for word, side in self.named(names).items()]
         if len(self.stage_errors) > 1:
             errors = [
@@ -212,7 +212,7 @@ class Weights:
         return [*found, ("pairs", self.shares_in_words(names))] if self.shares is not None else found
 
     def shares_in_words(self, names: SideNames) -> str:
-        """Return what the kernel between pairs is made of."""
+        """Return the shares of the terms of the kernel between pairs, in words."""
         assert self.shares is not None
         return (
             f"{percent(self.shares['product'])} product of both kernels, {percent(self.shares['instances'])} functions "
@@ -221,7 +221,7 @@ class Weights:
         )
 
     def figures(self) -> dict[str, Any]:
-        """Return all of it as plain values, for machines."""
+        """Return the weights as plain values, for JSON."""
         return {
             "weights": {name: side.weights for name, side in self.sides.items()},
             "exponents": {name: side.exponents for name, side in self.sides.items()},
@@ -231,7 +231,7 @@ class Weights:
 
 
 def weights_of_model(model: Any) -> Weights | None:
-    """Return what a fitted model has learned of its kernels; None for one whose kernels are as they were given.
+    """Return the weights of the learned kernels of a fitted model; None if its kernels are not learned.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def weights_of_model(model: Any) -> Weights | None:
 
 
 def percent(share: float) -> str:
-    """Return a share in words, with no more digits than mean something."""
+    """Return a proportion as a whole percentage, or "below 1 %"."""
     return f"{100 * share:.0f} %" if share >= 0.0095 else "below 1 %"
 
 
@@ -277,7 +277,7 @@ def _sorted(weights: dict[str, float], exponents: dict[str, float]) -> SideWeigh
     return SideWeights(*sides)
 
 
-# How many pairs that are not observed a page names, and how many of them it explains.
+# Number of unobserved pairs that a report lists, and number of those that it explains.
 _PAIRS, _EXPLAINED = 50, 5
 # Multiplications that solving the folds of a setting again may take if nobody has asked for it: half a minute at most.
 _MOST_WORK = 1e11
@@ -287,7 +287,7 @@ _MOST_DRAWN, _DRAWS = 10_000_000, 200
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """A fitted model at a glance.
+    """Summary of a fitted model.
 
     Attributes
     ----------
@@ -340,16 +340,16 @@ class Summary:
 
     @property
     def names(self) -> SideNames:
-        """What the two sides are called."""
+        """Names of the two sides."""
         return self.grid.names
 
     @property
     def apart(self) -> SideNames:
-        """What the two sides are called where one must be told from the other, though both are the same nodes."""
+        """Names of the two sides that differ even if both are the same nodes."""
         return _apart(self.names)
 
     def within(self) -> dict[Setting, float]:
-        """Return how far from their predictions 90 % of the labels lie at most; NaN for labels of two values."""
+        """Return the 90 % quantile of the absolute residuals in each setting; NaN for binary labels."""
         found = dict.fromkeys((each.setting for each in self.results), math.nan)
         for each in self.results:
             if each.labels is not None and each.predictions is not None and not self.grid.is_binary:
@@ -358,7 +358,7 @@ class Summary:
         return found
 
     def points(self, kind: str) -> dict[Setting, Points]:
-        """Return the curves or clouds of the settings that have one."""
+        """Return the curves or scatter plots of the settings that have one."""
         found = {}
         for each in self.results:
             if each.predictions is None or each.labels is None:
@@ -392,7 +392,7 @@ def summary_of(
     n_permutations: int = 0,
     progress: bool | None = None,
 ) -> Summary:
-    """Compute all that there is to see of a model.
+    """Compute the summary of a model.
 
     Parameters
     ----------
@@ -488,7 +488,7 @@ def _in_grid(result: SettingScore, spread: Callable[[Any], Any]) -> SettingScore
 
 
 def _shown(fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]) -> list[Setting]:
-    """Return the settings to show: those that are asked for, or by default those that do not take long."""
+    """Return the settings to show: the requested ones, or by default those that do not take long."""
     every, own = known_settings(fitted, Setting if wanted is None else wanted), fitted.searched_setting
     if not every:
         raise ValueError("settings names none that this model can be shown in: give some of A, B, C and D.")
@@ -549,7 +549,7 @@ def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, gri
 def _likeliest(
     model: Any, fitted: FittedRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, said: list[str]
 ) -> tuple[TopPairs | None, list[Explanation]]:
-    """Return pairs that nobody has looked at, and where the first few predictions come from, if that is little work."""
+    """Return the best unobserved pairs, and explanations of the first few if these are fast."""
     if not grid.n_missing and not np.isin(grid.distinct, (0, 1)).all():
         return None, []  # every pair has a label
     if fitted.searched_setting is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
@@ -604,7 +604,7 @@ def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
 
 
 def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
-    """Return what a reader must mind of a model, whatever its scores."""
+    """Return warnings about a model that do not depend on its scores."""
     # A model from a file may not know its search.
     edges = edges_of(fitted.estimator) if hasattr(fitted.estimator, "landscape_") else []
     found, solution = _zeros(fitted, names), fitted.solution
@@ -634,7 +634,7 @@ def _zeros(fitted: FittedRidge, names: SideNames) -> list[str]:
 def _remarks(
     fitted: FittedRidge, results: list[SettingScore], landscapes: list[LandscapeView], *, as_searched: bool
 ) -> list[str]:
-    """Return what a reader should know of how scores were made.
+    """Return notes on how the scores were computed.
 
     Parameters
     ----------
@@ -664,5 +664,5 @@ def _remarks(
 
 
 def _apart(names: SideNames) -> SideNames:
-    """Return names of two sides that differ, as those of a network do not."""
+    """Return different names of the two sides, also for a network."""
     return SideNames(f"first {names.instance}", f"second {names.task}") if names.instance == names.task else names
