@@ -220,7 +220,7 @@ def test_folds_that_nothing_is_left_of_are_refused():
 def test_more_folds_than_there_is_memory_for_are_refused(monkeypatch):
     given = Given("kronecker", (9, 7), KINDS["thin"])
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 1000)
-    message = rf"^Leaving out {given.rows.size} folds of {given.rows.size} observed pairs needs .*: give groups"
+    message = rf"^Leaving out {given.rows.size} folds of {given.rows.size} observed pairs needs .*: pass groups"
     with pytest.raises(NotEnoughMemoryError, match=message):
         Folds(given.problem, Setting.A, Units())
 
