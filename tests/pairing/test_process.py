@@ -465,7 +465,7 @@ def test_labels_in_other_units_are_the_same_labels(unit, offset):
 
 def test_labels_that_have_no_scale_are_refused():
     one = np.ones((1, 1))
-    with pytest.raises(ValueError, match="One label and a free mean leave nothing"):
+    with pytest.raises(ValueError, match="One label and an unpenalised mean do not determine"):
         process_of(Spectrum.from_gram(2 * one), Spectrum.from_gram(2 * one), 1.0, free_mean=True).scale(one)
     problem = case((6, 5), ("full", "full"), 0.3, (1.0, 0.0, 0.0), True)
     constant = np.full((6, 5), 3.0)

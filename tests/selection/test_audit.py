@@ -194,7 +194,11 @@ def test_the_verdict_on_a_network_speaks_of_nodes(test, setting, words):
 @over(
     lines(
         "train test words",
-        (np.array([[1, 2]]), np.array([["1", "9"]]), r"^Instances of train and test differ.*1 and '1'.*alike"),
+        (
+            np.array([[1, 2]]),
+            np.array([["1", "9"]]),
+            r"^Instances of train and test have ids that differ.*1 and '1'.*same type",
+        ),
         (
             [("a", 2.0)],
             [("b", "2")],
