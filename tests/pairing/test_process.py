@@ -478,7 +478,7 @@ def test_labels_that_have_no_scale_are_refused():
     for kinds in (("full", "singular"), ("primal", "full")):
         problem = case((6, 5), kinds, 0.0, (1.0, 0.0, 0.0), False)
         for ask in (problem.process().scale, problem.process().log_likelihood):
-            with pytest.raises(ValueError, match="Without noise .* use alpha > 0"):
+            with pytest.raises(ValueError, match="With alpha = 0 and a singular kernel.* use alpha > 0"):
                 ask(problem.Y)
     problem = case((6, 5), ("full", "full"), 0.0, (1.0, 0.0, 0.0), False)
     assert_allclose(problem.process().log_likelihood(problem.Y)[0], problem.likelihood(True, None)[0], rtol=1e-10)
