@@ -37,9 +37,10 @@ def holdout(
     """Return the hold-out prediction of every label: that of a model which was trained without it.
 
     On a full grid without weights, a formula gives the predictions (for two-step ridge regression, Corollaries 2 to 5
-    of the paper). Where labels are missing or weighted, the held-out labels are hidden and the model is solved again, except in three cases that also
-    have a formula: independent tasks; grids that only lack whole rows and columns, if unlabelled rows and columns do
-    not influence the model; leave-one-out of single labels, if few are observed or the missing ones form a block.
+    of the paper). Where labels are missing or weighted, the held-out labels are hidden and the model is solved again,
+    except in three cases that also have a formula: independent tasks; grids that only lack whole rows and columns, if
+    unlabelled rows and columns do not influence the model; leave-one-out of single labels, if few are observed or the
+    missing ones form a block.
 
     Parameters
     ----------
