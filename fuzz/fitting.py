@@ -60,7 +60,7 @@ class Drawn:
 
     @property
     def may_lack_a_constant(self) -> bool:
-        """Whether a task may have no label to take its constant from."""
+        """Whether a task may have no label to estimate its intercept from."""
         return self.model.kind == "independent" and self.model.constant
 
     @property
@@ -147,7 +147,7 @@ def agree(
             others = [refer(model.perturbed(case.rng, size)) for _ in range(2)]
         except ZeroDivisionError as error:
             raise RefusedError(str(error)) from None
-    # Nothing is known of a task without a label to take its constant from.
+    # Predictions of a task without a label to estimate its intercept from are NaN.
     unknown = np.isnan(expected) if drawn.may_lack_a_constant else np.zeros(expected.shape, dtype=bool)
     wrong = ~np.where(unknown, np.isnan(found), np.isfinite(found)) & where
     if wrong.any():

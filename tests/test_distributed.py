@@ -375,7 +375,7 @@ def test_labels_with_holes_are_refused(data):
     refused(data, "labels that are not observed: on a cluster every label is needed", Y=dense(first, 20, Q))
     model = OnlineTwoStepRidge().fit(X, holes, tasks=T)
     for ask in (distributed.holdout, distributed.landscape):
-        with pytest.raises(ValueError, match="has learnt labels with holes: use its own holdout and landscape"):
+        with pytest.raises(ValueError, match="was fitted with missing labels: use its methods holdout and landscape"):
             ask(model, dense(X, 20, P), dense(holes, 20, Q))
     assert_allclose(distributed.predict(model, dense(X, 20, P)).compute(), model.predict(X), rtol=1e-12)
 

@@ -1,8 +1,7 @@
-"""The only file that knows array libraries.
+"""Functions that depend on the array library; the only module with such code.
 
-Everything above computes through the Array API standard, on whatever arrays came
-in: numpy, torch, cupy, array-api-strict. Sparse matrices of scipy are a case of their
-own and appear only as features.
+All other modules use the Array API standard, with arrays of numpy, torch, cupy or array-api-strict. Sparse matrices of
+scipy are supported separately, as features only.
 """
 
 from __future__ import annotations
@@ -64,12 +63,12 @@ def library(array: Any) -> str:
 
 
 def detached(array: Array) -> Array:
-    """Return an array that takes no part in anybody's differentiation."""
+    """Return an array that is detached from automatic differentiation."""
     return array.detach() if array_api_compat.is_torch_array(array) else array
 
 
 def to_numpy(array: Any) -> np.ndarray:
-    """Copy an array of any library and device to numpy (a numpy array is returned as it is)."""
+    """Return an array of any library and device as a numpy array; a numpy array is not copied."""
     if isinstance(array, np.ndarray):
         return array
     if array_api_compat.is_torch_array(array):
@@ -80,9 +79,9 @@ def to_numpy(array: Any) -> np.ndarray:
 
 
 def without_mask(array: Any) -> Any:
-    """Return a masked array as an ordinary one: what it hides becomes NaN among floats, and None elsewhere.
+    """Return a masked array as an ordinary one, with NaN (floats) or None (other types) for masked entries.
 
-    Anything else is returned as it is.
+    Other objects are returned unchanged.
     """
     if not isinstance(array, np.ma.MaskedArray):
         return array
@@ -96,7 +95,7 @@ def without_mask(array: Any) -> Any:
 
 
 def refuse_mask(array: Any, name: str) -> Any:
-    """Return a masked array that hides nothing as an ordinary one, and refuse any other; `name` is for the message."""
+    """Return a masked array without masked entries as an ordinary one; raise if there are masked entries."""
     if np.ma.is_masked(array):
         hidden = f"hides {np.sum(array.mask)} of its {array.size} values"
         raise ValueError(f"{name} is a masked array that {hidden}; only labels may be missing: fill them in.")
@@ -114,7 +113,7 @@ def as_array_of(values: Any, like: Array, dtype: Any = None) -> Array:
 
 
 def on_device(values: np.ndarray, device: str) -> Array:
-    """Put an array of numpy on a device: as one of torch or, without torch, of cupy.
+    """Return a numpy array as an array of torch or, without torch, of cupy on a device.
 
     Raises
     ------
@@ -148,7 +147,7 @@ def on_device(values: np.ndarray, device: str) -> Array:
 def float_dtype(*arrays: Any) -> Any:
     """Return the dtype to compute in: float32 when every array is float32, else float64.
 
-    Integers and booleans have no say unless nothing else is there.
+    Integers and booleans are ignored unless all arrays are of these types.
     """
     xp = namespace(*arrays)
     given = [a.dtype for a in arrays if a is not None]
@@ -172,7 +171,7 @@ def largest(values: Array, default: float = 0.0) -> float:
 
 
 def least_positions(values: Array, count: int) -> np.ndarray:
-    """Return where the `count` smallest of many values (n,) stand, in no order; 0 < `count` ≤ n."""
+    """Return the positions of the `count` smallest of many values (n,), in any order; 0 < `count` ≤ n."""
     if not is_foreign(values):
         return np.argpartition(values, count - 1)[:count]
     if array_api_compat.is_torch_array(values):
@@ -467,7 +466,7 @@ def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slic
 
 
 def device_memory(like: Array) -> int | None:
-    """Return the bytes that are free on the GPU where `like` lives, or None where it is on no GPU."""
+    """Return the free bytes on the GPU of `like`, or None if it is not on a GPU."""
     if array_api_compat.is_torch_array(like) and like.device.type == "cuda":
         import torch
 

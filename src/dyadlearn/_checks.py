@@ -1,4 +1,4 @@
-"""Checks of what users hand in: one clear sentence each, naming the side and the sizes."""
+"""Checks of user input; each error is one sentence that names the argument and its size or value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLOATS = [np.float64, np.float32]
 
 
 def check_alpha(value: Any, name: str) -> float:
-    """Return a regularisation parameter as a float, refusing what is negative or not a number."""
+    """Return a regularisation parameter as a float; raise if it is negative or not a number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number of at least 0, found {value!r}.")
     number = float(value)
@@ -66,7 +66,7 @@ def check_count(value: Any, name: str) -> int:
 
 
 def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -> int:
-    """Return a whole number of at least `least` and at most `most`; whatever else is given is a wrong value."""
+    """Return a whole number of at least `least` and at most `most`; raise ValueError for any other value."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) <= most:
         bound = "" if most == math.inf else f" and at most {most}"
         raise ValueError(f"{name} must be a whole number of at least {least}{bound}, found {value!r}.")
@@ -74,14 +74,14 @@ def check_whole(value: Any, name: str, least: int = 1, most: float = math.inf) -
 
 
 def check_flag(value: Any, name: str) -> bool:
-    """Return a switch as a bool, refusing what is neither on nor off."""
+    """Return a bool; raise if the value is not True or False."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, found {value!r}.")
     return bool(value)
 
 
 def check_share(value: Any, name: str) -> float:
-    """Return a number between 0 and 1, neither of them."""
+    """Return a number between 0 and 1, both excluded."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < 1:
         raise ValueError(f"{name} must be a number between 0 and 1, found {value!r}.")
     return float(value)
@@ -104,7 +104,7 @@ def check_matrix(array: Any, name: str, *, accept_sparse: bool = False, allow_na
 
 
 def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool, allow_nan: bool = False) -> Array:
-    """Return the rows of a Table of instances, and note (`reset`) or compare how many features they have."""
+    """Return the rows of a Table of instances, and store (`reset`) or compare their number of features."""
     if is_foreign(table.values):
         rows = check_matrix(table.values, "X")
         validate_data(estimator, rows, reset=reset, skip_check_array=True)
@@ -116,7 +116,7 @@ def check_instances(estimator: Any, table: Any, *, is_kernel: bool, reset: bool,
 
 
 def _how(accept_sparse: bool, allow_nan: bool) -> dict[str, Any]:
-    """Return what scikit-learn's checks of a matrix are asked for."""
+    """Return keyword arguments of scikit-learn's checks of a matrix."""
     finite = "allow-nan" if allow_nan else True
     return {"accept_sparse": "csr" if accept_sparse else False, "ensure_all_finite": finite, "dtype": _FLOATS}
 
@@ -130,7 +130,7 @@ def check_not_empty(array: Any, name: str) -> None:
 
 @contextmanager
 def reading_numbers(values: Any, name: str) -> Iterator[None]:
-    """Name the argument where numpy finds text or other things in `values`, and refuse dates, which it would count."""
+    """Raise errors of numpy about text or other objects in `values` with the name of the argument; raise for dates."""
     dtype = getattr(values, "dtype", None)
     if getattr(dtype, "kind", "") in ("m", "M") or getattr(dtype, "is_temporal", bool)():
         raise ValueError(f"{name} holds dates or durations ({dtype}): make numbers of them first, such as days.")
@@ -147,7 +147,7 @@ def reading_numbers(values: Any, name: str) -> Iterator[None]:
 
 
 def check_real(array: Array, name: str) -> Array:
-    """Return an array as floats, refusing complex numbers."""
+    """Return an array as floats; raise for complex numbers."""
     xp = namespace(array)
     if xp.isdtype(array.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported: {name} has dtype {array.dtype}.")
@@ -180,7 +180,7 @@ def check_range(size: float, computed: float, like: Array, name: str) -> None:
 
 
 def check_same_library(arrays: dict[str, Any]) -> None:
-    """Raise if arrays are of different libraries, naming which is which."""
+    """Raise if arrays belong to different libraries, with the library of each."""
     found = {name: library(array) for name, array in arrays.items() if array is not None}
     if len(set(found.values())) > 1:
         listed = ", ".join(f"{name} of {owner}" for name, owner in found.items())

@@ -1,7 +1,7 @@
-"""Memory: how much is free where an array lives, and what each step of a computation takes at its peak.
+"""Memory: free memory of the device of an array, and the estimated peak memory of each computation.
 
-What is free is that of the machine, of the control groups that the process runs in and of its limits, or of the GPU.
-Linux tells this in small files; other systems tell less.
+Free memory is the least of that of the machine, of the control groups of the process and of its limits, or that of the
+GPU. Linux provides it in files; other systems provide less.
 
 `check_memory` is called before the work at seven kinds of places: where files are read and sparse data become dense,
 where kernels are computed, decomposed and solved with, where grids are stacked, where folds are solved again, and where
@@ -21,7 +21,7 @@ from dyadlearn._array import Array, device_memory
 from dyadlearn.exceptions import NotEnoughMemoryError
 
 _ROOT = Path("/")
-# What is free is read again after so many seconds, so that a loop over small problems does not read files all the time.
+# Seconds for which the free memory is cached, so that a loop over small problems does not read files all the time.
 _FRESH = 0.1
 _last: tuple[float, int | None] = (float("-inf"), None)
 
@@ -39,7 +39,7 @@ _LESS = "use fewer rows, or a linear kernel on fewer features than rows"
 
 
 def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) -> None:
-    """Raise `NotEnoughMemoryError` if a computation needs more bytes than are free where `like` lives.
+    """Raise `NotEnoughMemoryError` if a computation needs more bytes than are free on the device of `like`.
 
     The message begins with the `purpose` and ends with the `remedy`.
     """
@@ -50,7 +50,7 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
 
 
 def fits_in_memory(need: float, like: Array) -> bool:
-    """Return whether so many bytes are free where `like` lives, as far as this is known."""
+    """Return whether so many bytes are free on the device of `like`; True if this is not known."""
     free = available_memory(like)
     return free is None or need <= free
 
@@ -59,16 +59,16 @@ def _bytes(count: float) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**28 else f"{count / 2**20:.1f} MiB"
 
 
-# What steps take, in numbers -----------------------------------------------------------------------
+# Memory of computations, in numbers of values ------------------------------------------------------
 
 
 class SideSize(NamedTuple):
-    """The size of a side that is to be decomposed.
+    """Size of a side to decompose.
 
     Attributes
     ----------
     n_rows, n_columns : int
-        Of what was given: d features, or n kernel values.
+        Shape of the input; the columns are d features or n kernel values.
     form : {"gram", "kernel", "features", "wide", "sparse"}
         A given kernel, a kernel function of features, or a linear kernel of dense features, fewer than rows or not, or
         of sparse ones.
@@ -90,7 +90,7 @@ class SideSize(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """Numbers that are kept once it is decomposed."""
+        """Number of values that are stored after the decomposition."""
         return self._numbers[1]
 
     @property
@@ -108,7 +108,7 @@ class SideSize(NamedTuple):
 def solve_numbers(
     shape: tuple[int, int], ranks: Sequence[int], *, coupled: bool, complete: bool, weighted: bool = False
 ) -> float:
-    """Return the numbers that solving for the coefficients takes, the labels included.
+    """Return the number of values in memory for solving for the coefficients, including the labels.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def holdout_numbers(
     largest_group: int = 1,
     n_stacked: int = 1,
 ) -> float:
-    """Return the numbers that leaving out of complete labels by a closed form takes.
+    """Return the number of values in memory for the hold-out of complete labels by a formula.
 
     Parameters
     ----------
@@ -149,11 +149,11 @@ def holdout_numbers(
     ranks : one or two of int
         Numbers of eigenvectors of the sides.
     n_grids : (float, float)
-        How many grids the model holds at once, and how many that are rotated by one side.
+        Number of grids in memory at once, and of grids rotated by one side.
     largest_group : int, default=1
-        Rows that leave together.
+        Largest number of rows that are left out together.
     n_stacked : int, default=1
-        Number of grids that are left out of together.
+        Number of grids that are held out together.
     """
     m, q = shape
     # Squared eigenvectors come in blocks; groups are predicted one by one and put in order at the end.
@@ -164,17 +164,17 @@ def holdout_numbers(
     return max(n_grids[0] * m * q + n_grids[1] * rotated, 2.0 * m * q + 1.2 * squares) + groups + stacked
 
 
-# What is free --------------------------------------------------------------------------------------
+# Free memory ---------------------------------------------------------------------------------------
 
 
 def available_memory(like: Array) -> int | None:
-    """Return the bytes that are free where `like` lives, or None where this is not known."""
+    """Return the free bytes on the device of `like`, or None if this is not known."""
     found = device_memory(like)
     return host_memory() if found is None else found
 
 
 def host_memory() -> int | None:
-    """Return the bytes that this process may still take, or None where this is not known."""
+    """Return the bytes that this process may still allocate, or None if this is not known."""
     global _last
     now = time.monotonic()
     if now - _last[0] > _FRESH:
@@ -184,7 +184,7 @@ def host_memory() -> int | None:
 
 
 def machine_memory(root: Path) -> int | None:
-    """Return what the machine has free, caches that it can drop included."""
+    """Return the free bytes of the machine, including caches that it can drop."""
     for line in _read(root / "proc/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
@@ -194,7 +194,7 @@ def machine_memory(root: Path) -> int | None:
 
 
 def cgroup_memory(root: Path) -> int | None:
-    """Return what is left under the limits of the control group of this process and of all groups around it.
+    """Return the bytes left under the limits of the control group of this process and of its parent groups.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def cgroup_memory(root: Path) -> int | None:
     Returns
     -------
     int or None
-        The least that any group allows; None where none has a limit.
+        The smallest number of any group; None if no group has a limit.
     """
     found = [
         count for version, folder in _groups(root) if (count := _left_in_group(folder, *_FILES[version])) is not None
@@ -213,7 +213,7 @@ def cgroup_memory(root: Path) -> int | None:
 
 
 def process_memory(root: Path, limits: tuple[int | None, int | None]) -> int | None:
-    """Return what the limits of the process leave.
+    """Return the bytes left under the limits of the process.
 
     Parameters
     ----------

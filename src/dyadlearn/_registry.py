@@ -1,4 +1,4 @@
-"""The models, in one table that the package, the command line, messages, docs and tests read. It imports nothing."""
+"""Table of all models, for the package, the command line, messages, docs and tests. It imports no other module."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ class Registered(NamedTuple):
     Attributes
     ----------
     title : str
-        What it fits, as tables of the documentation say it.
+        Description for tables of the documentation.
     model : str
         Name of the class.
     search : str or None
-        Name of the class that chooses the regularisation; the same for a model that learns it.
+        Name of the class that chooses the regularisation; `model` if it chooses the regularisation itself.
     alphas : tuple of str
-        Regularisations that are parameters.
+        Names of the regularisation parameters.
     settings : str
-        Letters of the settings that it can be asked about.
+        Letters of the supported settings.
     module : str
-        Where a model is defined that `dyadlearn.models` and `dyadlearn.selection` do not import.
+        Module of a model that `dyadlearn.models` and `dyadlearn.selection` do not import.
     is_command : bool
         Whether the command line offers it.
     """
@@ -63,7 +63,7 @@ MODELS = {
 
 
 def names_where(*, has_alpha: str = "", setting: str = "") -> tuple[str, ...]:
-    """Return the models of the command line that have a regularisation, and can be asked about a setting."""
+    """Return the models of the command line that have a regularisation parameter and support a setting."""
     return tuple(
         name
         for name, each in MODELS.items()
@@ -72,7 +72,7 @@ def names_where(*, has_alpha: str = "", setting: str = "") -> tuple[str, ...]:
 
 
 def listed(*, searches: bool) -> str:
-    """Return the classes of models with a search of their own, or those searches, in words.
+    """Return a list, in words, of the model classes that have a search class, or of their search classes.
 
     Examples
     --------

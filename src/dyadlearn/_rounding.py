@@ -1,4 +1,4 @@
-"""What rounding leaves of a difference and of a small system: zeros that are meant, and blocks that are singular."""
+"""Effects of rounding: differences that should be zero, and small systems that are numerically singular."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CACHED_BYTES = 2**18
 
 
 def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None) -> Array:
-    r"""Return what rounding may leave of a difference that is zero, for each column of labels.
+    r"""Return an upper bound of the rounding error of a difference that is zero, for each column of labels.
 
     The operator :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top` has no entry above :math:`\max|w|`, so that its
     product with a column y, and what is subtracted from it, are wrong by a few
@@ -44,10 +44,10 @@ def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None
 
 
 def settle(difference: Array, level: Array) -> Array:
-    """Set to exactly zero, in place, what is no more than rounding of a difference, and return it.
+    """Set entries of a difference that are only rounding to exactly zero, in place, and return the difference.
 
-    Predictions that are zero when a model is fitted again are then zero, and tie; what is above the level, however
-    small, keeps its digits.
+    Predictions that are zero when a model is fitted again are then exactly zero, so that they tie. Entries above the
+    level are not changed.
 
     Parameters
     ----------
@@ -128,12 +128,12 @@ def ratio(top: Array | float, bottom: Array) -> Array:
 
 
 def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
-    """Raise if a ridge vanishes beside eigenvalues.
+    """Raise if a ridge is smaller than the rounding errors of the eigenvalues.
 
     Parameters
     ----------
     name : str
-        What messages call it.
+        Name of the ridge in messages.
     ridge : float
     size : float
         The largest eigenvalue.
@@ -167,7 +167,7 @@ def digits_left(like: Array) -> float:
 
 
 def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal: Callable[[], Exception]) -> Array:
-    r"""Solve systems of blocks of a residual operator, refusing those that cannot be told from singular ones.
+    r"""Solve systems of blocks of a residual operator; raise if a block is numerically singular.
 
     The entries of a block are rounded, so that its eigenvalues are known up to :math:`\varepsilon` times the largest.
     Where directions are kept whole, six digits must be left beside that and the `floor` of slacks, or half of all in
@@ -179,11 +179,11 @@ def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal:
         Positive or, all of them, negative semidefinite.
     right : array of shape (…, n, p)
     floor : float
-        What slacks must exceed; 0 if no direction is kept whole.
+        Lower bound of the slack 1 − h; 0 if every direction is penalised.
     graded : bool
-        Whether a block may be singular at all, see `is_graded`: nothing is checked otherwise.
+        Whether a block may be singular, see `is_graded`; False skips the check.
     refusal : callable
-        Makes the error to raise if a block is singular.
+        Function that returns the error to raise if a block is singular.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Values with ids: the one table of the library, from data frames and back.
+"""Tables of values with ids, and conversions from and to data frames.
 
-Ids are the index of a pandas frame, or the first column of any other frame if it holds text; column names are ids too.
-What has ids is aligned by them and never by position. Whatever takes a frame takes a `Table` too.
+Ids are the index of a pandas frame, or the first column of any other frame if it is text; column names are ids too.
+Tables with ids are aligned by their ids, never by position. All functions that accept a frame accept a `Table`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, namespace
 from dyadlearn._state import Stored
 from dyadlearn.exceptions import IdError
 
-# Among more ids than these, similar spellings are not looked for.
+# Maximum number of ids among which similar spellings are searched.
 _MANY = 20_000
 
 
 @dataclass(frozen=True)
 class Ids(Stored):
-    """Distinct labels of one axis, with the name that the axis has in a frame."""
+    """Distinct ids of one axis, with the name of the axis in a frame."""
 
     labels: tuple[Hashable, ...]
     name: str | None = None
@@ -38,12 +38,12 @@ class Ids(Stored):
         return len(set(self.labels)) == len(self.labels)
 
     def lacking(self, wanted: Iterable[Hashable]) -> list[Hashable]:
-        """Return those of `wanted` that are not among these."""
+        """Return the ids of `wanted` that are not among these ids."""
         own = set(self.labels)
         return [label for label in wanted if label not in own]
 
     def positions(self, wanted: Sequence[Hashable], owner: str) -> np.ndarray:
-        """Return where each of `wanted` stands; unknown ones raise and are named."""
+        """Return the position of each id of `wanted`; raise `IdError` that names unknown ids."""
         where = {label: position for position, label in enumerate(self.labels)}
         unknown = self.lacking(wanted)
         if unknown:
@@ -52,7 +52,7 @@ class Ids(Stored):
         return np.array([where[label] for label in wanted], dtype=np.intp)
 
     def order_as(self, target: Ids, own: str, other: str) -> np.ndarray | None:
-        """Return the positions that bring these ids into the order of `target`; None if they are in it.
+        """Return the positions that sort these ids in the order of `target`; None if they are in this order.
 
         Raises `IdError` with a few of the ids that only one of the two has.
         """
@@ -81,17 +81,18 @@ def shown(labels: Sequence[Any], limit: int = 5) -> str:
 
 
 def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known: Sequence[Any]) -> IdError:
-    """Return the error for ids that are not where they are looked for, with similar ones that are there.
+    """Return the error for missing ids, with similar existing ids.
 
     Parameters
     ----------
     lacking : sequence of ids
+        Missing ids.
     n_wanted : int
-        How many were looked for.
+        Number of requested ids.
     of, where : str
-        What messages call them and the place.
+        Names of the ids and of the place in the message.
     known : sequence of ids
-        Those that are there and may be meant.
+        Existing ids.
     """
     named = ", ".join(f"{label!r}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
     missing = "None" if len(lacking) == n_wanted else str(len(lacking))
@@ -111,14 +112,14 @@ def _similar(label: Any, known: Sequence[Any]) -> str:
 
 
 def lies_on_its_side(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:
-    """Return, by their ids, whether labels have instances in their columns rather than in their rows.
+    """Return whether labels are transposed: their ids have the instances in columns instead of rows.
 
     Parameters
     ----------
     rows, columns : Ids or None
-        Of the labels.
+        Ids of the labels.
     instances, tasks : Ids or None
-        Of the two sides.
+        Ids of the two sides.
     """
     if rows is None or columns is None or instances is None or rows.labels == columns.labels:
         return False
@@ -177,17 +178,18 @@ _FRAMES = ("pandas", "polars", "pyarrow", "modin", "cudf")
 
 @dataclass(frozen=True)
 class Table(Stored):
-    """Values with the ids of their rows and columns, where they came with any.
+    """Values with the ids of their rows and columns, if there are any.
 
     Attributes
     ----------
     values : array, sparse matrix, sequence or native frame without its id column, or None
-        None for a table of ids alone.
+        Values; None for a table that only has ids.
     row_ids, column_ids : Ids or None
+        Ids of the rows and of the columns.
     kind : str or None
-        ``"pandas"``, ``"polars"``, … where they came in a frame or series; None for plain arrays.
+        Library of the input frame or series, such as ``"pandas"`` or ``"polars"``; None for arrays.
     is_vector : bool
-        Whether they came with one dimension, as the labels of a single task.
+        Whether the input had one dimension, as the labels of a single task.
     """
 
     values: Any
@@ -224,7 +226,7 @@ class Table(Stored):
 
     @property
     def ids(self) -> tuple[Hashable, ...] | None:
-        """The ids of the rows, in their order; None where they have none."""
+        """Ids of the rows, in their order; None if they have none."""
         return None if self.row_ids is None else self.row_ids.labels
 
     def to_frame(self, kind: str | None = None) -> Any:
@@ -233,7 +235,7 @@ class Table(Stored):
         Parameters
         ----------
         kind : {"pandas", "polars", "pyarrow"}, default=None
-            The library of the frame; None takes the one that it came in, else pandas or polars, whichever is there.
+            Library of the frame; None is that of the input, else pandas or polars, whichever is installed.
         """
         return write_table(np.asarray(self.values), self.row_ids, self.column_ids, _frame_library(kind or self.kind))
 
@@ -244,11 +246,11 @@ class Table(Stored):
 
     @property
     def transposed(self) -> Table:
-        """The same with rows and columns exchanged."""
+        """Table with rows and columns exchanged."""
         return replace(self, values=self.values.T, row_ids=self.column_ids, column_ids=self.row_ids)
 
     def take(self, rows: np.ndarray | None, columns: np.ndarray | None = None) -> Table:
-        """Return some rows and columns, in this order; None stands for all as they are."""
+        """Return some rows and columns, in this order; None means all of them."""
         return replace(
             self,
             values=_taken(self.values, rows, columns),
@@ -257,9 +259,9 @@ class Table(Stored):
         )
 
     def rows_as(self, target: Ids | None, own: str, other: str) -> Table:
-        """Return the table with its rows in the order of `target`, where both have ids.
+        """Return the table with its rows in the order of `target`, if both have ids.
 
-        Raises `IdError` where the ids are not the same; it calls them `own` and `other`.
+        Raises `IdError` if the ids differ; the message calls them `own` and `other`.
         """
         if self.row_ids is None or target is None:
             return self
@@ -274,14 +276,14 @@ class Table(Stored):
     def squared(self, name: str) -> Table:
         """Return a kernel (n, n) with its columns in the order of its rows, and its ids on both sides.
 
-        Raises `IdError` where rows and columns have other ids; it calls the kernel `name`.
+        Raises `IdError` if the ids of rows and columns differ; the message calls the kernel `name`.
         """
         rows = self.row_ids or self.column_ids
         table = replace(self, row_ids=rows, column_ids=self.column_ids or rows)
         return table.columns_as(rows, f"the columns of {name}", f"the rows of {name}")
 
     def restore(self, values: Array) -> Any:
-        """Return other values (m, q) in the form that these came in: vector, series, frame or array."""
+        """Return other values (m, q) in the type of the input: vector, series, frame or array."""
         if self.is_vector:
             values = namespace(values).reshape(values, (-1,))
         return values if self.kind is None else write_table(values, self.row_ids, self.column_ids, self.kind)
@@ -304,15 +306,15 @@ def _taken(values: Any, rows: np.ndarray | None, columns: np.ndarray | None) -> 
 
 
 def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
-    """Split a frame into values and ids; anything that is no frame has none, and a `Table` is what it is.
+    """Return the `Table` of a frame, with its values and ids; other objects have no ids, a `Table` is not changed.
 
     Parameters
     ----------
-    table : anything
+    table : object
     name : str
-        How messages call the table.
+        Name of the table in messages.
     of_words : bool, default=False
-        Whether its values may be texts and whatever else a frame can hold, and not numbers alone.
+        Whether values may be text or other objects; False only allows numbers.
     """
     if isinstance(table, Table):
         return table
@@ -354,18 +356,18 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
 
 
 def library_of(given: Any) -> str | None:
-    """Return the library that a frame, a series or an index is of; None for what is of none of them."""
+    """Return the library of a frame, a series or an index; None for other objects."""
     library = type(given).__module__.partition(".")[0]
     return library if library in _FRAMES else None
 
 
 def formed_as(found: Table, *given: Any) -> Any:
-    """Return results in the form of what they were made of: a `Table` of tables, a frame of frames, an array."""
+    """Return results in the type of the inputs: a `Table`, a frame or an array."""
     return found if any(isinstance(item, Table) for item in given) else found.restore(found.values)
 
 
 def frame_kind(*given: Any) -> str | None:
-    """Return the library of the first frame, series or index among what was given; None where there is none."""
+    """Return the library of the first frame, series or index among the arguments; None if there is none."""
     return next(filter(None, map(library_of, given)), None)
 
 
@@ -448,7 +450,7 @@ def write_table(values: Array, row_ids: Ids | None, column_ids: Ids | None, kind
 
 
 def id_text(label: Any) -> str:
-    """Return an id as files and the command line know it: text, without blanks around it, empty for None."""
+    """Return an id as text for files and the command line, without surrounding blanks; empty for None."""
     return "" if label is None else (label.decode() if isinstance(label, bytes) else str(label)).strip()
 
 

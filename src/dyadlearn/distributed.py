@@ -1,18 +1,18 @@
 r"""Fitting, predicting, hold-out and tuning on dask arrays, on one machine or on a cluster.
 
-Everything the data say about `OnlineTwoStepRidge` are sums over rows. So every block of rows is turned into
+`OnlineTwoStepRidge` depends on the data only through sums over rows. For each block of rows, its worker computes
 
-.. math:: \boldsymbol\Phi_b^\top\boldsymbol\Phi_b, \qquad \boldsymbol\Phi_b^\top\mathbf{Y}_b\boldsymbol\Psi
+.. math:: \boldsymbol\Phi_b^\top\boldsymbol\Phi_b, \qquad \boldsymbol\Phi_b^\top\mathbf{Y}_b\boldsymbol\Psi ,
 
-where it lies, with an intercept about the means of the block, and the sums meet in a tree, always in the same order:
-however the work was spread, and whichever workers were lost on the way, the bits of the result are the same. What is
-left to decompose is d × d and r × r, and with these decompositions every block can be predicted, held out and scored by
-itself. Nothing with a side of m comes to the caller but what is asked for, and that is a dask array again.
+centred at the means of the block if there is an intercept. The sums are added in a tree, always in the same order: the
+result is the same bit for bit, whichever workers did the work or were lost. The matrices to decompose are d × d and
+r × r. With their decompositions, each block is predicted, held out and scored separately. Results with m rows are dask
+arrays; they are not sent to the caller unless computed there.
 
-The model that comes out is an ordinary `OnlineTwoStepRidge`: it can be saved, it learns and forgets further batches,
-and it needs dask no more.
+The fitted model is an ordinary `OnlineTwoStepRidge`: it can be saved, it learns and forgets further batches,
+and it no longer needs dask.
 
-Computations run on the `distributed.Client` that was made last, without one on the threads of this machine.
+Computations run on the `distributed.Client` that was created last; without a client, on threads of this machine.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ except ImportError as error:
 
 __all__ = ["fit", "holdout", "landscape", "predict", "tune"]
 
-#: How many rows, evenly spread, a feature map that is not fitted is fitted on.
+#: Number of evenly spaced rows on which an unfitted feature map is fitted.
 SAMPLE = 10_000
 
-#: How many results are added up at a time.
+#: Number of results that are added at a time.
 FAN_IN = 8
 
 #: Values of a regularisation.
@@ -58,23 +58,24 @@ Alphas = Iterable[float] | None
 
 
 def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineTwoStepRidge:
-    """Forget everything and learn from dask arrays.
+    """Fit a model on dask arrays; earlier data of the model are forgotten.
 
     Parameters
     ----------
     model : OnlineTwoStepRidge
-        A feature map that is not fitted is fitted on 10,000 rows, evenly spread over all.
+        Model, modified in place. An unfitted feature map is fitted on 10,000 evenly spaced rows.
     X : dask array of shape (m, p)
-        The instances, in blocks of numpy arrays or scipy's sparse matrices.
+        Features of the instances, in blocks of numpy arrays or scipy's sparse matrices.
     y : dask array of shape (m, q) or (m,)
-        Their labels for all tasks. Its blocks are brought in line with those of `X`.
+        Labels of the instances for all tasks. Its blocks are aligned with those of `X`. Missing labels (NaN) are not
+        supported.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
-        The tasks, in memory.
+        Features of the tasks, in memory.
 
     Returns
     -------
     OnlineTwoStepRidge
-        `model` itself.
+        The fitted `model`.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
         count = min(SAMPLE if needs_rows else 1, rows.shape[0])
         places = np.arange(count) * rows.shape[0] // count
         first, first_labels = _computed([rows[places], labels[places]])
-        # Learning a few rows checks the parameters and the tasks, fits the maps and reads all ids.
+        # Fitting a few rows checks the parameters and the tasks, fits the feature maps and reads all ids.
         model.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         like = model.statistics_
         if not like.is_complete:
@@ -116,20 +117,21 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
 
 
 def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
-    """Predict the labels of every given instance with every given task, block by block.
+    """Return predictions for all pairs of instances and tasks, block by block.
 
     Parameters
     ----------
     model : OnlineTwoStepRidge
-        Fitted, here or anywhere.
+        Fitted model, on dask arrays or in memory.
     X : dask array of shape (a, p)
+        Features of the instances.
     tasks : array, sparse matrix or frame of shape (b, p'), default=None
-        Tasks, new or not, in memory; None stands for the known ones.
+        Features of the tasks, new or known, in memory; None means the training tasks.
 
     Returns
     -------
-    dask array of shape (a, b), or (a,) as `OnlineTwoStepRidge.predict` says
-        Nothing is computed before it is asked for.
+    dask array of shape (a, b), or (a,) as in `OnlineTwoStepRidge.predict`
+        Predictions, computed lazily.
 
     Examples
     --------
@@ -154,22 +156,23 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
 
 
 def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = "B") -> Any:
-    """Predict learnt labels as if the model had never seen them, exactly, block by block.
+    """Return exact hold-out predictions of training labels, block by block.
 
     Parameters
     ----------
     model : OnlineTwoStepRidge
-        Fitted, here or anywhere.
+        Fitted model, on dask arrays or in memory.
     X : dask array of shape (l, p)
+        Features of training instances.
     y : dask array of shape (l, q) or (l,)
-        Instances that were learnt, and their labels.
+        Labels of these instances.
     setting : {"B", "A", "C", "D"} or an alias, default="B"
-        What is left out for a cell.
+        Setting: the pair (A), the instance (B), the task (C) or both (D) are left out.
 
     Returns
     -------
     dask array of shape (l, q) or (l,)
-        Nothing but the small decompositions is computed before it is asked for.
+        Hold-out predictions, computed lazily except for the small decompositions.
 
     Examples
     --------
@@ -203,8 +206,8 @@ def landscape(
     Returns
     -------
     array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
-        Greater is better. NaN, with a warning that names the values, where the model interpolates what is to be left
-        out; if it does so everywhere in a block of rows, `LeverageError` is raised.
+        Scores; greater is better. The score is NaN, with a warning that names the values, where held-out labels have
+        leverage 1. `LeverageError` is raised if this is so for all values in a block of rows.
 
     Examples
     --------
@@ -229,9 +232,9 @@ def landscape(
 def tune(
     model: OnlineTwoStepRidge, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str = "B"
 ) -> OnlineTwoStepRidge:
-    """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
+    """Set the regularisation of a model to the best of `landscape`, and return the model; parameters as there.
 
-    Of values that are equally good the largest are taken. The scores are kept as `landscape_`.
+    Ties are resolved in favour of the largest values. The attribute `landscape_` of the model contains the scores.
 
     Examples
     --------
@@ -247,17 +250,17 @@ def tune(
     return model.set_best(landscape(model, X, y, values, task_values, setting=setting), values, task_values)
 
 
-# What users hand in ------------------------------------------------------------------------------
+# Checks of the arguments -------------------------------------------------------------------------
 
 
 def _check_online(model: Any) -> None:
-    """Raise if the model is no online model."""
+    """Raise if the model is not an OnlineTwoStepRidge."""
     if not isinstance(model, OnlineTwoStepRidge):
         raise TypeError(f"Expected an OnlineTwoStepRidge, found {type(model).__name__}.")
 
 
 def _answer(model: Any, rows: Any) -> Any:
-    """Return the prediction for a row of zeros; raise if the model is no fitted online model of such rows (m, p)."""
+    """Return the prediction for a row of zeros; raise if the model is not fitted, or not on rows of shape (m, p)."""
     _check_online(model)
     return model.predict(np.zeros((1, rows.shape[1])))
 
@@ -292,10 +295,10 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
     wanted, known = as_setting(setting), model.statistics_
     check_knows_tasks(known, wanted)
     if not known.is_complete:
-        raise ValueError("This model has learnt labels with holes: use its own holdout and landscape.")
+        raise ValueError("This model was fitted with missing labels: use its methods holdout and landscape.")
     if labels.shape[1] != known.n_tasks:
         raise ValueError(f"Y has {labels.shape[1]} columns, but {known.n_tasks} tasks are known: give one per task.")
-    # Decomposed here and once, for all workers.
+    # Decomposed once, for all workers.
     for side in (known.groups[0], known.task_sums):
         _ = None if side is None else side.eigen
     return wanted, rows, labels, OnlineRidge(known, model.alpha, model.task_alpha)
@@ -306,7 +309,7 @@ def _left_out(model: Any, X: Any, y: Any, setting: str | Setting) -> tuple[Setti
 
 def _on_blocks(function: Callable[..., Any], rows: Any, labels: Any, *parts: Any) -> list[Any]:
     """Return ``function(Φ, Y, *parts)`` of every block as a delayed value; `parts` begin with the feature map."""
-    # One node of the graph that all blocks look at, so that a worker gets it once.
+    # One node of the graph is shared by all blocks, so that each worker receives it once.
     shared, work = dask.delayed(parts, traverse=False), dask.delayed(_on_block)
     starts = np.cumsum([0, *rows.chunks[0][:-1]]).tolist()
     labels = [None] * len(starts) if labels is None else labels.to_delayed().ravel()
@@ -315,7 +318,7 @@ def _on_blocks(function: Callable[..., Any], rows: Any, labels: Any, *parts: Any
 
 
 def _summed(function: Callable[..., Any], add: Callable[[Any, Any], Any], *arguments: Any) -> Any:
-    """Compute what `_on_blocks` returns, and add it up in a tree, always in the same order."""
+    """Return the sum of the values of `_on_blocks`, added in a tree, always in the same order."""
     level, total = _on_blocks(function, *arguments), dask.delayed(reduce)
     while len(level) > 1:
         level = [total(add, level[first : first + FAN_IN]) for first in range(0, len(level), FAN_IN)]
@@ -323,7 +326,7 @@ def _summed(function: Callable[..., Any], add: Callable[[Any, Any], Any], *argum
 
 
 def _lazily(function: Callable[..., Any], rows: Any, labels: Any, width: int, dtype: Any, *parts: Any) -> Any:
-    """Return the dask array (m, width) whose blocks are what `_on_blocks` returns."""
+    """Return the dask array (m, width) whose blocks are the values of `_on_blocks`."""
     found = zip(_on_blocks(function, rows, labels, *parts), rows.chunks[0], strict=True)
     return da.concatenate([da.from_delayed(block, (size, width), dtype=dtype) for block, size in found])
 
@@ -335,11 +338,11 @@ def _computed(values: list[Any]) -> list[Any]:
         return list(dask.compute(*values))
 
 
-# What a worker does ------------------------------------------------------------------------------
+# Functions that run on workers -------------------------------------------------------------------
 
 
 def _on_block(function: Callable[..., Any], start: int, block: Array, labels: Array | None, parts: Any) -> Any:
-    """Call `function` with features and labels of a block; errors about its rows say where they lie."""
+    """Call `function` with features and labels of a block; errors name the first row of the block."""
     feature_map, *rest = parts
     try:
         Phi = check_matrix(block, "X", accept_sparse=True)

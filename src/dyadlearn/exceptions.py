@@ -1,62 +1,62 @@
-"""The exceptions and warnings of the library.
+"""Exceptions and warnings of the library.
 
-Every exception is also the built-in one a caller would expect (`ValueError`,
-`MemoryError`), so code that catches those keeps working.
+Every exception is a subclass of the built-in exception that a caller would expect, such as `ValueError` or
+`MemoryError`.
 """
 
 from __future__ import annotations
 
 
 class DataFileError(ValueError):
-    """A file of data is damaged, is not what it should be, or unpacks to more than a file may; the file is named."""
+    """A data file is damaged, has the wrong content, or exceeds the size limit when unpacked."""
 
 
 class FileChangedError(RuntimeError):
-    """A file was changed by another process between being read and being replaced; it was left as it is."""
+    """Another process changed a file between reading and replacing it; the file was not replaced."""
 
 
 class IdError(ValueError):
-    """Ids of two tables that must describe the same things do not match, or repeat."""
+    """Ids of two tables that must describe the same instances or tasks do not match, or an id is repeated."""
 
 
 class KernelError(ValueError):
-    """A kernel is unknown, not square, asymmetric or indefinite where that is refused."""
+    """A kernel name is unknown, or a kernel matrix is not square, not symmetric or not positive semi-definite."""
 
 
 class LeverageError(ValueError):
-    """A model interpolates what is to be held out, so there is no prediction without it."""
+    """Held-out pairs, instances or tasks have leverage 1: the model fits their labels exactly, whatever they are."""
 
 
 class ModelFileError(ValueError):
-    """A file is not a model file, is damaged or of a newer format, or a model holds what a file cannot hold."""
+    """A file is not a model file, is damaged or has a newer format, or a model cannot be stored in a file."""
 
 
 class NotEnoughMemoryError(MemoryError):
-    """The estimated need of a computation exceeds the memory that is free."""
+    """The estimated memory of a computation exceeds the free memory."""
 
 
 class GridEdgeWarning(UserWarning):
-    """The best regularisation lies on the edge of the grid that was searched."""
+    """The best regularisation is the smallest or the largest value of the searched grid."""
 
 
 class NoLabelWarning(UserWarning):
-    """A task has no label to take its constant from, so that nothing is predicted for it: NaN."""
+    """A task has no label to estimate its intercept from, so that its predictions are NaN."""
 
 
 class UndefinedScoreWarning(UserWarning):
-    """Some regularisations or tasks have no score, so that the choice was made without them."""
+    """The score of some regularisations or tasks is undefined; they were excluded from the choice."""
 
 
 class SearchStoppedWarning(UserWarning):
-    """A search was interrupted from the keyboard, and has chosen the best of the regularisations evaluated so far."""
+    """A search was interrupted by the keyboard and chose the best of the regularisations evaluated so far."""
 
 
 class KernelRepairWarning(UserWarning):
-    """A similarity matrix was symmetrised or made positive semi-definite before use, with all its rows at once."""
+    """A similarity matrix was made symmetric or positive semi-definite before use, including held-out rows."""
 
 
 class PrecisionWarning(UserWarning):
-    """So few digits are left, of a singular kernel, dependent features or data forgotten, that answers may be wrong."""
+    """Results may be inaccurate because of rounding: singular kernels, dependent features or forgotten data."""
 
 
 __all__ = sorted(name for name, each in globals().items() if isinstance(each, type))

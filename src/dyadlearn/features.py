@@ -25,62 +25,63 @@ def read_features(
     pool: str | None = None,
     of: str | None = None,
 ) -> Table:
-    """Read features by id, and of a large file only those that are asked for.
+    """Read features by id from a file; with `ids`, only the requested rows are read.
 
-    The ending tells the format:
+    The format is determined by the file name extension:
 
     ========================= ===========================================================================
-    ``.npy``                  a matrix; its ids are in a file beside it, ``x.ids.txt`` for ``x.npy``
-    ``.npz``, ``.h5``,        a matrix with its ids in an array called ``ids``, ``rows`` or ``index`` beside
-    ``.hdf5``                 it; or an array for each id, which has the id for its name
+    ``.npy``                  a matrix; its ids are in a file of the same folder, ``x.ids.txt`` for ``x.npy``
+    ``.npz``, ``.h5``,        a matrix, with ids in another array called ``ids``, ``rows`` or ``index``; or an
+    ``.hdf5``                 array for each id, with the id as its name
     ``.parquet``              a column of ids, and either columns of numbers or one column of vectors
-    ``.csv``, ``.tsv``,       ids in the first column, numbers in the others; a text, which may be gzipped,
-    ``.txt``                  is read whole
+    ``.csv``, ``.tsv``,       ids in the first column, numbers in the others; text files, which may be
+    ``.txt``                  gzipped, are always read completely
     ========================= ===========================================================================
 
-    Half and single precision become single precision, all other numbers double precision. Nothing is ever unpickled,
-    no other file is read than this one and that of its ids, and sizes are checked before anything is read.
+    Half and single precision become single precision, all other numbers double precision. Files are never unpickled,
+    only this file and the file of its ids are read, and sizes are checked before reading.
 
     Parameters
     ----------
     path : path
+        File to read.
     ids : sequence of ids, index or series, default=None
-        Whose features are wanted, in this order, such as ``labels.index``. They are compared as text, so that 7 finds
-        "7". No more of the file is read than the blocks that hold these rows, or the arrays that have these names. None
-        reads all. Where they come from a data frame, predictions for them are frames of the same library.
+        Ids of the rows to return, in this order, such as ``labels.index``; None returns all rows. Ids are compared as
+        text, so that 7 matches "7". Only the blocks with these rows, or the arrays with these names, are read. With
+        ids from a data frame, predictions for the table are frames of the same library.
     key : str, default=None
-        Which part of the file has the features, where it has several: a data set, group or array as ``group/data``, or
-        a column of vectors.
+        Name of the part of the file with the features, if there are several: a data set, group or array such as
+        ``group/data``, or a column of vectors.
     row_ids : sequence of ids, or str, default=None
-        The ids of all rows in their order, where the file does not hold them; or the name of what does: an array or a
-        column of the file, or another file with one id a line.
+        Ids of all rows in their order, if the file does not contain them; or the name of their array or column in the
+        file, or of another file with one id per line.
     pool : {"mean"}, default=None
-        What becomes of an array with several rows for one id, such as one for each residue of a protein: their mean.
-        None refuses it.
+        Pooling of an array with several rows for one id, such as one row for each residue of a protein; None raises an
+        error for such arrays.
     of : str, default=None
-        What the ids are ids of, such as "proteins", for messages.
+        Name of the rows in messages, such as "proteins".
 
     Returns
     -------
     Table
-        ``values`` (n, d) and ``ids``, which whatever takes a data frame takes; ``to_frame()`` makes one of it, for
-        scikit-learn's own tools.
+        Table with ``values`` (n, d) and ``ids``. All functions that accept a data frame accept it; ``to_frame()``
+        converts it to a data frame, for scikit-learn.
 
     Raises
     ------
     DataFileError
-        If the file is damaged, not what it should be, or a device or a pipe; if it refers to another file, or unpacks
-        to more than a packed file may; if features are missing, infinite or of different lengths.
+        If the file is damaged, has the wrong content, is a device or a pipe, refers to another file, or exceeds the
+        size limit when unpacked; or if features are missing, infinite or of different lengths.
     NotEnoughMemoryError
-        If the features that are asked for take more memory than is free.
+        If the requested features need more memory than is free.
     IdError
-        If ids are not in the file, or stand twice in it or in `ids`.
+        If ids are not in the file, or are repeated in it or in `ids`.
     ImportError
-        If the library of a format is not there: ``pip install dyadlearn[embeddings]``.
+        If the library of a format is not installed: ``pip install dyadlearn[embeddings]``.
 
     Examples
     --------
-    Of three proteins in a file those of two are read:
+    Read two of the three proteins of a file:
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -94,7 +95,7 @@ def read_features(
     >>> X
     Table of 2 rows × 4 columns (float32), ids 'P3', 'P1'
 
-    They go into a model as they are, and are put in the order of the labels by their ids:
+    A model accepts the table directly, and matches its rows with the labels by their ids:
 
     >>> from dyadlearn import IndependentTaskRidge
     >>> import pandas as pd

@@ -1,12 +1,12 @@
 r"""Spectral filters: regularised inverses of one side's eigenvalues.
 
-A filter is a function :math:`\varphi_\lambda(\sigma)` that stands for :math:`1/\sigma`
-where the data can be trusted and stays bounded where they cannot. Fitting needs
+A filter is a function :math:`\varphi_\lambda(\sigma)` that approximates :math:`1/\sigma`
+for large eigenvalues and stays bounded for small ones. Coefficients need
 :math:`\varphi`, predictions need the shrinkage :math:`f(\sigma) = \sigma\varphi(\sigma)`, and
-everything that is held out needs the remainder :math:`1 - f(\sigma)`. Each of the three is
-computed from its own formula: at small :math:`\lambda` the remainder is lost in ``1 - f``, at
-large :math:`\lambda` the shrinkage is lost in ``1 - remainder``. (Residual is the operator
-:math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` that a remainder makes of a side, slack its diagonal.)
+hold-out predictions need the remainder :math:`1 - f(\sigma)`. Each of the three has a separate formula, because
+``1 - f`` loses all digits for small :math:`\lambda`, and ``1 - remainder`` for large :math:`\lambda`. The residual
+operator of a side is :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, with the remainders as eigenvalues; its diagonal is
+the slack.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", 
 
 
 class SpectralFilter(Stored, ABC, stored=False):
-    r"""A spectral filter, the base of all others.
+    r"""Base class of spectral filters.
 
     At :math:`\lambda = 0` every filter is the pseudo-inverse: :math:`1/\sigma` on the range of
     the kernel, zero on its null space.
@@ -37,15 +37,15 @@ class SpectralFilter(Stored, ABC, stored=False):
     def qualification(self) -> float:
         r"""Largest :math:`\nu` for which :math:`\sup_\sigma (\sigma/\lambda)^\nu |1 - f|` is bounded in λ.
 
-        It says how much smoothness of the truth the filter can profit from.
+        A filter with a larger qualification converges faster to smooth functions.
         """
 
-    #: Whether refitting without some rows is the same as holding them out under a fixed penalty, which is so for ridge
-    #: regression alone: φ = 1/(σ + c), by whatever parameter c is set, as long as it does not depend on the spectrum.
+    #: Whether refitting without some rows equals holding them out with the penalty of all rows. This is only true for
+    #: ridge regression, φ = 1/(σ + c), if c does not depend on the spectrum.
     refits: ClassVar[bool] = False
 
     def ridge(self, alpha: float) -> float:
-        """Return the c of a filter that refits, to the last bit where it is `alpha`."""
+        """Return the ridge c of a filter with ``refits=True``."""
         at_zero = float(self.phi(np.zeros(1), alpha)[0])
         if at_zero == 0:
             return 0.0
@@ -57,7 +57,7 @@ class SpectralFilter(Stored, ABC, stored=False):
         Parameters
         ----------
         values : array of shape (k,)
-            All distinct or repeated eigenvalues of one side, none negative.
+            All eigenvalues of one side, none negative; they may be repeated.
         alpha : float
             The regularisation :math:`\lambda \ge 0`.
 
@@ -77,17 +77,17 @@ class SpectralFilter(Stored, ABC, stored=False):
         return self._shrinkage(values, alpha)
 
     def remainder(self, values: Array, alpha: float) -> Array:
-        r"""Return :math:`1 - f(\sigma)` from its own formula, shape (k,) as `values`."""
+        r"""Return the remainder :math:`1 - f(\sigma)`, shape (k,) as `values`."""
         if self._interpolates(alpha):
             xp = namespace(values)
             return xp.where(values > 0, xp.zeros_like(values), xp.ones_like(values))
         return self._remainder(values, alpha)
 
     def vanishing_remainder(self, values: Array) -> Array | None:
-        r"""Return what :math:`1 - f` is proportional to as :math:`\lambda \to 0` on a full-rank spectrum.
+        r"""Return the limit of :math:`1 - f` up to a factor as :math:`\lambda \to 0`, for a full-rank spectrum.
 
-        Hold-out predictions do not change when the remainder is scaled, so this is how they
-        are had at :math:`\lambda = 0`. None where the limit depends on more than the spectrum.
+        Hold-out predictions do not change when the remainder is scaled, so that this limit gives them for
+        :math:`\lambda = 0`. Return None if the limit depends on more than the spectrum.
         """
         return None
 
@@ -132,7 +132,7 @@ class Tikhonov(SpectralFilter):
 
     refits: ClassVar[bool] = True
 
-    #: Smoother truths are not learnt faster.
+    #: Ridge regression does not converge faster to smoother functions.
     qualification = 1.0
 
     def vanishing_remainder(self, values: Array) -> Array | None:
@@ -178,7 +178,7 @@ class SpectralCutoff(SpectralFilter):
 
 @dataclass(frozen=True)
 class IteratedTikhonov(SpectralFilter):
-    r"""Ridge regression repeated on its own residuals.
+    r"""Ridge regression repeated on the residuals of the previous repetition.
 
     .. math:: 1 - f(\sigma) = \left(\frac{\lambda}{\sigma + \lambda}\right)^{n}
 
@@ -202,7 +202,7 @@ class IteratedTikhonov(SpectralFilter):
 
     @property
     def qualification(self) -> float:
-        """As large as the number of repetitions."""
+        """The number of repetitions."""
         return float(self.n_iter)
 
     def vanishing_remainder(self, values: Array) -> Array | None:
@@ -222,7 +222,7 @@ class IteratedTikhonov(SpectralFilter):
 
 @dataclass(frozen=True)
 class Landweber(SpectralFilter):
-    r"""Gradient descent stopped early, which is L2-boosting.
+    r"""Gradient descent with early stopping, also known as L2-boosting.
 
     .. math:: 1 - f(\sigma) = \left(1 - \frac{\sigma}{\sigma_{\max}}\right)^{t}, \qquad
               t = \lceil \sigma_{\max} / \lambda \rceil
@@ -230,8 +230,7 @@ class Landweber(SpectralFilter):
     Parameters
     ----------
     n_iter : int or None, default=None
-        A fixed number of steps t. Given, it replaces :math:`\lceil\sigma_{\max}/\lambda\rceil` and
-        `alpha` has no effect.
+        Fixed number of steps t, with which `alpha` has no effect; None is :math:`\lceil\sigma_{\max}/\lambda\rceil`.
 
     Examples
     --------
@@ -282,16 +281,16 @@ class Landweber(SpectralFilter):
 
 @dataclass(frozen=True, eq=False)
 class Tabulated(SpectralFilter):
-    """A filter that is known by its values on one spectrum, such as that of a side without some of its rows.
+    """Filter defined by its values on one spectrum, such as that of a side without some of its rows.
 
     Attributes
     ----------
     kept : array of shape (k,)
-        The shrinkage f.
+        Shrinkage f of each eigenvalue.
     lost : array of shape (k,)
-        The remainder 1 − f.
+        Remainder 1 − f of each eigenvalue.
     vanishing : array of shape (k,) or None
-        What it is proportional to where it vanishes.
+        Limit of the remainder up to a factor, see `SpectralFilter.vanishing_remainder`.
     """
 
     kept: Array
@@ -302,7 +301,7 @@ class Tabulated(SpectralFilter):
     qualification = math.nan
 
     def vanishing_remainder(self, values: Array) -> Array | None:
-        """Return what was given."""
+        """Return the attribute `vanishing`."""
         return self.vanishing
 
     def uses_alpha(self) -> bool:

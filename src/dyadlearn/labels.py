@@ -1,7 +1,6 @@
-"""Labels of pairs: the observed cells of a grid of instances × tasks, and how tables become such a grid and back.
+"""Labels of pairs: the observed cells of a grid of instances × tasks, and conversions of tables from and to grids.
 
-`Labels` is what every model is fitted on and held out of. Grids with NaN, sparse matrices, long tables and data frames
-are read into it once.
+Every model is fitted on `Labels`. Grids with NaN, sparse matrices, long tables and data frames are converted to it.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Labels(Stored):
     """Observed labels of the pairs of m instances and q tasks: cells of a grid, with values and weights.
 
     Labels are stored in one of two ways. A *grid* has a value for each of the m × q cells, NaN where the label is
-    missing. A *list* has the observed cells alone, so that its size does not depend on that of the grid. Held-out
+    missing. A *list* has only the observed cells, so that its size does not depend on that of the grid. Held-out
     predictions, folds and scores of labels have the shape of `values`.
 
     Attributes
@@ -64,8 +63,9 @@ class Labels(Stored):
         Instance and task of each label of a list: all cells different, in ascending order of rows and then of columns.
         None for a grid.
     values : array of shape (n,), or (m, q) for a grid
+        Labels.
     shape : (int, int)
-        m and q.
+        Numbers m of instances and q of tasks.
     weights : array of the shape of `values`, or None
         Weight of each label in the squared loss, positive where a label is observed.
 
@@ -99,7 +99,7 @@ class Labels(Stored):
 
     @classmethod
     def of_grid(cls, Y: Array, weights: Array | None = None) -> Self:
-        """Return the labels of a grid (m, q) with NaN where none is observed, without a copy."""
+        """Return the labels of a grid (m, q) with NaN for missing labels, without a copy."""
         return cls(None, None, Y, (int(Y.shape[0]), int(Y.shape[1])), weights)
 
     @classmethod
@@ -115,15 +115,15 @@ class Labels(Stored):
 
     @classmethod
     def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
-        """Return the list of labels that a sparse matrix stores, stored zeros included.
+        """Return the list of labels stored in a sparse matrix, including stored zeros.
 
-        Raises ValueError if a cell is stored twice. Messages call the matrix by its `name`.
+        Raises ValueError if a cell is stored twice. `name` is the name of the matrix in messages.
         """
         if matrix.ndim != 2:
             raise ValueError(f"{name} must be a matrix of instances × tasks, found {matrix.ndim} dimension(s).")
-        found = sparse.coo_array(matrix)
-        made = cls.of_pairs(found.row, found.col, found.data, found.shape)
-        rows, columns = made.places
+        stored = sparse.coo_array(matrix)
+        labels = cls.of_pairs(stored.row, stored.col, stored.data, stored.shape)
+        rows, columns = labels.places
         later = _in_order(rows, columns)
         if not later.all():
             at = int(np.argmin(later))
@@ -131,28 +131,28 @@ class Labels(Stored):
                 f"{name} stores {int((~later).sum())} pair(s) more than once, first that of row {rows[at]} and "
                 f"column {columns[at]}: give one value a pair."
             )
-        return made
+        return labels
 
     def __repr__(self) -> str:
         return f"Labels({self.size} of {self.shape[0]} × {self.shape[1]})"
 
-    # --- how they are stored --------------------------------------------------------------------------
+    # --- storage --------------------------------------------------------------------------------------
 
     @property
     def grid(self) -> Array | None:
-        """The values (m, q) with NaN where no label is observed; None for a list."""
+        """The values (m, q) with NaN for missing labels; None for a list."""
         return self.values if self.rows is None else None
 
     @cached_property
     def full(self) -> Array | None:
-        """The values (m, q) if every cell is observed and all weigh the same, so that closed forms apply; else None."""
+        """The values (m, q) if no label is missing and there are no weights, so that closed forms apply; else None."""
         if self.grid is None or self.weights is not None or self.size < self.shape[0] * self.shape[1]:
             return None
         return self.grid
 
     @cached_property
     def observed(self) -> np.ndarray:
-        """Mask of the shape of `values`: True where there is a label."""
+        """Mask of the shape of `values`: True where a label is observed."""
         if self.grid is None:
             return np.ones(self.size, dtype=bool)
         return np.asarray(~np.isnan(to_numpy(self.grid)))
@@ -166,11 +166,11 @@ class Labels(Stored):
         return int(xp.sum(xp.astype(~xp.isnan(self.grid), xp.int64)))
 
     def of(self, grid: np.ndarray) -> np.ndarray:
-        """Return the values that a grid (m, q) has at the entries of `values`."""
+        """Return the values of a grid (m, q) at the cells of `values`."""
         return grid if self.rows is None else np.asarray(grid[self.places])
 
     def in_double(self) -> Self:
-        """Return the labels in double precision, themselves if they are."""
+        """Return the labels in double precision, without a copy if they are already."""
         values, weights = double(self.values), None if self.weights is None else double(self.weights)
         if values is self.values and weights is self.weights:
             return self
@@ -185,15 +185,15 @@ class Labels(Stored):
         return rows, columns
 
     def at(self, side: np.ndarray, axis: int) -> np.ndarray:
-        """Return a value of each instance (axis 0) or task (axis 1) for every entry of `values`."""
+        """Return, for every entry of `values`, the value of its instance (axis 0) or of its task (axis 1)."""
         if self.grid is not None:
             return np.broadcast_to(side[:, None] if axis == 0 else side, self.shape)
         return np.asarray(side[self.places[axis]])
 
-    # --- parts of them --------------------------------------------------------------------------------
+    # --- subsets --------------------------------------------------------------------------------------
 
     def hide(self, left: np.ndarray) -> Self:
-        """Return the labels outside a mask of the shape of `values`; the grid keeps its size."""
+        """Return the labels without those of a mask of the shape of `values`; the shape of the grid does not change."""
         if self.grid is None:
             return self.take(~left)
         xp = namespace(self.grid)
@@ -207,7 +207,7 @@ class Labels(Stored):
         return type(self)(rows[at], columns[at], take_rows(self.values, at), self.shape, weights)
 
     def part(self, rows: np.ndarray, columns: np.ndarray) -> Self:
-        """Return the labels of some rows and columns, in ascending order, as labels of a grid of their own."""
+        """Return the labels of the grid of some rows and columns, given by positions in ascending order."""
         shape = (int(rows.size), int(columns.size))
         if self.grid is not None:
             weights = None if self.weights is None else take_block(self.weights, rows, columns)
@@ -239,7 +239,10 @@ class Labels(Stored):
         return type(self)(*self.places, take_rows(xp.reshape(self.values, (-1,)), flat), self.shape, weights)
 
     def spread(self, values: Array, absent: float = math.nan) -> Array:
-        """Return values of the shape of these as a grid (m, q), if it fits; `absent` where a list has none."""
+        """Return values of the shape of `values` as a grid (m, q), with `absent` in the other cells.
+
+        Raises NotEnoughMemoryError if the grid does not fit into memory.
+        """
         if self.grid is not None:
             return values
         check_memory(2 * 8 * math.prod(self.shape), self.values, f"A grid of {self.shape[0]} × {self.shape[1]}")
@@ -248,23 +251,23 @@ class Labels(Stored):
         return as_array_of(grid, values)
 
     def dense(self) -> Self:
-        """Return the labels as a grid, if it fits in memory."""
+        """Return the labels as a grid; raise NotEnoughMemoryError if it does not fit into memory."""
         weights = None if self.weights is None else self.spread(self.weights, 0.0)
         return self if self.grid is not None else type(self)(None, None, self.spread(self.values), self.shape, weights)
 
     def restored(self, values: Array, form: Table) -> Any:
-        """Return values of the shape of these in the form that the labels came in; of a list as a sparse matrix."""
+        """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix."""
         return form.restore(values) if self.grid is not None else self.to_sparse(values)
 
     def permuted(self, rows: np.ndarray, columns: np.ndarray) -> Self:
-        """Return the labels with those of row ``rows[i]`` in row i, and those of column ``columns[j]`` in column j."""
+        """Return the labels with row i taken from row ``rows[i]``, and column j from column ``columns[j]``."""
         if self.grid is not None:
             return self.part(rows, columns)
         at = np.argsort(rows)[self.places[0]], np.argsort(columns)[self.places[1]]
         return type(self).of_pairs(*at, self.values, self.shape, self.weights)
 
     def to_sparse(self, values: Array | None = None) -> sparse.csr_array:
-        """Return the values of a list, or others of the same cells, as a sparse matrix (m, q)."""
+        """Return the values of a list, or other values for the same cells, as a sparse matrix (m, q)."""
         data, (rows, columns) = to_numpy(self.values if values is None else values), self.places
         starts = np.searchsorted(rows, np.arange(self.shape[0] + 1))
         return sparse.csr_array((data, columns, starts), shape=self.shape)
@@ -273,7 +276,7 @@ class Labels(Stored):
 
     @property
     def total(self) -> float:
-        """Sum of the weights of all labels; without weights their number."""
+        """Sum of the weights of all labels; without weights, the number of labels."""
         return float(self.size) if self.weights is None else float(namespace(self.weights).sum(self.weights))
 
     def sums(self, axis: int) -> Array:
@@ -288,14 +291,14 @@ class Labels(Stored):
 
 
 def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return for all cells but the first whether they follow the one before, by row and then by column."""
+    """Return, for each cell except the first, whether it follows the previous one, by row and then by column."""
     return np.asarray((rows[1:] > rows[:-1]) | ((rows[1:] == rows[:-1]) & (columns[1:] > columns[:-1])))
 
 
 def read_labels(Y: Any, name: str = "Y") -> Table:
-    """Return labels given as a grid, a frame, a vector or a series.
+    """Return the table of labels given as a grid, a frame, a vector or a series.
 
-    What is NaN or None in it, or hidden by a masked array, is not observed.
+    NaN, None and masked entries are missing labels.
     """
     table = read_table(without_mask(Y), name)
     if table.kind == "pandas":  # columns of other frames have text for names
@@ -320,14 +323,14 @@ def read_labels(Y: Any, name: str = "Y") -> Table:
 
 
 def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Table]:
-    """Return the labels of a network with columns in the order of the rows, checked for their symmetry.
+    """Return the labels of a network with columns in the order of the rows; raise if they are not symmetric.
 
     Parameters
     ----------
     labels : Labels
         A grid of m nodes × the same m nodes.
     form : Table
-        Their ids.
+        Table with the ids of rows and columns.
     sign : int
         +1 for symmetric labels, −1 for antisymmetric ones.
     """
@@ -354,19 +357,19 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
 
 
 def distinct_labels(Y: Any) -> np.ndarray:
-    """Return the values that observed labels have, in ascending order."""
+    """Return the distinct values of the observed labels, in ascending order."""
     values = to_numpy(Y)
     observed = ~np.isnan(values)
     values = values if observed.all() else values[observed]
     if values.size:
         ends = np.unique([values.min(), values.max()])
         if ((values == ends[0]) | (values == ends[-1])).all():
-            return ends.astype(values.dtype)  # most labels are of two values, for which nothing need be sorted
+            return ends.astype(values.dtype)  # binary labels need no sorting
     return np.unique(values)
 
 
 def is_binary(Y: Any) -> bool:
-    """Return whether the observed labels have exactly two values, the larger being the positive one."""
+    """Return whether the observed labels have exactly two distinct values; the larger is the positive class."""
     return distinct_labels(Y).size == 2
 
 
@@ -374,14 +377,15 @@ def fisher_relabel(Y: Any) -> Array:
     r"""Relabel a binary grid so that ridge regression becomes Fisher's discriminant.
 
     With :math:`N` cells, of which :math:`N^+` are positive and :math:`N^-` negative, positives
-    become :math:`N/N^+` and negatives :math:`-N/N^-`, so that both classes weigh the same.
+    become :math:`N/N^+` and negatives :math:`-N/N^-`, so that both classes have the same weight.
 
     .. math:: y \mapsto \begin{cases} N/N^+ & y \text{ positive} \\ -N/N^- & y \text{ negative}\end{cases}
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Two distinct values, the larger being the positive class; NaN stays NaN and does not count.
+        Labels of two distinct values, the larger of which is the positive class. NaN means a missing label: it stays
+        NaN and is not counted.
 
     Returns
     -------
@@ -411,24 +415,25 @@ def fisher_relabel(Y: Any) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LongPairs:
-    """The pairs of a long table, each once, and what became of its rows.
+    """Distinct pairs of a long table with averaged labels, and counts of dropped and repeated rows.
 
     Attributes
     ----------
     rows, columns : integer arrays of shape (n,)
         Positions of instance and task among the ids, in ascending order of rows and then of columns.
     values, weights : arrays of shape (n,)
-        Labels, averaged where a pair is repeated, and the sum of the weights of its rows.
+        Label of each pair, averaged over repeated rows, and the sum of the weights of its rows.
     instances, tasks : tuple of shape (m,) and (q,)
-        The ids of instances and tasks.
+        Ids of instances and tasks.
     n_rows : int
-        Rows of the table.
+        Number of rows of the table.
     n_missing_ids, n_missing_values, n_weightless : int
-        Rows dropped for want of an id, of a value, or for a weight of zero; each is counted once, in this order.
+        Numbers of rows dropped because of a missing id, a missing value or a weight of zero. A row is counted once, by
+        the first of these reasons.
     n_repeated : int
-        Pairs that stand in more than one of the remaining rows.
+        Number of pairs with more than one row, not counting dropped rows.
     n_contradicting : int
-        Repeated pairs whose values are not all the same.
+        Number of repeated pairs with different values.
     """
 
     rows: np.ndarray
@@ -451,11 +456,11 @@ class LongPairs:
 
     @property
     def n_dropped(self) -> int:
-        """Number of rows that had no part in it."""
+        """Number of dropped rows."""
         return self.n_missing_ids + self.n_missing_values + self.n_weightless
 
     def to_grid(self) -> LongGrid:
-        """Return the grid of these pairs, as arrays."""
+        """Return the grid of the pairs, as arrays."""
         m, q = len(self.instances), len(self.tasks)
         check_memory(3 * 8 * m * q, self.values, f"A grid of {m} × {q}")
         grid, weights = np.full((m, q), np.nan, dtype=self.values.dtype), np.zeros((m, q))
@@ -465,14 +470,14 @@ class LongPairs:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LongGrid(LongPairs):
-    """The grid that a long table makes, and what became of its rows.
+    """Grid of a long table, and counts of dropped and repeated rows.
 
     Attributes
     ----------
     grid : array or frame of shape (m, q)
-        The labels, averaged where a pair is repeated; NaN where no row tells one.
+        Labels, averaged over repeated rows of a pair; NaN for pairs without a row.
     weights : array or frame of shape (m, q)
-        The sum of the weights of each pair's rows, without weights their number; 0 where there is none.
+        Sum of the weights of each pair's rows; without weights, their number. 0 for pairs without a row.
     rows, columns, values, instances, tasks, n_rows, n_missing_ids, n_missing_values, n_weightless, n_repeated,
     n_contradicting
         As in `LongPairs`.
@@ -496,40 +501,40 @@ def to_grid(
     instances: Sequence[Hashable] | None = None,
     tasks: Sequence[Hashable] | None = None,
 ) -> LongGrid:
-    r"""Turn a long table (instance, task, value) into a grid.
+    r"""Convert a long table (instance, task, value) to a grid.
 
-    The rows :math:`r` of one pair are averaged with their weights, and cells without a row are NaN, not observed:
+    The label of a pair is the weighted mean of its rows :math:`r`. Cells without a row are NaN (missing labels):
 
     .. math:: Y_{it} = \frac{\sum_{r : (i, t)} w_r\, y_r}{\sum_{r : (i, t)} w_r}
 
-    Rows without an id (empty text is none) or a value, or of weight zero, are dropped. Everything is counted.
+    Rows without an id or a value, or with a weight of zero, are dropped and counted. An empty text is a missing id.
 
     Parameters
     ----------
     pairs : array, list of rows or frame, of shape (n, 2) or (n, 3)
-        An instance id, a task id and, where `y` is not given, a value in each row.
+        Instance id and task id of each row and, without `y`, its value.
     y : array, list or series of shape (n,), default=None
-        The values, row by row; NaN where missing.
+        Value of each row; NaN where missing.
     weights : array, list or series of shape (n,), default=None
-        How much each row counts among those of its pair, at least 0; None counts all alike.
+        Weight of each row in the mean of its pair, at least 0; None gives all rows the same weight.
     instances, tasks : sequence of ids, default=None
-        Rows and columns of the grid, in this order; an id of the table that is not among them is an error. None
-        stands for the ids of the rows that are kept, in the order they first appear.
+        Ids of the rows and columns of the grid, in this order; other ids in the table raise an error. None means the
+        ids of the rows that are not dropped, in the order of their first appearance.
 
     Returns
     -------
     LongGrid
-        Its grid is an array where `pairs` is no frame. From pandas it is a frame with the instance ids in the index,
-        from other libraries one with the instance ids in the first column, as text.
+        The grid and the counts. The grid is a frame if `pairs` is one, else an array. A frame of pandas has the
+        instance ids in the index, a frame of another library in the first column, as text.
 
     Examples
     --------
     >>> from dyadlearn.labels import to_grid
     >>> pairs = [("ann", "tea"), ("bob", "tea"), ("bob", "cake"), ("bob", "cake"), ("eve", "tea")]
-    >>> found = to_grid(pairs, [5, 3, 4, 2, None])
-    >>> found
+    >>> table = to_grid(pairs, [5, 3, 4, 2, None])
+    >>> table
     LongGrid(2 × 2, n_observed=3, n_rows=5, n_dropped=1, n_repeated=1, n_contradicting=1)
-    >>> found.grid, found.instances, found.tasks
+    >>> table.grid, table.instances, table.tasks
     (array([[ 5., nan],
             [ 3.,  3.]]), ('ann', 'bob'), ('tea', 'cake'))
     """
@@ -563,18 +568,18 @@ def averaged_pairs(
     *,
     weights_name: str = "weights",
 ) -> LongPairs:
-    """Return what a long table says of its pairs, each once; see `to_grid`.
+    """Return the distinct pairs of a long table with averaged labels; see `to_grid`.
 
     Parameters
     ----------
     first, second : columns of length n
         Instance ids and task ids.
     y, weights : array, list or series of shape (n,)
-        `weights` may be None.
+        Value and weight of each row; `weights` may be None.
     instances, tasks : sequence of ids or None
-        Rows and columns of the grid.
+        Ids of the rows and columns of the grid.
     weights_name : str
-        How messages call the weights.
+        Name of the weights in messages.
     """
     n_rows = len(first)
     values = read_numbers(y, "y", n_rows)
@@ -598,7 +603,7 @@ def averaged_pairs(
     numbers, cells = np.unique(pair_numbers(rows, columns, len(task_ids)), return_inverse=True)
     size = numbers.size
     count, total = np.bincount(cells, minlength=size), np.bincount(cells, given, minlength=size)
-    # One value of each pair, and how far the others are from it on average: equal values keep all their digits.
+    # The mean is one value of the pair plus the mean difference from it, so that equal values are not rounded.
     one = np.empty(size)
     one[cells] = values
     gap = values - one[cells]

@@ -1,4 +1,4 @@
-"""The four prediction settings and the names other libraries give them."""
+"""The four prediction settings A to D, and their names in other libraries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["Setting", "as_setting"]
 
 
 class Setting(Stored, StrEnum):
-    """What is new about a pair at prediction time.
+    """Prediction setting: which parts of a pair are new at prediction time.
+
+    A is a new pair of a known instance and a known task, B a new instance with a known task, C a known instance with a
+    new task, and D a new instance with a new task.
 
     Examples
     --------
@@ -27,7 +30,7 @@ class Setting(Stored, StrEnum):
     D = "D"
 
     def state(self) -> dict[str, Any]:
-        """Return its letter."""
+        """Return the letter of the setting."""
         return {"value": self.value}
 
     @classmethod
@@ -37,31 +40,31 @@ class Setting(Stored, StrEnum):
 
     @property
     def description(self) -> str:
-        """What is new, in a word."""
+        """Name of the new part: pair, instance, task or both."""
         return {"A": "pair", "B": "instance", "C": "task", "D": "both"}[self.value]
 
     @property
     def in_words(self) -> str:
-        """The letter with what is new, as titles and legends call it: ``"B: new instance"``, ``"D: both new"``."""
+        """Letter and description for titles and legends, such as ``"B: new instance"`` or ``"D: both new"``."""
         return f"{self.value}: {'both new' if self is Setting.D else f'new {self.description}'}"
 
     @property
     def new_instance(self) -> bool:
-        """Whether the instance was in no training pair."""
+        """Whether the instance has no training pair."""
         return self in (Setting.B, Setting.D)
 
     @property
     def new_task(self) -> bool:
-        """Whether the task was in no training pair."""
+        """Whether the task has no training pair."""
         return self in (Setting.C, Setting.D)
 
     @property
     def transposed(self) -> Setting:
-        """What it is with tasks for instances."""
+        """Setting of the transposed problem, in which tasks are the instances."""
         return {Setting.B: Setting.C, Setting.C: Setting.B}.get(self, self)
 
 
-#: Other libraries' words, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL.
+#: Names of the settings in other libraries, in lower case: RLScore, xnet, TDC and DeepPurpose, DataSAIL.
 _WORDS = {
     Setting.A: ("in_sample_loo", "interaction", "edges", "random", "r"),
     Setting.B: ("leave_x1_out", "row", "cold_instance", "i1e"),
@@ -71,13 +74,13 @@ _WORDS = {
 
 
 def as_setting(name: str | Setting) -> Setting:
-    """Return the setting that a name stands for.
+    """Return the setting with a given name.
 
     Parameters
     ----------
     name : str or Setting
-        A letter A to D, or the word of another library: RLScore's ``leave_x1_out`` and its
-        kin, xnet's ``row`` or ``vertices``, DataSAIL's ``I1e``, or ``cold_task`` as in TDC.
+        A letter A to D, or the name of the setting in another library, such as ``leave_x1_out`` of RLScore, ``row``
+        or ``vertices`` of xnet, ``I1e`` of DataSAIL, or ``cold_task`` as in TDC.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def as_setting(name: str | Setting) -> Setting:
 
 
 def check_groups(setting: Setting, groups: Any, task_groups: Any, cells: Any = None) -> None:
-    """Raise if groups are given of something that the setting does not leave out."""
+    """Raise if there are groups of instances, tasks or pairs that the setting does not leave out."""
     for labels, name, what, leaves in (
         (groups, "groups", "instances", setting.new_instance),
         (task_groups, "task_groups", "tasks", setting.new_task),

@@ -1,4 +1,4 @@
-"""What the two sides are called: instances and tasks, or what a user says they are."""
+"""Names of the two sides in output: instances and tasks, or names chosen by the user."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _ALIKE = ("species", "series")
 
 
 class SideNames(NamedTuple):
-    """What one of each side is called, with the words for several.
+    """Names of the two sides, in singular and plural.
 
     Attributes
     ----------
     instance, task : str
+        Singular names.
 
     Examples
     --------
@@ -38,21 +39,21 @@ class SideNames(NamedTuple):
 
     @property
     def instances(self) -> str:
-        """What several of the first side are called."""
+        """Plural name of the first side."""
         return plural(self.instance)
 
     @property
     def tasks(self) -> str:
-        """What several of the second side are called."""
+        """Plural name of the second side."""
         return plural(self.task)
 
     @property
     def both(self) -> tuple[str, str]:
-        """What several of each side are called."""
+        """Plural names of both sides."""
         return self.instances, self.tasks
 
     def headings(self, taken: Iterable[str] = ()) -> tuple[str, str]:
-        """Return names for the columns of both sides in one table, apart from each other and from those `taken`.
+        """Return two different column names for both sides in one table, none of which is among `taken`.
 
         Examples
         --------
@@ -65,7 +66,7 @@ class SideNames(NamedTuple):
         return first, free_name(second, {*taken, first})
 
     def new_in(self, setting: Setting) -> str:
-        """Return what is new in a setting, in a word.
+        """Return the name of the new part of a setting.
 
         Examples
         --------
@@ -77,7 +78,7 @@ class SideNames(NamedTuple):
         return {Setting.B: self.instance, Setting.C: self.task}.get(setting, setting.description)
 
     def in_words(self, setting: Setting) -> str:
-        """Return a setting as titles and legends call it.
+        """Return the description of a setting for titles and legends.
 
         Examples
         --------
@@ -91,7 +92,7 @@ class SideNames(NamedTuple):
 
 
 def plural(word: str) -> str:
-    """Return the word for several things.
+    """Return the plural of an English noun.
 
     Examples
     --------
@@ -117,12 +118,12 @@ def _several(word: str) -> str:
 
 
 def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
-    """Return what the sides are called.
+    """Return the names of the sides.
 
     Parameters
     ----------
     sides : (str, str) or None
-        Words for one instance and for one task; None is ``("instance", "task")``, and ``("node", "node")`` in a
+        Singular names of an instance and of a task; None is ``("instance", "task")``, and ``("node", "node")`` in a
         network.
     network : bool, default=False
         Whether both sides are the same nodes, so that both may have the same name.
@@ -134,7 +135,7 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     Raises
     ------
     ValueError
-        If these are not two different words, short and of plain letters.
+        If `sides` are not two different short words of plain letters.
     """
     if sides is None:
         return SideNames("node", "node") if network else SideNames()

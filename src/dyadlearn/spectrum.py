@@ -1,21 +1,21 @@
-r"""One side's spectrum and its operators.
+r"""Spectrum of the kernel of one side, and its operators: hat matrix, residual, leave-one-out.
 
 The kernel of one side (instances or tasks) is decomposed once,
 
 .. math:: \mathbf{K} = \mathbf{U}\,\mathrm{diag}(\boldsymbol\sigma)\,\mathbf{U}^\top,
 
-and everything else is a filter on :math:`\boldsymbol\sigma`: the hat matrix
+and the operators are functions of :math:`\boldsymbol\sigma`: the hat matrix
 :math:`\mathbf{H} = \mathbf{U} f(\boldsymbol\sigma)\mathbf{U}^\top`, the residual operator
 :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}` and the leave-one-out operator :math:`\mathbf{L}`.
 
-A side may have a constant, in one of two ways. A *free* one is a direction :math:`\mathbf{1}/\sqrt n` that no filter
-shrinks, beside the spectrum of the kernel on all that sums to zero:
+A side may have a constant of one of two kinds. A *free* constant is an unpenalised direction
+:math:`\mathbf{1}/\sqrt n`, in addition to the spectrum of the centred kernel :math:`\mathbf{K}_c`:
 
 .. math:: \mathbf{H} = \tfrac1n\mathbf{11}^\top + \mathbf{K}_c(\mathbf{K}_c+\lambda\mathbf{I})^{-1}, \qquad
           \mathbf{H1} = \mathbf{1}.
 
-A constant *feature* is one more feature, of ones, regularised as all others are: :math:`\mathbf{K} + \mathbf{11}^\top`.
-Either way rows to predict for have a last entry of one, and the coefficients a last row for it.
+A constant *feature* is an additional feature of ones, penalised as the others: :math:`\mathbf{K} + \mathbf{11}^\top`.
+In both cases rows to predict for have a last entry of one, and the coefficients have a last row for it.
 """
 
 from __future__ import annotations
@@ -76,29 +76,28 @@ _GAP = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class Spectrum(Stored):
-    r"""Eigenvalues and eigenvectors of one side's kernel, in double precision whatever the kernel came in.
+    r"""Eigenvalues and eigenvectors of the kernel of one side, always in double precision.
 
-    Build one with `from_gram` (dual) or `from_features` (a linear kernel). No eigenvalue is dropped for being small
-    beside the largest one alone: eigenvalues that rounding cannot tell from zero are set to zero only for a ridge as
-    small as they are, see `resolved`.
+    Create one with `from_gram` (dual) or `from_features` (a linear kernel). Eigenvalues that are indistinguishable from
+    zero because of rounding are only set to zero for a ridge that is as small, see `resolved`.
 
     Attributes
     ----------
     values : array of shape (k,)
-        Eigenvalues :math:`\boldsymbol\sigma \ge 0`, in no promised order.
+        Eigenvalues :math:`\boldsymbol\sigma \ge 0`, in any order.
     vectors : array of shape (n, k)
-        Eigenvectors :math:`\mathbf{U}`. With k < n the spectrum is truncated: what is missing is null space.
+        Eigenvectors :math:`\mathbf{U}`. With k < n the spectrum is truncated: the other eigenvalues are zero.
     components : array of shape (d, k) or None
         The right singular vectors :math:`\mathbf{W}` of the features
         :math:`\boldsymbol\Phi = \mathbf{U}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\,\mathbf{W}^\top`.
     constant : {"free", "feature"} or None
-        How the side has a constant. A free one is the last direction, and its place in `values` holds zero: the
-        kernel has no part in it, and no filter is asked about it.
+        Kind of constant. A free constant is the last direction; its entry of `values` is zero, and filters do not apply
+        to it.
     noise : float
-        In the dual, rounding cannot tell eigenvalues up to this size from zero. From features, such eigenvalues are
-        left out, and `noise` is the largest that any of them can be.
+        Size up to which eigenvalues are indistinguishable from zero because of rounding. The spectrum of features does
+        not contain such eigenvalues.
     size : float
-        Largest eigenvalue before a free constant was taken out of the kernel; the rounding errors have this scale.
+        Largest eigenvalue before centring, the scale of the rounding errors.
 
     Examples
     --------
@@ -128,12 +127,12 @@ class Spectrum(Stored):
     def from_gram(
         cls, gram: Array, *, repair: str = "clip", name: str = "the kernel", constant: str | None = None
     ) -> Spectrum:
-        """Decompose a Gram matrix of shape (n, n), with a constant beside it or without.
+        """Return the spectrum of a Gram matrix of shape (n, n), with or without a constant.
 
-        An asymmetric matrix is averaged with its transpose and an indefinite one is clipped
-        (``repair="clip"``) or shifted (``"shift"``), with one warning that gives the figures; with
-        ``"error"`` either raises `KernelError`, as does one of which clipping leaves nothing. `name` is how messages
-        call the matrix.
+        An asymmetric matrix is averaged with its transpose. Negative eigenvalues are set to zero (``repair="clip"``) or
+        the spectrum is shifted (``"shift"``). Both give a warning with the size of the change; with
+        ``repair="error"`` they raise `KernelError`. A matrix without positive eigenvalues always does. `name` is the
+        name of the matrix in messages.
         """
         symmetric, gap = symmetrized(gram, "error" if repair == "error" else "mean", name)
         symmetric = double(symmetric)
@@ -169,14 +168,14 @@ class Spectrum(Stored):
 
     @classmethod
     def from_features(cls, features: Array, *, name: str = "the features", constant: str | None = None) -> Spectrum:
-        r"""Decompose the linear kernel of features :math:`\boldsymbol\Phi` (n, d).
+        r"""Return the spectrum of the linear kernel of features :math:`\boldsymbol\Phi` (n, d).
 
-        Dense features are decomposed by their singular values, see `dyadlearn._svd`, and read in blocks: no copy of
-        them is made in double precision. Sparse ones are never made dense: their d × d Gram matrix is decomposed
-        instead. `name` is how messages call them.
+        Dense features are decomposed by their singular values, see `dyadlearn._svd`, and read in blocks, without a
+        copy in double precision. Sparse features stay sparse: their d × d Gram matrix is decomposed. `name` is the name
+        of the features in messages.
 
-        With a free constant the components belong to rows :math:`(\boldsymbol\phi - \bar{\boldsymbol\phi}, 1)` of
-        dense features; of sparse ones, which centring would fill, to :math:`(\boldsymbol\phi, 1)`.
+        With a free constant, the components belong to rows :math:`(\boldsymbol\phi - \bar{\boldsymbol\phi}, 1)` of
+        dense features, and to :math:`(\boldsymbol\phi, 1)` of sparse ones, which are not centred.
         """
         if is_sparse(features):
             return cls._from_sparse(features, name, constant)
@@ -236,7 +235,7 @@ class Spectrum(Stored):
         Parameters
         ----------
         means : array of shape (d,)
-            Of the features.
+            Means of the features.
         """
         assert self.components is not None
         xp, root = namespace(self.values), math.sqrt(self.n_rows)
@@ -268,7 +267,7 @@ class Spectrum(Stored):
         return cls(np.append(values, 0.0), n, components, None, with_ones(features), constant, 0.0, largest(values))
 
     def resolved(self, ridge: float) -> Spectrum:
-        """Return the spectrum to use with a ridge: eigenvalues up to `floor(ridge)` are zero."""
+        """Return the spectrum for a ridge, with eigenvalues up to `floor(ridge)` set to zero."""
         whole: Spectrum = vars(self).get("_whole", self)
         return whole._without_noise if whole.floor(ridge) else whole
 
@@ -385,7 +384,7 @@ class Spectrum(Stored):
 
     @property
     def n_coefficients(self) -> int:
-        """How many model coefficients go with the rows: n, or d in the primal, and one for a constant."""
+        """Number of model coefficients: n, or d in the primal, plus one for a constant."""
         if self.components is not None:
             return int(self.components.shape[0])
         return self.n_rows + (self.constant is not None)
@@ -401,11 +400,11 @@ class Spectrum(Stored):
         return self.vectors if self.components is None else self.components * self._roots
 
     def lift(self, spectral: Array) -> Array:
-        r"""Return model coefficients (n or d, p) from spectral ones (k, p): what rows of the side are multiplied by."""
+        r"""Return model coefficients (n or d, p), which kernel or feature rows multiply, from spectral ones (k, p)."""
         return self._dual_of(spectral) if self.components is None else self.basis @ spectral
 
     def as_dual(self, coefficients: Array) -> Array:
-        """Return coefficients (d, p) of features as those of kernel values with the rows of training, (n, p)."""
+        """Return dual coefficients (n, p), of kernel values with the training rows, from those of features (d, p)."""
         assert self.components is not None
         xp, roots, mean = namespace(coefficients), self._roots[:, None], None
         along = self.components.T @ coefficients
@@ -437,7 +436,7 @@ class Spectrum(Stored):
         return replace(self, values=values, components=None, _vectors=vectors)
 
     def project(self, rows: Array) -> Array:
-        """Return kernel or feature rows (a, n or d) in the directions of the spectrum, shape (a, k): see `lift`."""
+        """Return kernel or feature rows (a, n or d) projected on the eigenvectors, shape (a, k): see `lift`."""
         if self.components is not None or self.constant is None:
             return matmul(rows, self.basis)
         if not self.has_free_constant:
@@ -487,7 +486,7 @@ class Spectrum(Stored):
         return trained + rest
 
     def apply(self, weights: Array, null_weight: float, labels: Array) -> Array:
-        r"""Return :math:`\mathbf{U}w\mathbf{U}^\top\mathbf{Y}`, with a weight for the null space left out.
+        r"""Return :math:`\mathbf{U}w\mathbf{U}^\top\mathbf{Y}`, with a weight for the omitted null space.
 
         .. math:: \mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top\mathbf{Y}
                   + w_0(\mathbf{I}-\mathbf{UU}^\top)\mathbf{Y}
@@ -496,7 +495,7 @@ class Spectrum(Stored):
         ----------
         weights : array of shape (k,)
         null_weight : float
-            :math:`w_0`, for what a truncated spectrum leaves out.
+            Weight :math:`w_0` of the null space that a truncated spectrum omits.
         labels : array of shape (n, q)
 
         Returns
@@ -557,23 +556,26 @@ class Spectrum(Stored):
         return replace(Spectrum.from_gram((own * self.values) @ own.T, constant=again), constant=self.constant)
 
     def smoother(self, filter: SpectralFilter, alpha: float) -> Smoother:
-        """Return this side's operators under a filter."""
+        """Return the operators of the side with a filter and its regularisation."""
         return Smoother(self.resolved(alpha), filter, alpha)
 
 
 @dataclass(frozen=True, eq=False)
 class Smoother:
-    r"""The operators of one side under a filter: hat, residual, leverage, leave-one-out.
+    r"""Operators of one side with a filter: hat matrix, residual, leverage, leave-one-out.
 
-    Hat and leverage come from the shrinkage f, residual and its diagonal from 1 − f, and neither
-    from the other by subtraction. Products choose between the two: where most of the spectrum is
-    kept (small λ) the residual is the small part and carries the digits, elsewhere the hat does.
+    Hat matrix and leverage are computed from the shrinkage f, the residual operator and its diagonal from 1 − f, and
+    neither from the other by subtraction. Products use the smaller and thus more accurate of the two: the residual
+    for small λ, the hat matrix for large λ.
 
     Attributes
     ----------
     spectrum : Spectrum
+        Spectrum of the kernel.
     filter : SpectralFilter
+        Spectral filter.
     alpha : float
+        Regularisation λ.
 
     Examples
     --------
@@ -614,7 +616,7 @@ class Smoother:
 
     @cached_property
     def contrast(self) -> Array | None:
-        """At λ = 0 with full rank, where 1 − f vanishes, what it is proportional to on the way there; else None."""
+        """Limit of 1 − f up to a factor, for λ = 0 and full rank, where 1 − f is zero; else None."""
         if self.alpha != 0 or self.spectrum.is_singular:
             return None
         vanishing = self.filter.vanishing_remainder(self.spectrum.penalised)
@@ -631,7 +633,7 @@ class Smoother:
         return found[:-1] if self.spectrum.has_free_constant else found
 
     def at(self, alpha: float) -> Smoother:
-        """Return the same side under another regularisation."""
+        """Return the same side with another regularisation."""
         return self.spectrum.smoother(self.filter, alpha)
 
     def dual(self, labels: Array) -> Array:
@@ -641,7 +643,7 @@ class Smoother:
 
     @property
     def null_phi(self) -> float:
-        r"""The filter :math:`\varphi(0)` on what a truncated spectrum leaves out."""
+        r"""The filter :math:`\varphi(0)` for the null space that a truncated spectrum omits."""
         values = self.spectrum.penalised
         with_zero = namespace(values).concat([values, zeros((1,), values)])
         return float(self.filter.phi(with_zero, self.alpha)[-1])
@@ -668,9 +670,9 @@ class Smoother:
 
     @cached_property
     def prefers_residual(self) -> bool:
-        """Whether most of the spectrum is kept, so that 1 − f is the part to compute with.
+        """Whether f is mostly above 1/2, so that products with 1 − f are more accurate.
 
-        Never so for a truncated spectrum: its null space enters the residual by subtraction.
+        False for a truncated spectrum: its null space enters the residual by subtraction.
         """
         xp = namespace(self.shrinkage)
         kept = int(xp.sum(xp.astype(self.shrinkage > 0.5, xp.int64)))
@@ -717,7 +719,7 @@ class Smoother:
     def leave_one_out(self, labels: Array, rotated: Array | None = None) -> Array:
         r"""Return :math:`\mathbf{LY}` with :math:`\mathbf{L} = \mathrm{diag}(1/\mathbf{e})\mathbf{H}^\circ`.
 
-        Row i is the prediction for row i of a model that never saw it.
+        Row i is the prediction for row i by the model trained without it.
 
         Parameters
         ----------
@@ -732,7 +734,7 @@ class Smoother:
         Raises
         ------
         LeverageError
-            If a row is fitted exactly whatever its label, so that nothing else predicts it.
+            If a row has leverage 1: the model fits its labels exactly, whatever they are.
         """
         if self.contrast is not None:
             return self.scaled().leave_one_out(labels, rotated)
@@ -743,11 +745,11 @@ class Smoother:
         return settled_difference(labels, self.leverage[:, None], product, level, slack, sign=-1)
 
     def level(self, labels: Array) -> Array:
-        """Return what rounding may leave of `product` where it cancels, for each column of labels, shape (p,)."""
+        """Return the rounding error of `product` for each column of labels, shape (p,)."""
         return rounding_level(labels, largest(self.remainder if self.prefers_residual else self.shrinkage))
 
     def scaled(self) -> Smoother:
-        """Return operators whose residual does not vanish at λ = 0: what is held out does not feel its scale."""
+        """Return operators with a scaled residual that is nonzero at λ = 0; hold-out does not depend on the scale."""
         if self.contrast is None:
             return self
         known = Tabulated(self._of_filter(self.shrinkage), self._of_filter(self.contrast))
@@ -755,7 +757,7 @@ class Smoother:
 
     @cached_property
     def slack_floor(self) -> float:
-        """What a slack must exceed to be told from zero, with six digits left; 0 if the filter leaves some to all."""
+        """Lower bound of the slack, below which it counts as zero; 0 if the filter leaves a remainder everywhere."""
         whole = self._of_filter(self.remainder) == 0
         if not bool(namespace(whole).any(whole)):
             return 0.0
@@ -782,13 +784,13 @@ class Smoother:
             raise leverage_error(to_numpy(tight).nonzero()[0], self.spectrum.n_rows, "rows")
 
     def product(self, labels: Array, rotated: Array | None = None) -> Array:
-        r"""Return RY where the residual carries the digits, else HY, in the cheaper of two ways.
+        r"""Return RY if `prefers_residual`, else HY, in the cheaper of two ways.
 
         Parameters
         ----------
         labels : array of shape (n, p)
         rotated : array of shape (k, p), default=None
-            :math:`\mathbf{U}^\top\mathbf{Y}`, where it is known already.
+            :math:`\mathbf{U}^\top\mathbf{Y}`, if already computed.
 
         Returns
         -------
@@ -851,7 +853,7 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
 
 
 def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:
-    """Return the error for rows (or other things) that a model interpolates."""
+    """Return the error for rows, cells or pairs with leverage 1."""
     shown = ", ".join(map(str, positions[:10])) + (", …" if len(positions) > 10 else "")
     return LeverageError(
         f"{len(positions)} of {total} {what} have leverage 1 (positions {shown}): the model interpolates them, so it "
@@ -860,14 +862,14 @@ def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageErro
 
 
 def check_cells(slack: Array, floor: float) -> None:
-    """Raise `LeverageError` if a cell is fitted exactly whatever its label.
+    """Raise `LeverageError` if a cell has leverage 1.
 
     Parameters
     ----------
     slack : array of shape (m, q)
         Diagonal of the residual operator of a grid.
     floor : float
-        What it must exceed.
+        Lower bound of the slack.
     """
     if float(namespace(slack).min(slack)) <= floor:
         tight = to_numpy(slack) <= floor

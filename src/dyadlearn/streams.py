@@ -1,8 +1,7 @@
-"""Learning from streams: batches that do not fit in memory together, checkpoints, and going on after a crash.
+"""Learning from streams of batches that do not fit into memory together, with checkpoints.
 
-A checkpoint is a model file with one more entry in its header: how far the stream was learnt. The file is replaced in
-one step, so at any moment there is the old checkpoint or the new one, whole, with a model and a position that belong to
-each other.
+A checkpoint is a model file whose header also contains the position in the stream. The file is replaced atomically: at
+any moment it is the complete old or the complete new checkpoint, and its model matches its position.
 """
 
 from __future__ import annotations
@@ -40,51 +39,52 @@ def fit_stream(
     known: str | None = None,
     progress: bool | None = None,
 ) -> Any:
-    """Learn from a stream of batches, and be able to go on after a crash.
+    """Fit a model on a stream of batches, with checkpoints to resume from after a crash.
 
-    Whatever kills the process, the same call made again goes on after the last checkpoint, and the final model is the
-    same, **bit for bit**, as if nothing had happened. (Linear algebra of another version or with another number of
-    threads rounds differently, interrupted or not.)
+    If the process is killed, the same call resumes after the last checkpoint. The final model is the same, **bit for
+    bit**, as without the interruption. (Another version of the linear algebra library, or another number of threads,
+    changes the rounding in any case.)
 
     Parameters
     ----------
-    model : OnlineTwoStepRidge, or whatever has `partial_fit`
-        Not fitted, or fitted on what came before the stream. It learns in place.
+    model : OnlineTwoStepRidge, or any estimator with `partial_fit`
+        Model, unfitted or fitted on earlier data. It is modified in place.
     batches : iterable of (X, y)
-        Chunks of instances (l, p) and their labels (l, q), NaN where not observed: a list, or a generator such as one
-        that reads a file at a time. For resumption it must bring the same batches again; those that were learnt are
-        read, compared by a digest of all their numbers and ids, and passed over.
+        Instances (l, p) and their labels (l, q) of each batch, NaN for missing labels: a list, or a generator, for
+        example one that reads a file at a time. To resume, it must yield the same batches again; batches before the
+        checkpoint are read, compared by a digest of their numbers and ids, and skipped.
     tasks : array, sparse matrix or frame of shape (q, p'), default=None
-        The tasks, for an `OnlineTwoStepRidge`.
+        Features of the tasks, for an `OnlineTwoStepRidge`.
     checkpoint : path or None, default=None
-        Model file to write the model to, for `dyadlearn.load` or for resumption; one process may write to it at a
-        time. None: there are no checkpoints. A process that is killed while it writes one may leave a hidden file
-        ``.….part`` beside it, which is removed after a day.
-        Batches must then be in numpy arrays, sparse matrices or frames, and feature maps `Landmarks` or
-        an array: let any other transform the batches beforehand.
+        Model file to write, for `dyadlearn.load` or to resume; None writes no checkpoints. Only one process may write
+        to it at a time. A process that is killed while writing may leave a hidden file ``.….part`` in the same folder,
+        which is removed after a day.
+        With checkpoints, batches must be numpy arrays, sparse matrices or frames, and feature maps must be `Landmarks`
+        or an array: apply other feature maps to the batches beforehand.
     every : int, default=10
-        Number of batches between two checkpoints. There is one after the first batch too, so that what cannot be
-        stored is told early, and one at the end.
+        Number of batches between two checkpoints. There is also one after the first batch, so that a model which
+        cannot be stored raises early, and one at the end.
     resume : bool, default=True
-        Whether to go on from the file `checkpoint`, if there is one; else it is overwritten.
+        Whether to resume from the file `checkpoint` if it exists; False overwrites it.
     known : {"error", "replace"} or None, default=None
-        What an `OnlineTwoStepRidge` makes of instances whose ids it knows, as in its `partial_fit`; None leaves it at
-        the error. Replacing them lets labels of one instance come in several batches.
+        Treatment of instances whose ids an `OnlineTwoStepRidge` already has, as in its `partial_fit`; None is
+        "error". With "replace", labels of one instance may be in several batches.
     progress : bool or None, default=None
-        Whether to show the progress on standard error; None does if that is a terminal.
+        Whether to show the progress on standard error; None shows it if standard error is a terminal.
 
     Returns
     -------
     model
+        The fitted `model`.
 
     Raises
     ------
     ValueError
-        If the stream or the parameters of the model are not those of the checkpoint. The model is as it was then.
+        If the stream or the parameters of the model differ from those of the checkpoint. The model is not changed.
 
     See Also
     --------
-    dyadlearn.distributed.fit : from dask arrays, on a cluster.
+    dyadlearn.distributed.fit : fit a model on dask arrays, on a cluster.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def fit_stream(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     checkpoint = Path(folder) / "model.dyad"
     ...     half = fit_stream(OnlineTwoStepRidge(), batches[:3], checkpoint=checkpoint)
-    ...     model = fit_stream(OnlineTwoStepRidge(), batches, checkpoint=checkpoint)  # goes on with the fourth batch
+    ...     model = fit_stream(OnlineTwoStepRidge(), batches, checkpoint=checkpoint)  # resumes with the fourth batch
     >>> model.n_seen_
     100
     >>> np.array_equal(model.coef_, fit_stream(OnlineTwoStepRidge(), batches).coef_)
@@ -120,7 +120,7 @@ def fit_stream(
                 raise TypeError(
                     "A checkpoint holds numpy arrays, and the batches are not: convert them, or learn without one."
                 )
-            # The tasks are learnt with the first batch of all, and after a crash compared with those in the file.
+            # The first batch of a stream sets the tasks; after resuming, they are compared with those of the file.
             more = {"tasks": tasks} if position is begin and tasks is not None else {}
             model.partial_fit(X, y, **more, **({} if known is None else {"known": known}))
             position = position.after(X, y, with_digest=path is not None)
@@ -138,7 +138,7 @@ def fit_stream(
 
 @dataclass(frozen=True)
 class _Position:
-    """How far a stream was learnt, with a digest of everything that was in it so far."""
+    """Position in a stream, with a digest of all batches up to it."""
 
     n_batches: int = 0
     n_rows: int = 0
@@ -154,7 +154,7 @@ class _Position:
 
 
 def _digest(before: str, tables: Iterable[Table]) -> str:
-    """Return a digest of all that came before and of the ids, shapes and numbers of another batch."""
+    """Return the digest of earlier batches and of the ids, shapes and numbers of another batch."""
     digest = hashlib.blake2b(before.encode(), digest_size=16)
     for table in tables:
         ids = [[] if ids is None else list(map(str, ids.labels)) for ids in (table.row_ids, table.column_ids)]
@@ -204,17 +204,17 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
 
 
 def _skip(stream: Iterator[tuple[Any, Any]], wanted: _Position, path: Path) -> None:
-    """Pass over the batches that were learnt, and raise if they are others."""
-    found = _Position()
+    """Skip the batches before the checkpoint, and raise if they differ from those of the checkpoint."""
+    position = _Position()
     for _, (X, y) in zip(range(wanted.n_batches), stream, strict=False):
-        found = found.after(X, y)
+        position = position.after(X, y)
     anew = "Give the stream that it was begun with, or begin anew with resume=False."
-    if found.n_batches < wanted.n_batches:
+    if position.n_batches < wanted.n_batches:
         raise ValueError(
-            f"The stream ended after {found.n_batches} batches, but the checkpoint {path} has learnt "
+            f"The stream ended after {position.n_batches} batches, but the checkpoint {path} has learnt "
             f"{wanted.n_batches}. {anew}"
         )
-    if found != wanted:
+    if position != wanted:
         raise ValueError(
             f"The stream has changed: its first {wanted.n_batches} batches are not those that the checkpoint {path} "
             f"has learnt. {anew}"

@@ -285,7 +285,7 @@ def test_labels_that_nothing_predicts_are_noted_and_not_scored(tables, run, put)
     score = ["--scoring", "neg_mean_squared_error"]
     ran = run("evaluate", tables.folder / "fixed.dyad", *score, "--setting", "A", "--json")
     assert ran.code == 0, ran.err
-    words = "In setting A, 1 of 85 labels leave no other label of their task (positions 3)"
+    words = "In setting A, 1 of 85 labels are the only ones of their task (positions 3)"
     assert " ".join(ran.err.split()).count(words) == 1
     tuned = run("tune", *given, *score, "--setting", "B", "--alphas", "1,10", "-o", tables.folder / "m.dyad")
     assert tuned.code == 0, tuned.err

@@ -360,5 +360,5 @@ def test_arguments_are_checked_as_for_complete_labels(model):
 
 def test_there_is_nothing_to_verify():
     own = fitted(MODELS["two-step"], PATTERNS["some"], None)
-    with pytest.raises(ValueError, match="^verify_holdout compares the shortcuts of complete labels with refitting"):
+    with pytest.raises(ValueError, match="^verify_holdout compares the formulas for complete labels with refitting"):
         verify_holdout(own, "B")

@@ -170,7 +170,9 @@ def test_a_filter_of_another_kind_is_left_out_by_pairs_alone():
     whole = Problem.of(pairing, given.Y, None, tol=1e-13)
     close(holdout(problem, Setting.A), holdout(whole, Setting.A)[given.rows, given.columns], 1e-8)
     for setting in "BCD":
-        with pytest.raises(ValueError, match="^Observed pairs are held out by fitting again, which filters other than"):
+        with pytest.raises(
+            ValueError, match="^Settings B, C and D of observed pairs fit the model again for each fold"
+        ):
             holdout(problem, Setting(setting), **{name: given.groups[name] for name in GROUPED[setting]})
 
 
@@ -218,7 +220,7 @@ def test_folds_that_nothing_is_left_of_are_refused():
 def test_more_folds_than_there_is_memory_for_are_refused(monkeypatch):
     given = Given("kronecker", (9, 7), KINDS["thin"])
     monkeypatch.setattr("dyadlearn._memory.available_memory", lambda _: 1000)
-    message = rf"^Leaving out {given.rows.size} folds of {given.rows.size} observed pairs needs .*: give groups"
+    message = rf"^Leaving out {given.rows.size} folds of {given.rows.size} observed pairs needs .*: pass groups"
     with pytest.raises(NotEnoughMemoryError, match=message):
         Folds(given.problem, Setting.A, Units())
 
@@ -227,7 +229,7 @@ def test_systems_too_large_for_a_formula_want_folds(monkeypatch):
     given = Given("kronecker", (9, 7), KINDS["thin"])
     monkeypatch.setattr(module, "MOST_UNKNOWNS", 3)
     for setting, name in (("A", "cells="), ("B", "groups="), ("C", "task_groups="), ("D", "groups= and task_groups=")):
-        with pytest.raises(ValueError, match=f"^Setting {setting} of .*: give folds by {name}, say of five"):
+        with pytest.raises(ValueError, match=f"^Setting {setting} of .*: pass folds as {name}, for example five"):
             holdout(given.problem, Setting(setting))
 
 
@@ -333,5 +335,7 @@ def test_every_library_computes_the_same(library, setting, model):
 
 def test_no_grid_can_be_had():
     problem = Given("kronecker", (9, 7), KINDS["thin"]).problem
-    with pytest.raises(ValueError, match="^This model was fitted on .* observed pairs, and not on the grid of 9 × 7"):
+    with pytest.raises(
+        ValueError, match="^This method needs a grid of 9 × 7 labels, but the model was fitted on a list of"
+    ):
         _ = problem.Y

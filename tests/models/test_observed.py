@@ -494,7 +494,7 @@ def test_folds_that_do_not_fit_get_a_sentence(listed):
         ("B", {"groups": np.zeros(3)}, f"^groups must give one label for each of {M} rows"),
         ("C", {"task_groups": np.zeros(3)}, f"^task_groups must give one label for each of {Q} rows"),
         ("A", {"groups": GROUPS}, "^groups are groups of left-out instances, and setting A leaves none out"),
-        ("D", {}, "^Setting D of .* observed pairs has no formula that leaves out one at a time here: give folds"),
+        ("D", {}, "^Setting D of .* observed pairs has no formula that leaves out one at a time here: pass folds"),
     ):
         with pytest.raises(ValueError, match=message):
             model.holdout(setting, **groups)

@@ -79,7 +79,7 @@ def test_a_task_without_a_label(fit_intercept):
     Y[:, 2] = np.nan
     bare = OnlineTwoStepRidge(0.3, fit_intercept=fit_intercept)
     if fit_intercept:
-        with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 2\) have no label to take their constant"):
+        with pytest.warns(NoLabelWarning, match=r"1 of 6 tasks \(positions 2\) have no label to estimate an intercept"):
             bare.fit(X, Y)
         with pytest.warns(NoLabelWarning):
             wanted = IndependentTaskRidge(0.3).fit(X, Y).predict(X)

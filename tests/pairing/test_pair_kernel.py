@@ -429,10 +429,10 @@ def test_a_mean_that_nothing_determines():
             holdout(Problem.of(pairing, Y), letter)
     # Of features that hold no constant, a part of the mean is left out.
     pairing, _, Y = posed(("thin", "full"), (6, 5), (1.0, 0.0, 0.0), True, 1.0, constant=False)
-    with pytest.raises(ValueError, match="needs sides that have a constant among their features"):
+    with pytest.raises(ValueError, match="needs a constant feature on both sides"):
         pairing.coefficients(Y)
     for letter in LETTERS:
-        with pytest.raises(ValueError, match="needs sides that have a constant among their features"):
+        with pytest.raises(ValueError, match="needs a constant feature on both sides"):
             holdout(Problem.of(pairing, Y), letter)
 
 

@@ -229,7 +229,7 @@ def test_one_dimension_and_no_side_of_tasks():
             found_weights(clone(model).fit(X, y[:, None]), (asked, 0))[0],
         )
         problem = clone(model).fit(X, y)._problem()
-        with pytest.raises(ValueError, match="ask about a task of training"):
+        with pytest.raises(ValueError, match="use the id of a training task"):
             label_weights(problem.pairing, 0, NewRows(new, lambda part: part, 0), problem.Y, None)
 
 

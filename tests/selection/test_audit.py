@@ -194,8 +194,16 @@ def test_the_verdict_on_a_network_speaks_of_nodes(test, setting, words):
 @over(
     lines(
         "train test words",
-        (np.array([[1, 2]]), np.array([["1", "9"]]), r"^Instances of train and test differ.*1 and '1'.*alike"),
-        ([("a", 2.0)], [("b", "2")], r"^Tasks of train and test differ in type or blanks only, such as 2\.0 and '2'"),
+        (
+            np.array([[1, 2]]),
+            np.array([["1", "9"]]),
+            r"^Instances of train and test have ids that differ.*1 and '1'.*same type",
+        ),
+        (
+            [("a", 2.0)],
+            [("b", "2")],
+            r"^Tasks of train and test have ids that differ in type or blanks only, such as 2\.0 and '2'",
+        ),
         ([("a", "x ")], [("b", "x")], r"^Tasks .*'x ' and 'x'"),
     )
 )
@@ -211,5 +219,5 @@ def test_nodes_of_two_types_are_refused_in_a_network():
         lambda: audit([(1, "2"), (2, "3")], [(2, "3")], network=True),
         lambda: next(SettingKFold("A", 2, network=True).split([(1, "2"), (2, "3")])),
     ):
-        with pytest.raises(IdError, match="Instances and tasks of a network differ in type"):
+        with pytest.raises(IdError, match="Instances and tasks of a network have ids that differ in type"):
             call()

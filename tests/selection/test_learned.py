@@ -259,7 +259,7 @@ def test_folds_of_instances_serve_pairs_where_there_are_no_tasks():
     cv = list(KFold(3).split(Y))
     model = LearnedKernelRidge(cv=cv, **FAST).fit(X, Y)
     assert model.holdout_method_ == "3 folds, learned with"
-    with pytest.raises(ValueError, match="cv is a list of folds of instances, which go with setting B, found A"):
+    with pytest.raises(ValueError, match="A list of folds as cv is only supported in setting B, found setting A"):
         LearnedKernelRidge(cv=cv, **FAST).fit(X, Y, tasks=T)
 
 

@@ -78,7 +78,9 @@ N = int(np.count_nonzero(~np.isnan(Y)))
 def test_a_task_without_labels_is_not_predicted_and_that_is_said_once():
     model, said = quietly(IndependentTaskRidge(kernel="rbf").fit, X, Y)
     assert len(said) == 1
-    assert said[0].startswith("1 of 6 tasks (positions 4) have no label to take their constant from: their predictions")
+    assert said[0].startswith(
+        "1 of 6 tasks (positions 4) have no label to estimate an intercept from: their predictions"
+    )
     predicted = model.predict(X)
     assert np.isnan(predicted[:, 4]).all()
     assert np.isfinite(np.delete(predicted, 4, axis=1)).all()
@@ -94,7 +96,7 @@ def test_what_is_held_out_is_what_refits_say(weighted, letter):
     model = quietly(IndependentTaskRidge(kernel="rbf").fit, X, Y, sample_weight=weights)[0]
     held_out, said = quietly(model.holdout, letter)
     assert len(said) == 1
-    assert said[0].startswith(f"In setting {letter}, 1 of {N} labels leave no other label of their task (positions 1)")
+    assert said[0].startswith(f"In setting {letter}, 1 of {N} labels are the only ones of their task (positions 1)")
     assert "their predictions are NaN" in said[0]
     lone = np.isnan(held_out) & ~np.isnan(Y)
     assert_array_equal(np.argwhere(lone), [ONE])
@@ -108,7 +110,7 @@ def test_groups_and_cells_that_take_all_labels_of_a_task(cells):
     given = {"cells": np.tile(GROUPS[:, None], Q)} if cells else {"groups": GROUPS}
     held_out, said = quietly(fitted().holdout, "A" if cells else "B", **given)
     assert len(said) == 1
-    assert f" 4 of {N} labels leave no other label of their task (positions 1, 3)" in said[0]
+    assert f" 4 of {N} labels are the only ones of their task (positions 1, 3)" in said[0]
     assert_allclose(held_out[~np.isnan(Y)], refitted(1.0, GROUPS)[~np.isnan(Y)], rtol=1e-9)
     assert np.isnan(held_out[THREE]).all()
 
@@ -144,7 +146,7 @@ def test_landscapes_and_searches_score_what_is_predicted(scoring, cv):
     assert len(said) == 1
     assert len(more) == 2  # of the fit, and of the search
     for message in (said[0], more[1]):
-        assert message.startswith(f"In setting B, {count} of {N} labels leave no other label of their task")
+        assert message.startswith(f"In setting B, {count} of {N} labels are the only ones of their task")
         assert f"(positions {tasks})" in message
     assert_allclose(evaluated(search, scoring), max(expected), rtol=1e-8)
 
@@ -183,7 +185,7 @@ def test_nested_scores_leave_them_out(setting):
     lone = np.isnan(found.predictions) & ~np.isnan(Y)
     assert lone[ONE]
     assert len(said) == 1
-    assert said[0].startswith(f"In setting {setting}, {lone.sum()} of {N} labels leave no other label of their task")
+    assert said[0].startswith(f"In setting {setting}, {lone.sum()} of {N} labels are the only ones of their task")
     assert_allclose(found.score, mean_error(found.predictions, setting), rtol=1e-12)
 
 
@@ -196,7 +198,7 @@ def test_nothing_to_score_is_an_error():
         lambda: landscape(model, alphas=ALPHAS, setting="B"),
         lambda: IndependentTaskRidgeCV(ALPHAS, kernel="rbf").fit(X, lone),
     ):
-        with pytest.raises(ValueError, match=r"^Setting B leaves out all labels of every task, of which none is left"):
+        with pytest.raises(ValueError, match=r"^Setting B leaves out the only label of every task"):
             ask()
     assert np.isnan(quietly(model.holdout, "B")[0][~np.isnan(lone)]).all()
 

@@ -142,7 +142,7 @@ def test_folds_and_groups_that_are_given_are_learned_without():
     assert evaluate(model, "B", cv=2).results[0].score == usual.score  # which was kept beside the others
     grouped = _model(setting="B", cv=2).fit(X, Y, tasks=T, groups=groups)
     assert_allclose(evaluate(grouped, "B", cv=2).results[0].predictions, wanted, rtol=1e-6, atol=1e-8)
-    with pytest.raises(ValueError, match="cv gives the folds of the instances: leave groups out"):
+    with pytest.raises(ValueError, match="groups cannot be combined with a list of folds as cv"):
         evaluate(model, "B", cv=rows, groups=groups)
     assert evaluate(grouped, "B", cv=rows)["method"] == ["2 folds, kernels learned again"]
 

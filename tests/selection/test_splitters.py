@@ -458,7 +458,7 @@ def test_nodes_of_one_group_are_hidden_together():
         kept, asked = ({group[node] for row in rows for node in pairs[row]} for rows in (train, test))
         assert not kept & asked
     folds = SettingKFold("B", 2, network=True)
-    with pytest.raises(ValueError, match="give groups, those of the first node of each row, and task_groups"):
+    with pytest.raises(ValueError, match="pass both groups, of the first node of each row, and task_groups"):
         next(folds.split(pairs, None, groups))
     with pytest.raises(ValueError, match="must be the same in all rows of one node"):
         next(folds.split(pairs, None, groups, [0] * len(pairs)))
@@ -471,7 +471,7 @@ def test_nodes_of_one_group_are_hidden_together():
 def test_folds_of_a_network_are_refused_where_a_grid_is_cut(tmp_path):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(6, 2)), rng.normal(size=(6, 4))
-    refused = r"^cv cuts instances and tasks of a grid.*leave network out"
+    refused = r"^cv has network=True.*use network=False"
     with pytest.raises(ValueError, match=refused):
         IndependentTaskRidgeCV([1.0], cv=SettingKFold("B", 2, network=True)).fit(X, Y)
     search = IndependentTaskRidgeCV([1.0], cv=SettingKFold("B", 2)).fit(X, Y)

@@ -202,16 +202,16 @@ def test_folds_as_scikit_learn_cuts_them(Search):
     assert_allclose(found.landscape_, wanted.landscape_, rtol=1e-12)
     assert_allclose(found.holdout_, wanted.holdout_, rtol=1e-12)
     for cv, error, message in (
-        ([1, 2], TypeError, "cv must be a number of folds, a SettingKFold or a list of folds"),
+        ([1, 2], TypeError, "cv must be a number of folds, a SettingKFold or a list of "),
         ([], ValueError, "cv must test each of the 9 instances in one fold"),
         (splits[1:], ValueError, "cv must test each of the 9 instances in one fold"),
         ([(train[1:], test) for train, test in splits], ValueError, "train on it in all others"),
     ):
         with pytest.raises(error, match=message):
             Search(ALPHAS, cv=cv).fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="which go with setting B, found A"):
+    with pytest.raises(ValueError, match="only supported in setting B, found setting A"):
         Search(ALPHAS, setting="A", cv=splits).fit(X, Y, tasks=T)
-    with pytest.raises(ValueError, match="leave groups out"):
+    with pytest.raises(ValueError, match="groups cannot be combined with a list of folds"):
         Search(ALPHAS, cv=splits).fit(X, Y, tasks=T, groups=groups)
 
 

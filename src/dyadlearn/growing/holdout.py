@@ -1,19 +1,17 @@
-r"""Hold-out predictions for some of the rows that an online model has learnt.
+r"""Hold-out predictions of an online model for training rows that are passed again.
 
-The model keeps no rows, but its Gram matrix :math:`\boldsymbol\Phi^\top\boldsymbol\Phi =
-\mathbf{V}\,\mathrm{diag}(\boldsymbol\sigma)\,\mathbf{V}^\top` knows what each of them weighs. A row
-:math:`\boldsymbol\phi` that is given again has leverage and slack
+The model does not store rows, but its Gram matrix :math:`\boldsymbol\Phi^\top\boldsymbol\Phi =
+\mathbf{V}\,\mathrm{diag}(\boldsymbol\sigma)\,\mathbf{V}^\top` determines their leverage. A training row
+:math:`\boldsymbol\phi` has leverage and slack
 
 .. math:: h = \sum_k \frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k+\lambda}, \qquad
           e = 1 - h = \sum_k \frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\frac{\lambda}{\sigma_k+\lambda}
               + \Bigl(1 - \sum_k\frac{(\boldsymbol\phi^\top\mathbf{v}_k)^2}{\sigma_k}\Bigr),
 
-and with them the formulas of `dyadlearn.pairing.two_step` give the predictions of the model that never saw it,
-exactly, whatever else was learnt.
+and with them the formulas of `dyadlearn.pairing.two_step` give the exact predictions of the model trained without it.
 
-With an unpenalised constant the Gram matrix is about the mean, and so is the row; one row of n weighs 1/n more and has
-as much less slack. A hat that keeps constants lets the means of the labels be taken away before, and given back after,
-each step: what is left out is what is left of the labels without them.
+With an unpenalised constant, the Gram matrix and the row are centred. The leverage of each of n rows is larger by 1/n,
+and its slack smaller by 1/n. Label means are subtracted before each step and added after it, for accuracy.
 
 The squared error of setting B needs no predictions: in the eigenbasis of the tasks' Gram matrix with eigenvalues s, and
 with :math:`\mathbf{D}` (l × r) the left-out predictions before the task step and :math:`\mathbf{T} =
@@ -24,22 +22,22 @@ with :math:`\mathbf{D}` (l × r) the left-out predictions before the task step a
 
 The constant of the tasks is one more such column, with q for s and no penalty.
 
-Where labels are missing, a row weighs something only in the groups of tasks that it has a label of. For a task without
-its label the first step stays as it is. So the first step of a row, all of it left out (B, D) or none (C), is an
-ordinary row z of predictions, one for each task.
+Where labels are missing, a row only influences the groups of tasks for which it has a label. For the other tasks the
+first step does not change when the row is left out. The first step of a row, with all of its labels left out (B, D) or
+none (C), thus gives a row z of predictions, one for each task.
 
-The second step is linear in z, with a hat matrix H over the tasks that have a label. Leaving a task out of it is
-a division again, :math:`(f_j - H_{jj}z_j)/(1 - H_{jj})`. A task whose *only* label is in the row that leaves has none
-left, and goes from the second step of this row. With S all tasks of the row that do,
+The second step is linear in z, with a hat matrix H over the tasks that have a label. Leaving out a task is
+a division again, :math:`(f_j - H_{jj}z_j)/(1 - H_{jj})`. A task whose *only* label is in the left-out row has no label
+left, and is removed from the second step of this row. With S the set of these tasks,
 
 .. math:: \mathbf{x} = (\mathbf{I}-\mathbf{H}_{SS})^{-1}(\mathbf{f}_S - \mathbf{H}_{SS}\mathbf{z}_S), \qquad
           \tilde{\mathbf{H}} = \mathbf{H} + \mathbf{H}_{\cdot S}(\mathbf{I}-\mathbf{H}_{SS})^{-1}\mathbf{H}_{S\cdot}
 
-are what is predicted for them without them, with which in place of :math:`\mathbf{z}_S` the second step is that
-without S, and the hat matrix of what is left.
+are the predictions for S without S, which replace :math:`\mathbf{z}_S` in the second step, and the hat matrix without
+S.
 
-In setting A the label of a pair leaves its task and nothing else: of z the one entry changes. A pair of complete labels
-is instead completed by both steps, as in `TwoStepRidge`.
+In setting A with missing labels, the label of a pair is only removed from its task: one entry of z changes. With
+complete labels, the pair is completed by both steps, as in `TwoStepRidge`.
 """
 
 from __future__ import annotations
@@ -74,14 +72,14 @@ from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
 NOTHING_LEARNT = "The model has learnt no instances, or forgotten all: only what was learnt can be left out."
 
-#: Bytes that a block of rows may take. Every block goes over all groups, so that for many of them it is larger.
+#: Size of a block of rows in bytes. It is larger if there are many groups, because each block uses all of them.
 _BLOCK = 2**24
 
 
 def side_of_rows(projected: Array, values: Array, n_rows: int, constant: bool) -> Spectrum:
-    """Return rows of one side, (l, k) in the eigenbasis of its Gram matrix, as a spectrum that knows what each weighs.
+    """Return the spectrum of some rows of a side, given as (l, k) in the eigenbasis of its Gram matrix.
 
-    `n_rows` counts all rows of the side: where there are as many directions, they explain everything.
+    `n_rows` is the number of all rows of the side; with as many directions, there is no null space.
     """
     vectors = projected / values**0.5
     if not constant:
@@ -93,7 +91,7 @@ def side_of_rows(projected: Array, values: Array, n_rows: int, constant: bool) -
 
 
 def _projected(Phi: Array, mean: Array | None, vectors: Array) -> Array:
-    """Return features (l, d), where there is a mean less it, in an eigenbasis (d, k)."""
+    """Return features (l, d), minus the mean if there is one, in an eigenbasis (d, k)."""
     if mean is None:
         return matmul(Phi, vectors)
     rows, rest = about(Phi, mean)
@@ -102,7 +100,7 @@ def _projected(Phi: Array, mean: Array | None, vectors: Array) -> Array:
 
 
 def check_learnt(side: Spectrum, rows: np.ndarray) -> None:
-    """Raise if rows, which have these numbers, weigh more than learnt ones can."""
+    """Raise if the leverage of rows is too large for training rows; `rows` are their positions for the message."""
     values = side.penalised
     if values.shape[0] == 0:
         return
@@ -119,7 +117,7 @@ def check_learnt(side: Spectrum, rows: np.ndarray) -> None:
 
 
 def check_knows_tasks(known: Statistics, setting: Setting) -> None:
-    """Raise if a setting is about new tasks and the statistics know no features of tasks."""
+    """Raise if a setting has new tasks and the statistics have no features of the tasks."""
     if setting.new_task and known.tasks is None:
         raise ValueError(
             f"Setting {setting.value} is about new tasks, and a model without features of the tasks cannot speak of "
@@ -128,22 +126,22 @@ def check_knows_tasks(known: Statistics, setting: Setting) -> None:
 
 
 def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -> Array:
-    """Predict the labels of learnt rows as if they had not been learnt.
+    """Return hold-out predictions of training rows.
 
     Parameters
     ----------
     model : OnlineRidge
     Phi : array or sparse matrix of shape (l, d)
     Y : array or sparse matrix of shape (l, q)
-        Rows that are among those the model has learnt, and their labels; NaN where they were learnt without one.
+        Features and labels of training rows; NaN where the label was missing in training.
     setting : Setting
-        What is left out for a cell; C and D need features of the tasks.
+        Setting of the hold-out; C and D need features of the tasks.
 
     Returns
     -------
     array of shape (l, q)
-        A missing label is predicted too. NaN where tasks without features have a constant each, and nothing is left to
-        take it from.
+        Predictions of all cells, including missing labels. NaN where each task has a separate intercept and no label is
+        left to estimate it from.
 
     Examples
     --------
@@ -165,18 +163,18 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
 def online_squared_errors(
     model: OnlineRidge, Phi: Array, Y: Array, alphas: Sequence[float], task_alphas: Sequence[float], setting: Setting
 ) -> np.ndarray:
-    """Return the mean squared error of hold-out predictions over all regularisations.
+    """Return the mean squared error of hold-out predictions for all regularisations.
 
     Parameters
     ----------
     model, Phi, Y, setting : as in `online_holdout`
-        The regularisation of `model` has no say.
+        The regularisation of `model` is ignored.
     alphas, task_alphas : sequences of float
 
     Returns
     -------
     array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
-        Over labels that are observed and predicted.
+        Mean over the observed labels that have a prediction.
     """
     left_out = _LeftOut(model, Phi, Y, setting)
     if model.statistics.tasks is None:
@@ -190,13 +188,13 @@ def online_squared_errors(
 
 
 def lone_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
-    """Return which labels (l, q) of learnt rows are not predicted without them: lone ones, with a constant each."""
+    """Return a mask of labels (l, q) without a hold-out prediction: the only labels of tasks with an intercept."""
     known = model.statistics
     return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1) & known.has_own_constants)
 
 
 class _LeftOut:
-    """Learnt rows and their labels, to be left out of a model in one setting."""
+    """Training rows and their labels, to be left out of a model in one setting."""
 
     def __init__(self, model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -> None:
         self.statistics = known = model.statistics
@@ -206,14 +204,14 @@ class _LeftOut:
         self.task_sums: Any = known.task_sums
         if not known.is_complete:
             self._check_labels(~np.isnan(to_numpy(dense(Y))))
-        # What is taken from labels, for the digits of what cancels: the mean over the tasks of their means.
+        # The mean over the tasks of their label means is subtracted from labels, for accuracy.
         means = [group.label_mean for group in known.groups if known.has_constant and group.n_rows]
         self.level = float(namespace(means[0]).mean(namespace(means[0]).concat(means))) if means else 0.0
         # The right-hand sides of the groups in the eigenbases of their Gram matrices.
         self.targets = [group.eigen.vectors.T @ group.cross for group in known.groups]
 
     def _check_labels(self, observed: np.ndarray) -> None:
-        """Raise if the labels cannot be those that were learnt, as far as the groups tell."""
+        """Raise if the missing labels differ from those in training, as far as the groups show."""
         known = self.statistics
         first = np.array([own[0] for own in known.members])
         same = (observed == observed[:, first[known.group_of]]).all(axis=1)
@@ -302,7 +300,7 @@ class _LeftOut:
         return self._in_columns(fitted), self._in_columns(left_out), smoothers[0]
 
     def _in_columns(self, parts: Sequence[Array]) -> Array:
-        """Return what the groups predict (b, c) put together, each task in its place."""
+        """Return the predictions (b, c) of all groups in the order of the tasks."""
         return in_places([(own, part.T) for own, part in zip(self.statistics.members, parts, strict=True)]).T
 
     def _of_group(
@@ -347,7 +345,7 @@ class _LeftOut:
 
     @cached_property
     def tasks(self) -> Spectrum:
-        """The side of the tasks: what each weighs beside those that have labels."""
+        """Spectrum of the tasks, relative to those that have labels."""
         known, values = self.statistics, self.task_sums.eigen.values
         rows = self.projected_tasks[:, : values.shape[0]]
         return side_of_rows(rows, values, int(known.labelled.size), known.has_constant)
@@ -363,7 +361,7 @@ class _LeftOut:
         return (half * side.phi) @ self.projected_tasks.T
 
     def _tight_tasks(self, slack: Array, side: Smoother) -> np.ndarray:
-        """Return which tasks (q,) that have a label are fitted whatever it is."""
+        """Return a mask of the tasks (q,) with a label and leverage 1."""
         return np.asarray((to_numpy(slack) <= side.slack_floor) & to_numpy(self.is_labelled))
 
     def _check_tasks(self, tight: np.ndarray) -> None:
@@ -387,11 +385,11 @@ class _LeftOut:
         lone = observed & (known.counts == 1) & (not known.is_complete)
         half = fitted
         if setting.new_instance:
-            # A lone entry has no say: any number will do before it is exchanged.
+            # The entry of a task without other labels is replaced below; until then any number will do.
             half = xp.where(as_array_of(lone, fitted), fitted, left_out)
         found = self._over_tasks(half, side)
         if setting is Setting.A:
-            # The label of a pair leaves its task, and nothing else does; a lone one takes its task with it.
+            # Only the label of the pair is removed from its task; a task without other labels is removed too.
             gaps = xp.where(as_array_of(observed & ~lone, fitted), fitted - left_out, zeros((), fitted))
             changed = found - side.leverage * gaps
             if not lone.any():
@@ -407,7 +405,7 @@ class _LeftOut:
         return in_places([(some, xp.stack(again))], alone)
 
     def _without_tasks(self, found: Array, half: Array, leverage: Array, slack: Array) -> Array:
-        """Return the second step of each task without what the first says of it."""
+        """Return the second step of each task without the first-step prediction of this task."""
         xp = namespace(found)
         slack = xp.where(self.is_labelled, slack, xp.ones_like(slack))
         return xp.where(self.is_labelled, (found - leverage * half) / slack, found)

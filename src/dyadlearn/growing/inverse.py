@@ -21,7 +21,7 @@ from dyadlearn._svd import gram_eigen, unit_noise, unit_scale
 #: Products with an inverse are rounded in all directions to the size of its largest entries, unlike solutions by a
 #: factor. Up to this size of them, many columns are multiplied by the inverse, which is faster.
 INFLATION = 1e3
-#: Share of predictions that rounding may change before the user is warned.
+#: Largest relative rounding error of predictions without a warning.
 ROUGH = 1e-3
 
 
@@ -39,19 +39,20 @@ class Eigen:
 
 @dataclass(frozen=True, eq=False)
 class Inverse:
-    r"""The inverse of a Gram matrix with a regularisation, in the form that it is multiplied by.
+    r"""Regularised inverse of a Gram matrix, stored as a factorisation.
 
     Attributes
     ----------
     alpha : float
+        Regularisation λ.
     scale : array of shape (d,)
-        What rows and columns are multiplied by for a unit diagonal.
+        Factors of rows and columns that give a unit diagonal.
     matrix : array of shape (d, d)
-        The lower Cholesky factor of the scaled matrix; of other libraries than numpy the scaled matrix itself.
+        Lower Cholesky factor of the scaled matrix; for other libraries than numpy, the scaled matrix.
     eigen : Eigen or None
-        In place of the factor where there is none.
+        Eigendecomposition, if there is no Cholesky factor.
     doubt : str or None
-        What the user should know of the digits.
+        Text of a warning about the accuracy.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""What an online model remembers: nothing here changes, every step makes a new one.
+"""State of an online model: statistics, and the ids, features and labels of training instances that it stores.
 
-The instances that a model has learnt, as far as it keeps them: their ids, what they are, and their labels.
+All objects are immutable: every update returns a new one.
 
-Statistics do not say whose they are. To tell that an instance is known its id has to be kept, and to take its labels
-away for others it has to be kept itself, with the labels it was learnt with. Instances lie in batches of a few thousand
-at most, in the order they came. New ones fill the last batch, so that there are few batches however small they came.
+Statistics do not contain ids. To recognise a known instance, the model stores its id. To replace its labels, the model
+also stores its features and its labels. Instances are stored in batches of at most a few thousand, in the order of
+training. New instances are appended to the last batch, so that there are few batches.
 """
 
 from __future__ import annotations
@@ -24,24 +24,27 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.growing.statistics import Statistics, collect, has_holes, merge
 from dyadlearn.growing.two_step import OnlineRidge
 
-#: The most rows in a batch: whatever changes copies the batches it is in.
+#: Maximum number of rows of a batch; a change of an instance copies its batch.
 _ROWS = 2**13
 
 
 @dataclass(frozen=True, eq=False)
 class Batch(Stored):
-    """Instances that came together.
+    """Batch of instances.
 
     Attributes
     ----------
     n_rows : int
+        Number of instances.
     ids : Ids or None
+        Ids of the instances.
     rows : array or sparse matrix of shape (l, p) or None
-        As they came.
+        Features before a feature map.
     labels : array or sparse matrix of shape (l, q) or None
-        Where `is_thin` a sparse matrix of what is observed, zeros included; else a sparse one has zeros for labels.
+        Labels. If `is_thin`, a sparse matrix of the observed labels, including zeros; otherwise the entries that a
+        sparse matrix does not store are labels of zero.
     is_thin : bool
-        Whether what `labels` does not store is not observed.
+        Whether entries that `labels` does not store are missing labels.
     """
 
     n_rows: int
@@ -59,17 +62,17 @@ class Batch(Stored):
         )
 
     def copied(self) -> Batch:
-        """Return a copy; labels with holes are kept without these."""
+        """Return a copy; if labels are missing, only the observed ones are stored."""
         labels, is_thin = copied(self.labels), has_holes(self.labels) and not is_foreign(self.labels)
         return replace(self, rows=copied(self.rows), labels=_thin(labels) if is_thin else labels, is_thin=is_thin)
 
     @cached_property
     def place_of(self) -> dict[Hashable, int]:
-        """Where each id stands."""
+        """Position of each id."""
         return {} if self.ids is None else {label: place for place, label in enumerate(self.ids.labels)}
 
     def labels_of(self, places: np.ndarray) -> Array:
-        """Return the labels of some instances; dense, NaN where not observed, if there are holes."""
+        """Return the labels of some instances; dense with NaN if labels are missing."""
         found = take_rows(self.labels, places)
         return _filled(found) if self.is_thin else found
 
@@ -81,7 +84,7 @@ class Batch(Stored):
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """In which form the instances are kept: those of two batches are put together if it is the same."""
+        """Types of the stored arrays; two batches can be joined if it is the same."""
         return self.ids is None, self.is_thin, is_sparse(self.rows), is_sparse(self.labels)
 
     def joined(self, other: Batch) -> Batch:
@@ -93,7 +96,7 @@ class Batch(Stored):
 
 @dataclass(frozen=True, eq=False)
 class Kept(Stored):
-    """The instances that are kept, in the order they were learnt.
+    """Stored instances, in the order of training.
 
     Attributes
     ----------
@@ -119,9 +122,9 @@ class Kept(Stored):
         return Ids(tuple(label for part in parts if part is not None for label in part.labels))
 
     def places(self, ids: Sequence[Hashable]) -> list[tuple[int, int] | None]:
-        """Return the batch of each id and where it stands there; None for one that is not known.
+        """Return the batch of each id and its position there; None for an unknown id.
 
-        Where no instance has an id, they are known by their positions.
+        If no instance has an id, ids are positions.
         """
         if not self.n_named:
             every = [(number, place) for number, batch in enumerate(self.batches) for place in range(batch.n_rows)]
@@ -132,7 +135,7 @@ class Kept(Stored):
         return [found.get(label) for label in ids]
 
     def equal_rows(self, rows: Array) -> list[tuple[int, int] | None]:
-        """Return where instances equal to these are, each another one, in the order they were learnt."""
+        """Return the places of instances with the same features, each used once, in the order of training."""
         known: dict[bytes, list[tuple[int, int]]] = {}
         for number, batch in enumerate(self.batches):
             for place, key in enumerate(row_keys(batch.rows)):
@@ -140,7 +143,7 @@ class Kept(Stored):
         return [known[key].pop(0) if known.get(key) else None for key in row_keys(rows)]
 
     def taken(self, places: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
-        """Return instances (n, p) and their labels (n, q), dense with NaN if there are holes, by where they are."""
+        """Return instances (n, p) and labels (n, q) at some places; labels are dense with NaN if some are missing."""
         numbers, inside = (np.array(part, dtype=np.intp) for part in zip(*places, strict=True))
         rows, labels, order = [], [], []
         for number in np.unique(numbers):
@@ -153,7 +156,7 @@ class Kept(Stored):
         return take_rows(stacked(rows), back), take_rows(stacked(labels), back)
 
     def without(self, places: Sequence[tuple[int, int]]) -> Kept:
-        """Return what is kept without some instances, by where they are."""
+        """Return the stored instances without those at some places."""
         batches = list(self.batches)
         for number in {number for number, _ in places}:
             gone = [place for batch, place in places if batch == number]
@@ -161,7 +164,7 @@ class Kept(Stored):
         return Kept(tuple(batch for batch in batches if batch.n_rows))
 
     def with_batch(self, batch: Batch) -> Kept:
-        """Return what is kept with more instances."""
+        """Return the stored instances with an additional batch."""
         batches = list(self.batches)
         for start in range(0, batch.n_rows, _ROWS):
             part = batch if batch.n_rows <= _ROWS else batch.take(np.arange(start, min(start + _ROWS, batch.n_rows)))
@@ -176,7 +179,7 @@ class Kept(Stored):
         return [labels[start:end, :] for start, end in zip([0, *ends], ends, strict=False)]
 
     def with_tasks(self, labels: Array) -> Kept:
-        """Return what is kept with the labels (m, l) of more tasks, in the order of the instances."""
+        """Return the stored instances with labels (m, l) of additional tasks, in the order of the instances."""
         batches = []
         for batch, own in zip(self.batches, self.split(labels), strict=True):
             known = batch.labels_of(np.arange(batch.n_rows))
@@ -184,7 +187,7 @@ class Kept(Stored):
         return Kept(tuple(batches))
 
     def without_tasks(self, positions: np.ndarray) -> Kept:
-        """Return what is kept with the labels of some tasks forgotten."""
+        """Return the stored instances without the labels of some tasks."""
         return Kept(tuple(replace(batch, labels=_without_columns(batch.labels, positions)) for batch in self.batches))
 
 
@@ -211,7 +214,7 @@ def stacked(parts: Sequence[Array]) -> Array:
 
 
 def row_keys(rows: Array) -> list[bytes]:
-    """Return for each row what it is found again by: where it is not zero, and what it is there."""
+    """Return a key of each row, from the positions and values of its nonzero entries."""
     matrix = sparse.csr_array(rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
@@ -237,35 +240,35 @@ def _thin(labels: np.ndarray) -> sparse.csr_array:
 
 
 def _filled(labels: sparse.csr_array) -> np.ndarray:
-    """Return what `_thin` took apart."""
+    """Return the dense labels of a matrix of `_thin`, with NaN for missing labels."""
     found: np.ndarray = np.full(labels.shape, np.nan, dtype=labels.dtype)
     found[np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr)), labels.indices] = labels.data
     return found
 
 
-#: What becomes of instances whose ids are known.
+#: Treatment of instances whose ids are known.
 KNOWN = ("error", "replace")
 
 
 @dataclass(frozen=True, eq=False)
 class Knowledge(Stored):
-    """Everything that changes when a model learns, swapped in one assignment.
+    """Complete state of a model, which an update replaces in one assignment.
 
     Attributes
     ----------
     model : OnlineRidge
     precision : {"float32", "float64"}
-        Of the data, and of what is predicted.
+        Precision of the data and of the predictions.
     is_vector : bool
-        Whether labels came with one dimension.
+        Whether the labels have one dimension.
     task_ids, task_names : Ids or None
-        Of the tasks, and of their features.
+        Ids of the tasks, and names of their features.
     n_task_features : int
-        Number of columns of the tasks as they came.
+        Number of task features before a feature map.
     kept : Kept
-        The instances, as far as the model keeps them.
+        Stored instances.
     keeps_labels : bool
-        Whether it keeps every instance as it came, and its labels; else it keeps ids.
+        Whether features and labels of every instance are stored; else only ids are.
     """
 
     model: OnlineRidge
@@ -290,7 +293,7 @@ class Knowledge(Stored):
         )
 
     def new_ids(self, new: Ids | None) -> Ids | None:
-        """Return the ids of new tasks, refusing those that are known already."""
+        """Return the ids of new tasks; raise if one of them is already known."""
         known = self.task_ids
         if known is None:
             return None
@@ -304,11 +307,11 @@ class Knowledge(Stored):
         return new
 
     def with_rows(self, batch: Batch, Phi: Array) -> Knowledge:
-        """Return what is known after new instances, which have features Φ (l, d)."""
+        """Return the state after learning new instances with features Φ (l, d)."""
         return replace(self.keeping(batch), model=self.model.with_rows(Phi, batch.labels))
 
     def keeping(self, batch: Batch) -> Knowledge:
-        """Return what is known with what is to be kept of instances, which is learnt elsewhere."""
+        """Return the state with instances added to the stored ones, without learning them."""
         if self.keeps_labels:
             return replace(self, kept=self.kept.with_batch(batch.copied()))
         if batch.ids is None:
@@ -316,13 +319,13 @@ class Knowledge(Stored):
         return replace(self, kept=self.kept.with_batch(Batch(batch.n_rows, batch.ids)))
 
     def without_rows(self, batch: Batch, Phi: Array) -> Knowledge:
-        """Return what is known without instances that it knew, which have features Φ (l, d)."""
+        """Return the state after forgetting instances with features Φ (l, d)."""
         places = self._places_to_forget(batch)
         model = self.model.with_rows(Phi, batch.labels, -1)
         return replace(self, model=model, kept=self.kept.without(places))
 
     def _places_to_forget(self, batch: Batch) -> list[tuple[int, int]]:
-        """Return where instances that are to be forgotten are kept; raise if they were not learnt so."""
+        """Return the places of instances to forget; raise if they differ from the training instances."""
         kept, n_rows = self.kept, self.model.statistics.n_rows
         if batch.ids is not None and kept.n_named:
             found = kept.places(batch.ids.labels)
@@ -356,21 +359,21 @@ class Knowledge(Stored):
     # Instances that are known already -----------------------------------------------------------------
 
     def known_among(self, ids: Ids | None) -> np.ndarray:
-        """Return the positions of those ids that are known."""
+        """Return the positions of the known ones among some ids."""
         found = [] if ids is None else self.kept.places(ids.labels)
         return np.array([position for position, place in enumerate(found) if place is not None], dtype=np.intp)
 
     def replacing(self, batch: Batch, mapped: Callable[[Array], Array]) -> tuple[Knowledge, float]:
-        """Return what is known with known instances learnt anew, and how much of it is rounding.
+        """Return the state after replacing known instances, and the relative rounding error of the replacement.
 
-        Labels that the batch does not observe stay as they are.
+        Labels that are missing in the batch are not changed.
 
         Parameters
         ----------
         batch : Batch
-            All its ids are known, with rows and labels.
+            Instances with known ids, with rows and labels.
         mapped : callable
-            Takes instances as they came to their features.
+            Feature map of the instances.
         """
         ids = () if batch.ids is None else batch.ids.labels
         places = [place for place in self.kept.places(ids) if place is not None]
@@ -392,7 +395,7 @@ class Knowledge(Stored):
         return replace(learnt, model=after), model.digits_lost(after)
 
     def seen_of_tasks(self, parts: Iterable[tuple[Array, Array]], Psi: Array | None) -> Statistics:
-        """Return the statistics of some tasks, of all instances that were learnt.
+        """Return the statistics of new tasks for all training instances.
 
         Parameters
         ----------
@@ -404,7 +407,7 @@ class Knowledge(Stored):
         Raises
         ------
         ValueError
-            If the instances of all parts are not those that were learnt.
+            If the instances of all parts together are not the training instances.
         """
         known = self.model.statistics
         seen = reduce(merge, (collect(*part, Psi, constant=known.has_constant) for part in parts))
@@ -417,16 +420,16 @@ class Knowledge(Stored):
         return seen
 
     def with_tasks(self, found: Statistics, ids: Ids | None, labels: Array | None) -> Knowledge:
-        """Return what is known with new tasks, by their statistics.
+        """Return the state with new tasks, given by their statistics.
 
-        `labels` (m, l) are in the order of the instances, and are needed where the model keeps labels.
+        `labels` (m, l) are in the order of the instances, and are needed if the model stores labels.
         """
         kept = self.kept if labels is None else self.kept.with_tasks(labels)
         model = self.model.of(self.model.statistics.with_tasks(found))
         return replace(self, model=model, task_ids=joined_ids(self.task_ids, ids), kept=kept, is_vector=False)
 
     def without_tasks(self, positions: np.ndarray) -> Knowledge:
-        """Return what is known without some tasks."""
+        """Return the state without some tasks."""
         ids = self.task_ids
         if ids is not None:
             ids = ids.take(np.delete(np.arange(len(ids)), positions))

@@ -1,12 +1,12 @@
 r"""Statistics of two-step ridge regression that grow and shrink with the data.
 
 With features :math:`\boldsymbol\Phi` (m × d) of the instances and :math:`\boldsymbol\Psi` (q × r) of the tasks,
-everything the data say about the model is in
+the model depends on the data only through
 
 .. math:: \boldsymbol\Phi^\top\boldsymbol\Phi, \qquad \boldsymbol\Phi^\top\mathbf{Y}, \qquad
           \boldsymbol\Psi^\top\boldsymbol\Psi, \qquad \boldsymbol\Psi,
 
-none of which has a side of m. New instances add to the first two, new tasks to the last three, and whatever was added
+the sizes of which do not depend on m. New instances are added to the first two, new tasks to the last three, and both
 can be subtracted again.
 
 With a constant on each side the same products are taken of :math:`\boldsymbol\Phi_c` and :math:`\boldsymbol\Psi_c`,
@@ -66,7 +66,7 @@ _REMEDY = "compress the features with a feature_map such as Landmarks"
 
 @dataclass(frozen=True, eq=False)
 class Group(Stored):
-    r"""Sums over the rows that some columns of labels were observed for.
+    r"""Sums over the rows with observed labels, for tasks that were observed for the same rows.
 
     Attributes
     ----------
@@ -76,12 +76,12 @@ class Group(Stored):
     cross : array of shape (d, c)
         :math:`\boldsymbol\Phi^\top\mathbf{Y}`, with a constant :math:`\boldsymbol\Phi_c^\top\mathbf{Y}`.
     mean : array of shape (2, d) or None
-        Of the features, in two parts (`dyadlearn._means`); None without a constant.
+        Mean of the features, in two parts (`dyadlearn._means`); None without a constant.
     label_mean : array of shape (c,) or None
         :math:`\mathbf{1}^\top\mathbf{Y}/n`; None without a constant.
     rounding : array of shape (d,) or None
-        What the diagonal of `gram` may be wrong by, in units of the machine precision, once rows were subtracted from
-        it. None is :math:`\sqrt n` times itself, the rounding of sums.
+        Rounding error of the diagonal of `gram` after subtracting rows, in units of the machine precision. None is
+        :math:`\sqrt n` times the diagonal, the rounding error of sums.
     """
 
     n_rows: int
@@ -140,7 +140,7 @@ class Group(Stored):
         return found
 
     def solved(self, alpha: float) -> tuple[Array, str | None]:
-        """Return the coefficients (d, c) of ridge regression and what to warn of; the last ones are kept."""
+        """Return the coefficients (d, c) of ridge regression and the text of a warning or None; the last are cached."""
         found = vars(self).get("_solved")
         if found is None or found[0] != alpha:
             inverse = Inverse.of(self.gram, self.n_rows, alpha, self.rounding)
@@ -160,7 +160,7 @@ class Group(Stored):
         return replace(self, cross=xp.concat([self.cross, other.cross], axis=1), label_mean=label_mean)
 
     def plus(self, other: Group, sign: int = 1) -> Group:
-        """Return the sums over the rows of both, or with the sign −1 over those of the first alone."""
+        """Return the sums over the rows of both, or with sign −1 the sums minus those over the rows of `other`."""
         n_rows = self.n_rows + sign * other.n_rows
         total = replace(self, n_rows=n_rows, gram=self.gram + sign * other.gram, cross=self.cross + sign * other.cross)
         if sign < 0 or self.rounding is not None or other.rounding is not None:
@@ -234,7 +234,7 @@ class Group(Stored):
 
     @property
     def noise(self) -> Array:
-        """What the diagonal (d,) of the Gram matrix may be wrong by, in units of the machine precision."""
+        """Rounding error of the diagonal (d,) of the Gram matrix, in units of the machine precision."""
         if self.rounding is not None:
             return self.rounding
         return math.sqrt(self.n_rows) * namespace(self.gram).linalg.diagonal(self.gram)
@@ -306,17 +306,17 @@ def _block_about_mean(Phi: Array, Y: Array) -> Group:
 
 @dataclass(frozen=True, eq=False)
 class Statistics(Stored):
-    r"""What two-step ridge regression knows of its data.
+    r"""Sufficient statistics of two-step ridge regression.
 
     Attributes
     ----------
     groups : tuple of Group
-        Of tasks that were observed for the same instances, with their columns in order. While labels are complete
-        there is one group.
+        Groups of tasks that were observed for the same instances, with the tasks in order. Complete labels are one
+        group.
     group_of : integer array of shape (q,)
-        The group of each task.
+        Number of the group of each task.
     instances : Group or None
-        Of all instances, without columns. None while labels are complete: then the only group has all instances.
+        Sums over all instances, without tasks. None if labels are complete: the only group then has all instances.
     tasks : array of shape (q, r) or None
         :math:`\boldsymbol\Psi`; None for tasks without features.
     task_sums : Group or None
@@ -365,7 +365,7 @@ class Statistics(Stored):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every label that came was observed."""
+        """Whether no label is missing."""
         return self.instances is None
 
     @property
@@ -400,12 +400,12 @@ class Statistics(Stored):
 
     @property
     def has_constant(self) -> bool:
-        """Whether both sides have an unpenalised constant, without features of the tasks each task one."""
+        """Whether both sides have an unpenalised constant; without task features, each task has one."""
         return self.mean is not None
 
     @property
     def has_own_constants(self) -> bool:
-        """Whether each task takes a constant from its own labels alone, of which some may be missing."""
+        """Whether each task has a separate intercept and labels may be missing."""
         return self.has_constant and self.tasks is None and not self.is_complete
 
     @property
@@ -422,7 +422,7 @@ class Statistics(Stored):
         r""":math:`\boldsymbol\Psi`, with a constant :math:`[\boldsymbol\Psi_c, \mathbf{1}]`; None without features."""
         return None if self.tasks is None else self.rows_of_tasks(self.tasks)
 
-    # Who was observed for whom ----------------------------------------------------------------------
+    # Tasks and groups -------------------------------------------------------------------------------
 
     @cached_property
     def members(self) -> tuple[np.ndarray, ...]:
@@ -458,7 +458,7 @@ class Statistics(Stored):
             return columns @ self.task_rows
         return take_rows(columns.T, self.labelled).T @ take_rows(self.task_rows, self.labelled)
 
-    # What changes ------------------------------------------------------------------------------------
+    # Updates -----------------------------------------------------------------------------------------
 
     def described(self, tasks: Array | None) -> Statistics:
         """Return the statistics with features of the tasks (q, r)."""
@@ -491,7 +491,7 @@ class Statistics(Stored):
         return left.described(None if self.tasks is None else take_rows(self.tasks, kept))
 
     def digits_lost(self, after: Statistics, alpha: float) -> float:
-        """Return how much of what is left, once rows were forgotten, is rounding: the worst of the groups."""
+        """Return the relative rounding error after forgetting rows: the largest of all groups."""
         worst = 0.0
         for own, left in zip(after.members, after.groups, strict=True):
             known = self.part(int(self.group_of[own[0]]), own)
@@ -538,15 +538,15 @@ def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool 
 
 
 def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bool = True) -> Statistics:
-    """Return the statistics of the rows of both, or with the sign −1 of the first without those of the second.
+    """Return the statistics of the rows of both, or with sign −1 those of the first without the rows of the second.
 
     Parameters
     ----------
     first, second : Statistics
-        Of the same tasks. The result has the features of the tasks of the first.
+        Statistics of the same tasks. The result has the task features of the first.
     sign : int, default=1
     instances : bool, default=True
-        Whether the instances of the second come and go too, not their labels alone.
+        Whether to add or subtract the instances of the second; False only adds or subtracts their labels.
 
     Returns
     -------
@@ -555,7 +555,7 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
     Raises
     ------
     ValueError
-        If the second cannot have been added, so that it cannot be taken away.
+        If rows to subtract are not among the rows of the first.
 
     Examples
     --------
@@ -638,5 +638,5 @@ def same_gram(first: Array, second: Array, beside: Array | float = 0.0) -> bool:
 
 
 def has_holes(Y: Array) -> bool:
-    """Return whether a label is missing, which is NaN; those of a sparse matrix are all there."""
+    """Return whether a label is missing (NaN); False for a sparse matrix."""
     return not is_sparse(Y) and bool(namespace(Y).any(namespace(Y).isnan(Y)))

@@ -1,4 +1,4 @@
-r"""Two-step ridge regression that follows its data.
+r"""Two-step ridge regression with updates, from sufficient statistics.
 
 .. math:: \mathbf{W} = (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,
           \boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}
@@ -176,11 +176,11 @@ class OnlineRidge(Stored):
 
     @property
     def unpredicted(self) -> np.ndarray:
-        """Which tasks (q,) nothing is predicted for: those that would take their own constant from a label."""
+        """Mask of the tasks (q,) without predictions: they have a separate intercept and no label."""
         return np.asarray((self.statistics.counts == 0) & self.statistics.has_own_constants)
 
     def digits_lost(self, after: OnlineRidge) -> float:
-        """Return how much of this model, once it has forgotten, is rounding."""
+        """Return the relative rounding error of a model after forgetting."""
         return self.statistics.digits_lost(after.statistics, self.alpha)
 
     # Changes -----------------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ class OnlineRidge(Stored):
             NaN where missing.
         sign : int, default=1
         instances : bool, default=True
-            Whether the instances come and go too. Otherwise they are known, and labels of them come or go in a model
-            whose labels are not complete.
+            Whether to learn or forget the instances too; False only adds or removes labels of known instances, in a
+            model with missing labels.
         """
         seen = collect(Phi, Y, constant=self.statistics.has_constant)
         return self.of(merge(self.statistics, seen, sign, instances=instances))
@@ -206,7 +206,7 @@ class OnlineRidge(Stored):
         return replace(self, statistics=statistics)
 
     def with_alphas(self, alpha: float, task_alpha: float) -> OnlineRidge:
-        """Return the model under other regularisations."""
+        """Return the model with other regularisations."""
         if (alpha, task_alpha) == (self.alpha, self.task_alpha):
             return self  # with whatever it has computed
         return replace(self, alpha=alpha, task_alpha=task_alpha)

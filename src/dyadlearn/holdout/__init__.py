@@ -1,7 +1,7 @@
-r"""Hold-out predictions: what a model would have predicted for each label without the unit it belongs to.
+r"""Hold-out predictions: the prediction of each label by a model that was trained without the label's unit.
 
-`plan` decides how to hold out, and can say so in words. A `Formula` gives the predictions without fitting again: on a
-full grid in all settings, and elsewhere where one is known. `SolveAgain` leaves out folds and solves again for each.
+`plan` chooses and describes the method. A `Formula` computes the predictions from one fit: on a full grid in all
+settings, and for missing labels in the cases that `holdout` lists. `SolveAgain` solves the model again for each fold.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ __all__ = ["Formula", "Plan", "Problem", "SolveAgain", "Units", "check_enough_le
 def holdout(
     problem: Problem, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None
 ) -> Array:
-    """Return the predictions that a model would have made for every label had it never seen it.
+    """Return the hold-out prediction of every label: that of a model which was trained without it.
 
-    Where labels are missing or weighted, the labels that are left out are hidden and the model is solved again, except
-    where a formula is known: independent tasks; grids that are complete but for whole rows and columns, if these do
-    not matter; single labels, if few are observed or the missing ones form a block.
+    On a full grid without weights, a formula gives the predictions (for two-step ridge regression, Corollaries 2 to 5
+    of the paper). Where labels are missing or weighted, the held-out labels are hidden and the model is solved again,
+    except in three cases that also have a formula: independent tasks; grids that only lack whole rows and columns, if
+    unlabelled rows and columns do not influence the model; leave-one-out of single labels, if few are observed or the
+    missing ones form a block.
 
     Parameters
     ----------
@@ -48,7 +50,7 @@ def holdout(
     groups, task_groups : array-like of shape (m,) and (q,), default=None
         Groups of instances and of tasks that are left out together, in the settings that leave out instances or tasks.
     cells : array-like of the shape of the labels' values, default=None
-        Folds of labels that are left out together in setting A.
+        Fold of each label in setting A; None means leave-one-out.
 
     Returns
     -------
@@ -57,9 +59,9 @@ def holdout(
     Raises
     ------
     LeverageError
-        If something is fitted exactly whatever its labels, so that nothing else predicts it.
+        If a pair, instance or task has leverage 1: the model fits its labels exactly, whatever they are.
     ValueError
-        If a fold leaves no label to learn from, or the setting does not take the groups that are given.
+        If a fold leaves no label to learn from, or if the setting does not use the groups.
     """
     setting = as_setting(setting)
     check_request(problem.pairing, setting, groups, task_groups, cells)
@@ -68,7 +70,7 @@ def holdout(
 
 
 def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
-    """Return the predictions of each label without its unit: by a formula where one is known, else solving again.
+    """Return the hold-out predictions of units: by a formula where one is known, else by solving again.
 
     Parameters
     ----------
@@ -104,16 +106,16 @@ def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Formula:
-    """Hold-out predictions from one fit.
+    """Plan to compute hold-out predictions from one fit.
 
     Attributes
     ----------
     problem : Problem
     setting : Setting
     words : str
-        The method, short enough for a column of a table.
+        Description of the method, short enough for a column of a table.
     units : Units
-        What is left out together.
+        Pairs, instances or tasks that are left out together.
     """
 
     problem: Problem
@@ -121,13 +123,13 @@ class Formula:
     words: str
     units: Units
 
-    #: The model is not solved again, and has no folds.
+    #: A formula solves the model for no fold.
     n_solves: ClassVar[int] = 0
     folds: ClassVar[None] = None
 
     @property
     def swept(self) -> Problem | None:
-        """A full problem with the same scores, for which all regularisations cost a few products; None if none is."""
+        """Problem on a full grid with the same scores, so that a search over alphas is cheap; None if there is none."""
         if self.problem.labels.full is not None:
             return self.problem
         part = _labelled_part(self.problem) if self.problem.pairing.knows_tasks else None
@@ -139,24 +141,24 @@ class Formula:
         Parameters
         ----------
         problem : Problem, default=None
-            The same under another regularisation.
+            The same problem with another regularisation; None is the problem of the plan.
         tol : float, default=None
-            When conjugate gradients stop; None is the tolerance of the problem.
+            Tolerance of conjugate gradients; None is the tolerance of the problem.
         """
         return leave_out(self.problem if problem is None else problem, self.setting, self.units)
 
 
 @dataclass(frozen=True, eq=False)
 class SolveAgain:
-    """Folds whose labels are hidden, and for which the model is solved again; NaN where no fold predicts.
+    """Plan to hide the labels of each fold and to solve the model again; labels in no fold are predicted as NaN.
 
     Attributes
     ----------
     problem, setting, words : as in `Formula`
     splitter : SettingKFold or GivenFolds
-        Makes the folds when they are needed.
+        Splitter that makes the folds when they are first used.
     groups : dict
-        What stays together in a fold, as `SettingKFold.units` takes it.
+        Keyword arguments `groups` and `task_groups` of `SettingKFold.units`.
     """
 
     problem: Problem
@@ -176,7 +178,7 @@ class SolveAgain:
 
     @cached_property
     def folds(self) -> Folds:
-        """The folds; each keeps its solution as the start of the next."""
+        """The folds; the solution of each fold is the start of its next solve."""
         return Folds(self.problem, self.setting, self.units)
 
     @property
@@ -189,24 +191,25 @@ class SolveAgain:
         return self.folds.held_out(None if problem is None else problem.pairing, tol)
 
 
-#: How the hold-out predictions of a problem are made.
+#: Method of computing the hold-out predictions of a problem.
 Plan = Formula | SolveAgain
 
 
 def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: Any = None, cv: Any = None) -> Plan:
-    """Decide how to hold out.
+    """Choose the method of computing hold-out predictions.
 
     A full grid has formulas for single rows, for groups and for folds of rows. Where labels are missing or weighted,
-    leave-one-out has a formula in some cases (see `holdout`), and a few folds are solved again in the others.
+    leave-one-out has a formula in some cases (see `holdout`); in the other cases the model is solved again for a few
+    folds.
 
     Parameters
     ----------
     problem : Problem
     setting : Setting
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        What is left out together; ignored in settings that leave none out.
+        Group of each instance and of each task, left out together; ignored in settings that leave out none of them.
     cv : int, SettingKFold or list of folds, default=None
-        Folds to leave out instead of one unit at a time; None is five where there is no formula.
+        Folds; None means one unit at a time where there is a formula, else five folds.
 
     Returns
     -------
@@ -234,7 +237,7 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
 
 
 def _has_formula(problem: Problem, setting: Setting) -> bool:
-    """Return whether leave-one-out has a formula though labels are missing."""
+    """Return whether leave-one-out has a formula although labels are missing."""
     labels = problem.labels
     if labels.grid is None:
         return False
@@ -251,7 +254,7 @@ def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:
         names = {Setting.A: "cells=", Setting.B: "groups=", Setting.C: "task_groups="}
         raise ValueError(
             f"Setting {setting.value} of {labels.size} observed pairs has no formula that leaves out one at a time "
-            f"here: give folds by {names.get(setting, 'groups= and task_groups=')}, say of five."
+            f"here: pass folds as {names.get(setting, 'groups= and task_groups=')}, for example five."
         )
     own = None if setting is Setting.A else labels.places[0 if setting is Setting.B else 1]
     if labels.size == 1 or (own is not None and (own == own[0]).all()):
@@ -260,7 +263,7 @@ def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:
 
 
 def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
-    """Return, for each cell of a full grid, what a model that saw no cell of its fold predicts."""
+    """Return the prediction of each cell of a full grid by the model trained without the cells of its fold."""
     Y, xp = problem.Y, namespace(problem.Y)
     if (codes == codes.flat[0]).all():
         raise nothing_left()
@@ -272,9 +275,9 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
 
 
 def _labelled_part(problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] | None:
-    """Return the problem of the rows and columns that have labels, and where these are.
+    """Return the problem of the rows and columns that have labels, and their positions.
 
-    None is returned if the others matter to the model, or if labels are missing beside them.
+    Return None if unlabelled rows or columns influence the model, or if labels are missing in labelled ones too.
     """
     observed = problem.labels.observed
     rows, columns = np.flatnonzero(observed.any(axis=1)), np.flatnonzero(observed.any(axis=0))
@@ -287,7 +290,7 @@ def _labelled_part(problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] |
 
 
 def _leave_out_beside_unlabelled(problem: Problem, setting: Setting) -> Array | None:
-    """Return leave-one-out predictions of a grid that is complete but for whole rows and columns that do not matter."""
+    """Return leave-one-out predictions of a grid that only lacks whole rows and columns; None without a formula."""
     if (found := _labelled_part(problem)) is None:
         return None
     part, *places = found
@@ -299,14 +302,14 @@ def _leave_out_beside_unlabelled(problem: Problem, setting: Setting) -> Array | 
 
 
 def _check_memory(problem: Problem, setting: Setting, units: Units) -> None:
-    """Raise if the hold-out predictions of a full grid, or those of an incomplete one without folds, do not fit."""
+    """Raise if the hold-out predictions of a full grid, or leave-one-out of an incomplete one, need too much memory."""
     pairing, labels = problem.pairing, problem.labels
     if labels.full is not None and units.cells is None:
         full.check_memory(pairing, problem.Y, setting, largest_group=units.largest)
         return
     is_pairwise = units.are_single and pairing.knows_tasks
     if labels.full is None and (not units.are_single or (is_pairwise and setting is not Setting.A)):
-        return  # folds are counted where they are solved again
+        return  # `Folds` checks the memory of its folds
     options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
     need = solve_numbers(labels.shape, pairing.ranks, **options)
     if is_pairwise:  # one dense system of all observed cells
@@ -315,18 +318,18 @@ def _check_memory(problem: Problem, setting: Setting, units: Units) -> None:
 
 
 def check_enough_left(labels: Labels, setting: Setting, groups: Any, task_groups: Any, *, knows_tasks: bool) -> None:
-    """Raise if a search has nothing to learn from when one unit is left out.
+    """Raise if no label is left to learn from when a search leaves out one unit.
 
     Parameters
     ----------
     labels : Labels
     setting : Setting
     groups, task_groups : array-like of shape (m,) and (q,), or None
-        What is left out together.
+        Group of each instance and of each task, left out together; None means one at a time.
     knows_tasks : bool
         False for independent tasks.
     """
-    # Where tasks are independent, a pair leaves as its instance does.
+    # Where tasks are independent, leaving out a pair equals leaving out its instance.
     alone = setting is Setting.A and not knows_tasks
     sides = (
         ("instance", "sample", 0, setting.new_instance or alone, groups, "groups"),

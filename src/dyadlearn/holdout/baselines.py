@@ -1,31 +1,31 @@
-r"""What simple means reach, held out as the model is: whoever looks at a score sees whether anything was learnt.
+r"""Baselines: predictions from means of labels, held out as the model is, with which scores are compared.
 
-Four predictions know nothing of features, and each is made without what the setting leaves out:
+Four baselines use no features. Each is computed from the training labels, those that the setting does not leave out:
 
 ==================  ================================================================================
-``grand_mean``      the mean of all labels that are left
-``instance_means``  the mean of those of the instance: how often it is positive, its degree
-``task_means``      the mean of those of the task: how popular it is
-``additive``        an effect of the instance and one of the task, by least squares on all that are left
+``grand_mean``      the mean of all training labels
+``instance_means``  the mean of the training labels of the instance
+``task_means``      the mean of the training labels of the task
+``additive``        an effect of the instance plus one of the task, by least squares on all training labels
 ==================  ================================================================================
 
-A mean of nothing is the grand mean: in B nothing is left of an instance, in C nothing of a task, in D of neither. Means
-are weighted as the loss of the model is.
+An instance or a task without training labels gets the grand mean: the instance in B, the task in C, both in D. Means
+have the weights of the model's loss.
 
-Least squares tell the effects apart wherever some chain of labels leads from the instance to the task: a label,
-another of the same task, one more of that instance, and so on. Elsewhere, where a side is new, and where weights differ
-by more than eight decades, the additive prediction is the instance mean plus the task mean minus the grand mean, which
-least squares give on a complete grid. With m × q labels and :math:`\mathbf{R}` what the effects leave over, leaving out
-a single cell of such a grid is a division,
+Least squares determine the sum of both effects if a chain of labels leads from the instance to the task: a label of the
+instance, another label of that label's task, another label of that instance, and so on. Otherwise, and where weights
+differ by more than a factor of :math:`10^8`, the additive prediction is the instance mean plus the task mean minus the
+grand mean, which is the least squares solution on a complete grid. With m × q labels and the residuals
+:math:`\mathbf{R}` of the additive fit, leaving out a single cell of a complete grid is a division,
 
 .. math:: F_{ij} = Y_{ij} - \frac{R_{ij}}{(1 - 1/m)(1 - 1/q)} .
 
-On an incomplete one, :math:`1 - h_{ij}` takes the place of the divisor: with the cells as edges of a graph between
-instances and tasks, :math:`h_{ij}` is the resistance between both ends of an edge times its weight, and 1 for a cell
-that alone connects them.
+On an incomplete grid the divisor is :math:`1 - h_{ij}`, with :math:`h_{ij}` the leverage of the cell. With the cells as
+edges of a graph between instances and tasks, :math:`h_{ij}` is the resistance between both ends of an edge times its
+weight. It is 1 for a cell that is the only connection of its ends.
 
-A list of labels has the same baselines. Effects of instances and of tasks come from the same equations, which conjugate
-gradients solve there: with the weights :math:`\mathbf{W}` of the pairs as a sparse matrix, one product with
+A list of labels has the same baselines. The effects solve the same equations, there by conjugate
+gradients: with the weights :math:`\mathbf{W}` of the pairs as a sparse matrix, one product with
 :math:`\mathbf{D}' - \mathbf{W}^\top\mathbf{D}^{-1}\mathbf{W}` takes two passes over the pairs.
 """
 
@@ -50,10 +50,10 @@ from dyadlearn.solve.conjugate_gradients import conjugate_gradients
 #: The names of the baselines.
 BASELINES = ("grand_mean", "instance_means", "task_means", "additive")
 
-#: Weights that differ by more than this leave too few digits to tell effects apart.
+#: Largest ratio of two weights for which least squares determine the effects; beyond it rounding dominates.
 WIDEST = 1e8
 
-# Grids that are held at most for means, for least squares of incomplete labels, and for folds of cells.
+# Largest number of grids in memory for means, for least squares of incomplete labels, and for folds of cells.
 _MEAN_GRIDS, _FIT_GRIDS, _FOLD_GRIDS = 9.0, 20.0, 23.0
 
 _Means = dict[str, np.ndarray]
@@ -62,7 +62,7 @@ _Means = dict[str, np.ndarray]
 def baselines(
     labels: Labels, setting: str | Setting, units: Units | None = None, *, symmetry: int = 0
 ) -> dict[str, Array]:
-    """Predict every label by means of others, without what a setting leaves out.
+    """Return the baseline predictions of every label from the training labels of a setting.
 
     Parameters
     ----------
@@ -70,33 +70,34 @@ def baselines(
     setting : str or Setting
         What is left out: the pair (A), the instance (B), the task (C) or both (D).
     units : Units, default=None
-        What leaves together; None is one pair, instance or task at a time.
+        Pairs, instances or tasks that are left out together; None is one pair, instance or task at a time.
     symmetry : {0, 1, -1}, default=0
-        Not 0 for a network, whose labels equal plus or minus their transpose: a pair leaves in both directions, a node
-        on both sides.
+        1 or −1 for a network, whose labels equal plus or minus their transpose: an edge is left out in both directions,
+        a node on both sides.
 
     Returns
     -------
     dict of str to array of the shape of the labels' values
-        By the names of `BASELINES`; those that cannot differ are one and the same array, which may not be written to.
+        One entry for each name of `BASELINES`. Do not write to the arrays: baselines that are equal by definition share
+        one array.
 
     Raises
     ------
     ValueError
-        If no label is left to take the mean of.
+        If a unit leaves no training labels.
     NotEnoughMemoryError
-        If the grids that are needed on the way do not fit.
+        If the grids of the computation do not fit into memory.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dyadlearn.holdout.baselines import baselines
     >>> from dyadlearn.labels import Labels
-    >>> found = baselines(Labels.of_grid(np.array([[1.0, 2.0], [3.0, 6.0]])), "B")
-    >>> found["task_means"]
+    >>> predictions = baselines(Labels.of_grid(np.array([[1.0, 2.0], [3.0, 6.0]])), "B")
+    >>> predictions["task_means"]
     array([[3., 6.],
            [1., 2.]])
-    >>> found["grand_mean"]
+    >>> predictions["grand_mean"]
     array([[4.5, 4.5],
            [1.5, 1.5]])
     """
@@ -109,7 +110,7 @@ def baselines(
     refuse(n_grids * math.prod(labels.shape), Y, setting, " by simple means")
     if units.cells is not None:
         return _by_folds(labels, setting, units)
-    # Sums of labels, as metrics prepare them: in double precision, and where the masks of what leaves are.
+    # Sums are computed with numpy in double precision, as in metrics: the masks of the units are numpy arrays.
     values, W = np.asarray(to_numpy(Y), dtype=np.float64), _relative_weights(labels)
     grid = _Grid(np.where(labels.observed, values, 0.0), W, labels, symmetry)
     found = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
@@ -133,14 +134,14 @@ class _Grid:
 
     @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """Weighted labels and weights, of which a mean is the quotient of sums."""
+        """Weighted labels and weights; a mean is the quotient of their sums."""
         return (self.Y * self.W if self.is_weighted else self.Y), self.W
 
     def others(self, values: np.ndarray, axis: int) -> np.ndarray:
         """Return for each entry the sum of all others along an axis."""
         if not self.is_weighted:
             return np.asarray(values.sum(axis=axis, keepdims=True) - values)
-        # A weight may be so large that beside it the others would be lost: they are added up, not it taken away.
+        # The others are added up: subtracting a very large weight from the total would cancel their digits.
         ahead = np.moveaxis(values, axis, 0)
         found = np.zeros_like(ahead)
         found[1:] += np.cumsum(ahead, axis=0)[:-1]
@@ -157,7 +158,7 @@ class _Grid:
 
 
 def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | None = None) -> np.ndarray:
-    """Return weighted means, and something else where there is nothing to take the mean of."""
+    """Return weighted means, or the values of `otherwise` where the total weight is 0."""
     known = weight > 0
     if known.all():
         return np.asarray(total / weight)
@@ -166,11 +167,11 @@ def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | None = 
     return np.where(known, total / np.where(known, weight, 1.0), otherwise)
 
 
-# --- instances or tasks leave --------------------------------------------------------------------
+# --- instances or tasks are left out -------------------------------------------------------------
 
 
 def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
-    """Predict in settings B, C and D."""
+    """Return the baselines of settings B, C and D."""
     m, q = grid.Y.shape
     rows, columns = _codes(units.instances, m), _codes(units.tasks, q)
     if grid.symmetry:  # nodes have one grouping
@@ -194,7 +195,7 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
         totals = [grid.others(each.sum(axis=1), 0) for each in parts]
     grand = _mean(totals[0], totals[1])[:, None]
     means = _mean(grid.others(parts[0], 0), grid.others(parts[1], 0), grand)
-    if grid.symmetry:  # a node has left the columns too
+    if grid.symmetry:  # a node is left out of the columns too
         means = np.where(np.arange(len(grand))[:, None] == codes, grand, means)
     grand, means = np.broadcast_to(grand[codes], sums[0].shape), means[codes]
     if setting is Setting.C:
@@ -215,18 +216,18 @@ def _summed(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def _without_two(values: np.ndarray) -> np.ndarray:
-    """Return what remains of a square grid (n, n) without rows and columns i and j, for each i and j."""
+    """Return the sum of a square grid (n, n) without rows and columns i and j, for each i and j."""
     own, ends = np.diag(values), values.sum(axis=0) + values.sum(axis=1)
     found = values.sum() - np.add.outer(ends - own, ends - own) + values + values.T
     np.fill_diagonal(found, values.sum() - ends + own)
     return np.asarray(found)
 
 
-# --- cells leave ---------------------------------------------------------------------------------
+# --- cells are left out --------------------------------------------------------------------------
 
 
 def _without_each_cell(grid: _Grid) -> _Means:
-    """Predict each cell from all others, in a network but for its other direction."""
+    """Return the baselines of setting A: each cell from all others, in a network without its other direction."""
     total, weight = grid.sums
     grand = _mean(grid.without_each(total), grid.without_each(weight))
     rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
@@ -240,10 +241,10 @@ def _without_each_cell(grid: _Grid) -> _Means:
         fitted, connects, alone, twins = _fit(grid.Y, grid.W, is_network=bool(grid.symmetry))
         slack = alone - grid.symmetry * twins
         determined = connects & (slack > 0)
-        # Whether a cell alone connects its ends is a matter of the graph, and not of the weights.
+        # Whether a cell is the only connection of its ends depends on the graph, not on the weights.
         if grid.is_weighted:
             _, _, alone, twins = _fit(grid.Y, np.sign(weight), is_network=bool(grid.symmetry))
-        # Around a circle through all instances and tasks, 1 − h would be one part of all of them.
+        # The smallest 1 − h of a connected cell is that of a cycle through all instances and tasks, 1/(m + q).
         determined &= alone - np.abs(twins) > 0.25 / sum(grid.Y.shape)
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
     if not determined.all():
@@ -252,11 +253,11 @@ def _without_each_cell(grid: _Grid) -> _Means:
 
 
 def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
-    """Return the additive fit of complete labels, and what its residuals are divided by to leave a cell out."""
+    """Return the additive fit of complete labels and 1 − h, the divisor of its residuals to leave out a cell."""
     Y, (m, q) = grid.Y, grid.Y.shape
     fitted = Y.mean(axis=1, keepdims=True) + Y.mean(axis=0) - Y.mean()
     slack = np.asarray((1 - 1 / m) * (1 - 1 / q))
-    if grid.symmetry:  # (i, j) and (j, i) leave together
+    if grid.symmetry:  # (i, j) and (j, i) are left out together
         twins = (1 - 1 / m) ** 2 + grid.symmetry / m**2
         slack = np.where(np.eye(m, dtype=bool), slack, twins)
     return fitted, slack
@@ -273,13 +274,13 @@ def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray,
        (\mathbf{D}' - \mathbf{W}^\top\mathbf{P})\,\mathbf{b} = \mathbf{s}' - \mathbf{P}^\top\mathbf{s}, \qquad
        \mathbf{a} = \mathbf{D}^{-1}(\mathbf{s} - \mathbf{W}\mathbf{b}) .
 
-    In each connected part of the graph a constant can move between rows and columns. It is fixed by a term of rank one,
-    which changes no sum of both.
+    In each connected part of the graph, a constant can be added to the rows and subtracted from the columns. A term of
+    rank one makes the solution unique without changing the sums of both effects.
 
     Parameters
     ----------
     Y, W : arrays of shape (m, q)
-        Labels and weights; what has no weight does not count.
+        Labels and weights; cells of weight 0 are ignored.
     is_network : bool
 
     Returns
@@ -291,9 +292,9 @@ def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray,
     alone : array of shape (m, q)
         1 − h of each cell.
     twins : array of shape (m, q) or ()
-        In a network h between a cell and its other direction, else 0.
+        In a network, the entry of the hat matrix between a cell and its other direction; else 0.
     """
-    if Y.shape[0] < Y.shape[1]:  # the smaller side is solved for
+    if Y.shape[0] < Y.shape[1]:  # the system has the size of the smaller side
         fitted, connects, alone, twins = (each.T for each in _fit(Y.T, W.T, is_network=is_network))
         return fitted, connects, alone, twins
     at, across = np.nonzero(W)
@@ -322,22 +323,22 @@ def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray,
 
 
 def _connected(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the number of the connected part that each row (m,) and each column (q,) of some cells belongs to."""
+    """Return the number of the connected component of each row (m,) and of each column (q,) of some cells."""
     m, size = shape[0], sum(shape)
     edges = sparse.coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + m)), shape=(size, size))
     part = connected_components(edges, directed=False)[1]
     return part[:m], part[m:]
 
 
-# Effects are compared with labels, which have fewer digits.
+# Tolerance of the effects; labels have fewer digits.
 _TOL = 1e-11
 
 
 def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array]:
-    """Predict the labels of each fold from those of the others."""
+    """Return the baselines of each fold from the labels of the other folds."""
     values, observed = np.asarray(to_numpy(labels.values), dtype=np.float64).reshape(-1), labels.observed.reshape(-1)
     weights = _relative_weights(labels).reshape(-1)
-    # Effects are told apart of pairs whose instance and task are known both, unless weights leave no digits for it.
+    # Effects are fitted where instance and task are known, unless the weights differ too much.
     has_effects = setting is Setting.A and _tells_effects(weights)
     places = [np.asarray(labels.at(np.arange(length), axis)).reshape(-1) for axis, length in enumerate(labels.shape)]
     found = {name: np.full_like(values, np.nan) for name in BASELINES}
@@ -374,12 +375,12 @@ def _relative_weights(labels: Labels) -> np.ndarray:
 
 
 def _tells_effects(weights: np.ndarray) -> bool:
-    """Return whether weights are alike enough for effects to be told apart."""
+    """Return whether weights are similar enough for least squares to determine effects, see `WIDEST`."""
     return float(weights.max()) <= WIDEST * float(np.min(weights, where=weights > 0, initial=np.inf))
 
 
 def _means(places: np.ndarray, y: np.ndarray, w: np.ndarray, length: int, otherwise: float) -> np.ndarray:
-    """Return weighted means of the pairs of each row, or column, and something else where there is none."""
+    """Return the weighted mean of the pairs of each row or column; `otherwise` for those without pairs."""
     total, weight = np.bincount(places, w * y, minlength=length), np.bincount(places, w, minlength=length)
     return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise)
 
@@ -387,9 +388,9 @@ def _means(places: np.ndarray, y: np.ndarray, w: np.ndarray, length: int, otherw
 def _effects(
     rows: np.ndarray, columns: np.ndarray, y: np.ndarray, w: np.ndarray, shape: tuple[int, int]
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Return effects of rows (m,) and of columns (q,), by least squares, and the connected part that each is in."""
+    """Return least squares effects of rows (m,) and of columns (q,), and the connected component of each."""
     m, q = shape
-    if m < q:  # the smaller side is solved for
+    if m < q:  # the system has the size of the smaller side
         (right, left), (below, above) = _effects(columns, rows, y, w, (q, m))
         return (left, right), (above, below)
     W = sparse.csr_array((w, (rows, columns)), shape=shape)

@@ -1,8 +1,7 @@
-"""Folds that are left out and solved again, where no formula gives the hold-out predictions.
+"""Hold-out predictions by solving the model again for each fold, where there is no formula.
 
-The labels of a fold are hidden, as if they had never been observed, and the model is solved again. In a model whose
-rows count even without labels (two-step), the rows and columns of a fold also leave the kernels, and are predicted as
-new ones.
+The labels of a fold become missing labels and the model is solved again. In a model that unlabelled rows influence
+(two-step), the rows and columns of a fold are also removed from the kernels and predicted as new ones.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ class Fold(NamedTuple):
     Attributes
     ----------
     left : boolean array of the shape of the labels' values
-        The labels that are hidden; in setting D more than are predicted.
+        Mask of the hidden labels; in setting D there are more hidden labels than predicted ones.
     test : integer array
-        Positions of those that are predicted, among the flattened values.
+        Positions of the predicted labels among the flattened values.
     staying : (integer array, integer array)
-        The rows and columns that are not left out, with labels or without.
+        Positions of the rows and columns that are not left out, with labels or without.
     leaving : (integer array, integer array)
-        The rows and columns of the labels that are predicted; all of a side that is not left out.
+        Positions of the rows and columns of the predicted labels; all positions of a side that is not left out.
     """
 
     left: np.ndarray
@@ -67,16 +66,16 @@ class Fold(NamedTuple):
 
 
 class Folds:
-    """Folds of labels, instances or tasks that are left out in turn, for one regularisation after the other.
+    """Folds of labels, instances or tasks, to be left out in turn under several regularisations.
 
-    Each solve starts from the solution that the same fold had before.
+    Each solve starts from the previous solution of the same fold.
 
     Parameters
     ----------
     problem : Problem
     setting : Setting
     units : Units
-        A unit, or in setting D a pair of units, is a fold.
+        Units; each is a fold, or in setting D each pair of an instance unit and a task unit.
     """
 
     def __init__(self, problem: Problem, setting: Setting, units: Units) -> None:
@@ -96,7 +95,7 @@ class Folds:
 
     @property
     def converged(self) -> bool:
-        """Whether every fold reached its tolerance when it was last left out."""
+        """Whether the last solve of every fold converged."""
         return not self._unconverged
 
     @property
@@ -105,13 +104,13 @@ class Folds:
         return len(self.folds)
 
     def n_tested(self, numbers: Iterable[int]) -> int:
-        """Return the number of labels that some of the folds predict."""
+        """Return the number of observed labels that the numbered folds predict."""
         observed = self.problem.labels.observed.reshape(-1)
         return sum(int(np.count_nonzero(observed[self.folds[number].test])) for number in numbers)
 
     @cached_property
     def diagonal(self) -> list[int]:
-        """In setting D, folds that predict every instance and every task about once: no two share a unit."""
+        """Numbers of folds of which no two share a unit in setting D; all folds in other settings."""
         if self.setting is not Setting.D:
             return list(range(self.n_folds))
         sides = [codes.reshape(-1) for codes in self.units.of_labels(self.problem.labels, self.setting)]
@@ -134,16 +133,16 @@ class Folds:
     ) -> Array:
         """Return predictions of the shape of the labels' values, NaN where no fold predicts.
 
-        A warning says in how many folds conjugate gradients did not reach the tolerance.
+        Warns with the number of folds in which conjugate gradients did not converge.
 
         Parameters
         ----------
         pairing : Pairing, default=None
-            The model under another regularisation.
+            The model with another regularisation; None is the model of the problem.
         tol, max_iter : float and int, default=None
-            When conjugate gradients stop.
+            Tolerance and maximum number of conjugate gradient iterations; None are those of the problem.
         numbers : sequence of int, default=None
-            The folds to leave out; None is all of them.
+            Numbers of the folds to leave out; None is all of them.
         """
         problem, labels = self.problem, self.problem.labels
         pairing = problem.pairing if pairing is None else pairing
@@ -163,37 +162,37 @@ class Folds:
 
     @property
     def _unconverged(self) -> list[Solution | ObservedSolution]:
-        """The solutions that did not reach the tolerance."""
+        """Solutions that did not converge."""
         solutions = [start.solution if isinstance(start, Completion) else start for start in self.starts]
         return [solution for solution in solutions if solution is not None and not solution.converged]
 
-    # How a fold is solved for: each method returns the solution without it, and its predictions of the labels to test.
+    # Each of the next methods solves the model without a fold, and returns the solution and the test predictions.
 
     def _completed(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
         """Complete a grid without the labels of a fold."""
         labels, inner = self.problem.labels.hide(fold.left), pairing
         if self.apart:
-            # In setting D other folds leave the same rows, or the same columns. What they share is kept for the next
-            # regularisation, of which one of two may be the same.
+            # In setting D, folds share left-out rows or columns. Operators of a side are cached for all folds, and for
+            # the next regularisation if one of its two values is the same.
             for key in [key for key in self._sides if key[1] not in pairing.alphas.values()]:
                 del self._sides[key]
             sides = self._sides if self.setting is Setting.D else None
             labels, inner = labels.part(*fold.staying), part_of(pairing, fold.staying, self._spectra, sides)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # one warning for all folds follows
-            found = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(start)
-        predicted = predict_outside(pairing, fold.staying, found.labels) if self.apart else found.labels
-        return found, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
+            completion = replace(self.problem, pairing=inner, labels=labels, **stopping).complete(start)
+        predicted = predict_outside(pairing, fold.staying, completion.labels) if self.apart else completion.labels
+        return completion, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)
 
     @cached_property
     def _system(self) -> ObservedSystem:
-        """The equations of a list of labels: features are rotated once for all folds."""
+        """Equations of a list of labels, with features rotated once for all folds."""
         return self.problem.system()
 
     def _solved_without(
         self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
     ) -> tuple[Solved, Array]:
-        """Solve for a list of labels without those of a fold, while the sides stay as they are."""
+        """Solve for a list of labels without those of a fold; the kernels keep all rows."""
         labels = self.problem.labels
         system = self._system.at(cast(Coupled, pairing)).among(labels.hide(fold.left))
         solution = system.solve(start, **stopping)
@@ -207,11 +206,11 @@ class Folds:
     def _solved_apart(
         self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
     ) -> tuple[Solved, Array]:
-        """Solve for a list of labels whose rows leave their side: they are predicted as new ones."""
+        """Solve for a list of labels without the rows of a fold in the kernels, and predict these rows as new ones."""
         if not pairing.refits:
             raise ValueError(
-                "Observed pairs are held out by fitting again, which filters other than Tikhonov's do not mean: use "
-                "setting A, or filter=None."
+                "Settings B, C and D of observed pairs fit the model again for each fold, which is only defined for "
+                "Tikhonov's filter: use setting A, or filter=None."
             )
         labels, features = self.problem.labels, []
         for axis, (spectrum, kept) in enumerate(zip(pairing.spectra, fold.staying, strict=True)):
@@ -232,7 +231,7 @@ class Folds:
 
 
 def folds_of(labels: Labels, setting: Setting, units: Units) -> list[Fold]:
-    """Return a fold for each unit, or in setting D for each pair of units."""
+    """Return one fold for each unit, or in setting D for each pair of an instance unit and a task unit."""
     own = [codes.reshape(-1) for codes in units.of_labels(labels, setting)]
     together = own[0] if len(own) == 1 else pair_numbers(own[0], own[1], int(own[1].max()) + 1)
     order = np.argsort(together, kind="stable")
@@ -263,9 +262,9 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
         # A mask of the pairs for each fold, and its solution.
         numbers = total * (0.125 * labels.size + math.prod(ranks)) + labels.size
         purpose = f"Leaving out {total} folds of {labels.size} observed pairs"
-        check_memory(8 * numbers, labels.values, purpose, "give groups that leave together, say five")
+        check_memory(8 * numbers, labels.values, purpose, "pass groups that are left out together, for example five")
         return
-    # A mask for each fold, and the solution that it starts from the next time.
+    # A mask for each fold, and its solution, from which the next solve starts.
     need = total * (0.125 + (2.0 if pairing.knows_tasks else 1.0)) * m * q
     options = {"coupled": pairing.knows_tasks, "complete": False, "weighted": labels.weights is not None}
     need += solve_numbers((m, q), ranks, **options)
@@ -276,14 +275,14 @@ def _check_work(problem: Problem, setting: Setting, units: Units, apart: bool) -
 
 
 def as_splitter(cv: Any, setting: Setting) -> SettingKFold | GivenFolds:
-    """Return the folds of a setting from their number, or check those that are given."""
+    """Return the splitter of a setting: make one from a number or a list of folds, or check an existing one."""
     if isinstance(cv, SettingKFold):
         if cv.setting != setting.value:
             raise ValueError(f"cv makes folds for setting {cv.setting}, but the setting is {setting.value}.")
         if cv.network:
             raise ValueError(
-                "cv cuts instances and tasks of a grid, and hides no node on both sides: leave network out. A model of "
-                "a network leaves out one edge or node at a time, without cv."
+                "cv has network=True, which is only meant for long tables of edges: use network=False for instances "
+                "and tasks of a grid. A network model leaves out one edge or node at a time, without cv."
             )
         return cv
     if isinstance(cv, GivenFolds):

@@ -1,18 +1,18 @@
-r"""How far a label may be off, from how far labels were off when they were held out as the asked pair is.
+r"""Prediction intervals from hold-out residuals of the same setting as the pair to predict.
 
 New instances (B) and new tasks (C) have jackknife+ intervals (Barber, Candès, Ramdas and Tibshirani, 2021): with
 :math:`f_{-i}` the model without row i and :math:`r_i` its residual there, a bound is an order statistic of
 
 .. math:: f_{-i}(x) \pm \frac{|r_i|}{w_{-i}(x_i)}\,w_{-i}(x),
 
-over the rows i of training, for each task by itself. The local width :math:`w_{-i}` is a function of the features of
-the rows other than i alone, see `dyadlearn.pairing.certainty`; so the intervals hold labels of new rows with a
-probability of at least :math:`1 - 2\alpha`, and of :math:`1 - \alpha` about, if rows are exchangeable and the
-regularisation was not chosen on them. Where labels are missing, each model is one without a fold (CV+).
+over the training rows i, for each task separately. The local width :math:`w_{-i}` is a function of the features of
+the rows other than i only, see `dyadlearn.pairing.certainty`. If rows are exchangeable and the regularisation was not
+chosen on them, the intervals contain labels of new rows with a probability of at least :math:`1 - 2\alpha`, and in
+practice of about :math:`1 - \alpha`. Where labels are missing, each model is trained without a fold (CV+).
 
 New pairs of known instances and tasks (A), pairs that are new on both sides (D) and pairs in a network have calibrated
-ones: :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w` of that setting. Labels that share an instance
-or a task are not exchangeable with others, so nothing is guaranteed here, but for the experience.
+intervals :math:`f \pm Q\,w`, with Q an order statistic of all :math:`|r|/w` of that setting. Labels that share an
+instance or a task are not exchangeable with others: the coverage of these intervals is empirical, not guaranteed.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from dyadlearn.solve.missing import Completion
 #: Lower and upper ends.
 Bounds = tuple[Array, Array]
 
-# What a search has kept of a setting: held-out predictions and what left together.
+# Function that returns what a search has stored for a setting, held-out predictions and their units, or None.
 Kept = Callable[[Setting], tuple[Array, Units] | None]
 
 
 def ranks(n: int, coverage: float) -> tuple[int, int]:
-    """Return which of n values in ascending order, counted from 1, are a lower and an upper bound.
+    """Return the ranks, counted from 1, of the lower and the upper bound among n values in ascending order.
 
-    0 and n + 1 stand for minus and plus infinity: there are too few values for such a coverage.
+    Ranks 0 and n + 1 mean minus and plus infinity: there are too few values for this coverage.
 
     Examples
     --------
@@ -68,24 +68,24 @@ def ranks(n: int, coverage: float) -> tuple[int, int]:
     >>> ranks(99, 0.9), ranks(19, 0.9), ranks(9, 0.9), ranks(8, 0.9)
     ((10, 90), (2, 18), (1, 9), (0, 9))
     """
-    # A share such as 0.1 is not a binary fraction, and must not miss a whole number by its rounding.
+    # A coverage such as 0.1 is not a binary fraction; the margin keeps rounding from changing the rank.
     return math.floor((1.0 - coverage) * (n + 1) + 1e-9), math.ceil(coverage * (n + 1) - 1e-9)
 
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Held-out residuals of one fitted model, and what they say of other labels.
+    """Prediction intervals of a fitted model from its held-out residuals.
 
-    What is computed for a setting is kept.
+    The residuals of a setting are computed once.
 
     Attributes
     ----------
     problem : Problem
-        As it was posed, labels missing or not.
+        Model and labels, complete or with missing labels.
     kept : callable
-        Returns what a search has kept of a setting, or None.
+        Function of a setting that returns the held-out predictions and units which a search has stored, or None.
     by_formula : bool
-        Whether formulas leave labels out, so that what models without a row predict is known.
+        Whether the predictions of the models without each row are available (jackknife+).
     """
 
     problem: Problem
@@ -94,25 +94,25 @@ class Intervals:
 
     @cached_property
     def mirrored(self) -> Intervals:
-        """The same with tasks for instances."""
+        """The intervals of the transposed problem, in which tasks are the instances."""
         problem = self.problem
-        turned = replace(problem, pairing=problem.pairing.transposed, labels=problem.labels.transposed)
+        transposed = replace(problem, pairing=problem.pairing.transposed, labels=problem.labels.transposed)
 
         def kept(setting: Setting) -> tuple[Array, Units] | None:
-            found = self.kept(setting.transposed)
-            return None if found is None else (found[0].T, Units(found[1].tasks, found[1].instances))
+            stored = self.kept(setting.transposed)
+            return None if stored is None else (stored[0].T, Units(stored[1].tasks, stored[1].instances))
 
-        return Intervals(turned, kept, by_formula=self.by_formula)
+        return Intervals(transposed, kept, by_formula=self.by_formula)
 
     # --- new instances, new tasks -------------------------------------------------------------------
 
     def new_rows(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
-        """Return bounds for new instances with every task of training.
+        """Return bounds for new instances with every training task.
 
         Parameters
         ----------
         rows : NewRows
-            Of a.
+            The a new instances.
         predicted : array of shape (a, q)
         coverage : float
 
@@ -132,13 +132,13 @@ class Intervals:
             block = rows.take(here)
             low, high = _plus(models.predictions(block), scores, self._local(block), unit, coverage)
             lower[here, :], upper[here, :] = low, high
-        # What is not predicted has no bounds either, not even infinite ones.
+        # Bounds are NaN where the prediction is NaN.
         xp, missing = namespace(predicted), namespace(predicted).isnan(predicted)
         return xp.where(missing, predicted, lower), xp.where(missing, predicted, upper)
 
     @cached_property
     def _jackknife(self) -> Jackknife | None:
-        """Models without each row, or each unit of rows, of those that have them."""
+        """Models without each row or unit of rows; None if their predictions are not available."""
         problem, kept = self.problem, self.kept(Setting.B)
         codes = None if kept is None else kept[1].instances
         if not self.by_formula:
@@ -149,19 +149,19 @@ class Intervals:
             codes = as_splitter(None, Setting.B).units(problem.labels).instances
         folds = Folds(problem, Setting.B, Units(codes))
         held_out, models = folds.held_out(), []
-        for fold, found in zip(folds.folds, folds.starts, strict=True):
-            assert isinstance(found, Completion)
-            models.append(expansion_of_fold(problem.pairing, fold.staying if folds.apart else None, found.labels))
+        for fold, solved in zip(folds.folds, folds.starts, strict=True):
+            assert isinstance(solved, Completion)
+            models.append(expansion_of_fold(problem.pairing, fold.staying if folds.apart else None, solved.labels))
         return fold_jackknife(held_out, [fold.leaving[0] for fold in folds.folds], models)
 
     def _of_rows(self, held_out: Array) -> Array:
-        """Return residuals of rows that were held out, each beside its width, (m, q); NaN where there is none."""
+        """Return absolute residuals (m, q) of held-out rows divided by their widths; NaN for missing labels."""
         return namespace(held_out).abs(self.problem.Y - held_out) / (1.0 + self._distances[0])[:, None] ** 0.5
 
     def _beside_known(self, rows: NewRows, predicted: Array, coverage: float) -> Bounds:
-        """Return bounds for new rows from how far off those of training were with each task, or vertex."""
+        """Return bounds for new rows from the held-out residuals of each task or vertex."""
         scores = self._of_rows(self.held_out(Setting.B))
-        if self.problem.pairing.symmetry:  # no vertex is its own neighbour of old
+        if self.problem.pairing.symmetry:  # a new vertex has no edge to itself
             xp = namespace(scores)
             itself = xp.eye(scores.shape[0], dtype=xp.bool, device=scores.device)
             scores = xp.where(itself, xp.full_like(scores, float("nan")), scores)
@@ -177,13 +177,13 @@ class Intervals:
         Parameters
         ----------
         completed : array of shape (m, q)
-            What is predicted where labels are missing.
+            Predictions of missing labels.
         coverage : float
 
         Returns
         -------
         lower, upper : arrays of shape (m, q)
-            Around held-out predictions where labels are observed.
+            Bounds around held-out predictions where labels are observed, else around `completed`.
         """
         Y, xp = self.problem.Y, namespace(self.problem.Y)
         held_out = self.held_out(Setting.A)
@@ -202,18 +202,18 @@ class Intervals:
         return predicted - reach, predicted + reach
 
     def _reach(self, held_out: Array, widths: Array, coverage: float) -> float:
-        """Return how many widths hold so many of the labels."""
+        """Return the factor of the widths whose intervals contain the requested share of the labels."""
         Y, xp = self.problem.Y, namespace(self.problem.Y)
         scores = xp.abs(Y - held_out) / widths
-        if self.problem.pairing.symmetry:  # an edge stands there twice
+        if self.problem.pairing.symmetry:  # the grid contains each edge twice
             upper = as_array_of(np.triu(np.ones(Y.shape, dtype=bool)), Y)
             scores = xp.where(upper, scores, xp.full_like(scores, float("nan")))
         return float(upper_scores(xp.reshape(scores, (1, -1)), coverage)[0])
 
     def held_out(self, setting: Setting) -> Array:
         """Return held-out predictions of a setting, of the shape of the labels' values."""
-        found = self.kept(setting)
-        return plan(self.problem, setting).held_out() if found is None else found[0]
+        stored = self.kept(setting)
+        return plan(self.problem, setting).held_out() if stored is None else stored[0]
 
     # --- widths -------------------------------------------------------------------------------------
 
@@ -225,15 +225,15 @@ class Intervals:
 
     @cached_property
     def _distances(self) -> list[Array]:
-        """How far each row, and each column, lies from the others of its side; 1 where all count alike."""
+        """Novelty of each row, and of each column, relative to the median of its side."""
         return [each.left_out / each.typical for each in self._novelty]
 
     def _local(self, rows: NewRows, side: int = 0) -> tuple[Array, Array | None]:
-        """Return how far new rows of a side lie (a,), and what is added where one of training is left out (a, n)."""
+        """Return the relative novelty (a,) of new rows, and its increase (a, n) if a training row is left out."""
         found, increase = self._novelty[side].of_rows(rows)
         if found is not None:
             return found, increase
-        # Rows whose kernel with themselves nobody knows are as far as most.
+        # Rows of which the kernel with themselves is not known have the median novelty.
         like = self._distances[side]
         return zeros((rows.size,), like) + 1.0, None
 
@@ -241,7 +241,7 @@ class Intervals:
     def _cell_widths(self) -> Array:
         slack = cell_slack(self.problem.pairing)
         xp = namespace(slack)
-        # Beside the largest one: as the regularisation vanishes, all of them do.
+        # The slack is clipped relative to its maximum: all values tend to 0 with the regularisation.
         top = float(xp.max(slack)) or 1.0
         far = 1.0 / xp.clip(slack, 1e-6 * top, top)
         return (1.0 + far / float(np.median(to_numpy(far)))) ** 0.5
@@ -249,9 +249,9 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class FlatIntervals:
-    """Intervals of one width for all pairs of a setting, from held-out residuals alone.
+    """Prediction intervals of one width for all pairs of a setting, from held-out residuals only.
 
-    They serve a list of labels, and models without a closed form.
+    They are used for lists of labels, and for models without a closed form.
 
     Attributes
     ----------
@@ -268,7 +268,7 @@ class FlatIntervals:
         return {}
 
     def reach(self, setting: Setting, coverage: float) -> float:
-        """Return a bound that holds for so many of the absolute residuals of a setting."""
+        """Return the half width of the intervals: the quantile of the absolute residuals of a setting."""
         if setting not in self._residuals:
             errors = self.labels.values - self.held_out(setting)
             xp = namespace(errors)
@@ -282,13 +282,13 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
     Parameters
     ----------
     models : array of shape (a, q, u)
-        Predictions of the models that each did without a unit of rows.
+        Predictions of the models, each of which was trained without a unit of rows.
     scores : array of shape (m, q)
-        Absolute residuals of the rows of training beside their widths, NaN where there is none.
+        Absolute residuals of the training rows divided by their widths; NaN for missing labels.
     local : (array of shape (a,), array of shape (a, m) or None)
-        How far the new rows lie, and what is added where each row is left out.
+        Novelty of the new rows, and its increase where each training row is left out.
     unit : integer array of shape (m,)
-        Which model did without each row.
+        Number of the model that was trained without each row.
     coverage : float
     """
     xp, (found, increase) = namespace(models), local
@@ -300,7 +300,7 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
     ends = models - reach
     reach += models
     lower, upper = _bound(ends, coverage, 0), _bound(reach, coverage, 1)
-    # Below one half, the ends may pass each other where models differ by more than they are off.
+    # For a coverage below 0.5, the lower bound may exceed the upper one: both become their mean.
     crossed = lower > upper
     middle = lower / 2 + xp.where(crossed, upper, lower) / 2
     return xp.where(crossed, middle, lower), xp.where(crossed, middle, upper)
@@ -309,7 +309,7 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
 def _bound(values: Array, coverage: float, end: int) -> Array:
     """Return a lower (0) or upper (1) bound of each row of values (a, q, m), which are overwritten.
 
-    NaN among them are left out.
+    NaN are ignored.
     """
     xp, (a, q, m) = namespace(values), values.shape
     missing = xp.isnan(values)
@@ -319,7 +319,7 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
             return order_statistic(values, rank - 1)
     counts = m - to_numpy(xp.sum(xp.astype(missing, xp.int64), axis=2)).reshape(-1)
     ordered = xp.sort(xp.where(missing, xp.full_like(values, math.inf), values), axis=2)
-    # Before the first and after the last there is no bound.
+    # Ranks below 1 and above the number of values mean infinite bounds.
     names, each = np.unique(counts, return_inverse=True)
     places = np.array([ranks(int(n), coverage)[end] for n in names])[each]
     flat = take_rows(xp.reshape(ordered, (-1,)), np.arange(a * q) * m + np.clip(places - 1, 0, m - 1))
@@ -328,12 +328,12 @@ def _bound(values: Array, coverage: float, end: int) -> Array:
 
 
 def upper_scores(scores: Array, coverage: float) -> Array:
-    """Return which score so many of each row (n, p) do not exceed, shape (n,); NaN do not count."""
+    """Return the quantile (n,) of each row of scores (n, p) for a coverage; NaN are ignored."""
     return _bound(copied(scores)[None, :, :], coverage, 1)[0, :]
 
 
 def intervals_of(problem: Problem, kept: Kept, *, by_formula: bool = True) -> Intervals | FlatIntervals:
-    """Return the intervals of a problem: of one width in each setting for a list of labels, else local ones.
+    """Return the intervals of a problem: of one width per setting for a list of labels, else of local width.
 
     Parameters
     ----------
@@ -341,5 +341,5 @@ def intervals_of(problem: Problem, kept: Kept, *, by_formula: bool = True) -> In
     kept, by_formula : callable and bool
         As in `Intervals`.
     """
-    found = Intervals(problem, kept, by_formula=by_formula)
-    return FlatIntervals(problem.labels, found.held_out) if problem.labels.grid is None else found
+    intervals = Intervals(problem, kept, by_formula=by_formula)
+    return FlatIntervals(problem.labels, intervals.held_out) if problem.labels.grid is None else intervals

@@ -1,8 +1,8 @@
-r"""The slow, obvious reference of every hold-out formula: hide the labels, fit again, predict.
+r"""Reference implementation of every hold-out formula: hide the labels, fit again, predict.
 
-Nothing here knows a shortcut: every model says in `dyadlearn.pairing` how it is fitted on some rows and columns, or on
-some cells, with dense kernels. Everything runs in numpy at double precision, from the kernels that
-the model was fitted on, repaired if they had to be.
+No shortcut is used: `dyadlearn.pairing.dense` fits each model on some rows and columns, or on some cells, with dense
+kernels. Everything is computed in numpy at double precision, from the kernels of the fit. These include a repair if
+the kernels were not positive semidefinite.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def refit(
     where: Any = None,
     fixed_penalty: bool = False,
 ) -> np.ndarray:
-    r"""Predict every cell by a model that is fitted again without it.
+    r"""Return the prediction of every cell by a model that is fitted again without it.
 
-    What is hidden for cell (i, j), where :math:`I` is instance i or its group and :math:`J` task j or
-    its group:
+    The hidden labels for cell (i, j), where :math:`I` is instance i or its group and :math:`J` task j or
+    its group, are:
 
     =======  =====================================================================
     setting  hidden
@@ -50,7 +50,7 @@ def refit(
     and predicts its edges to the vertices that stay and, as between two new vertices, those among
     :math:`I` itself; C is its mirror image; D hides :math:`I \cup J`.
 
-    Two-step ridge needs a full grid, so that in setting A it means the paper's transductive objective
+    Two-step ridge needs a full grid. In setting A it therefore solves the paper's transductive objective
     over the observed cells o: pairwise ridge regression with the kernel :math:`\boldsymbol\Xi`,
 
     .. math:: (\boldsymbol\Xi_{oo} + \mathbf{I})\,\mathbf{a} = \mathbf{y}_o, \qquad
@@ -58,15 +58,16 @@ def refit(
               (\lambda_d\lambda_t\mathbf{I} + \lambda_t\mathbf{I}\otimes\mathbf{K}
               + \lambda_d\mathbf{G}\otimes\mathbf{I})^{-1}.
 
-    Filters other than `Tikhonov` are applied to the spectrum of the remaining kernel, which is not what
-    the hold-out formulas give. These keep the penalty of the complete kernel, as `fixed_penalty` does: the filter stays
-    as it was built, and what is hidden is imputed so that the fit reproduces it. For hidden rows :math:`I` of one side,
+    Filters other than `Tikhonov` are applied to the spectrum of the remaining kernel, and the result differs from
+    the hold-out formulas. The formulas keep the penalty of the complete kernel, as does ``fixed_penalty=True``: the
+    filter does not change, and hidden labels are imputed so that the fit reproduces them. For hidden rows :math:`I` of
+    one side,
     and likewise for hidden cells with :math:`\mathbf{H} = \mathbf{H}_g\otimes\mathbf{H}_k`,
 
     .. math:: (\mathbf{I} - \mathbf{H}_{II})\,\mathbf{f}_I = \mathbf{H}_{Io}\,\mathbf{y}_o .
 
-    With `Tikhonov`, and in setting A with all filters, both are the same. Where nothing remains to be fitted, the
-    prediction is 0.
+    With `Tikhonov`, and in setting A with all filters, both results are equal. If no label remains, the prediction
+    is 0.
 
     Parameters
     ----------
@@ -79,9 +80,9 @@ def refit(
     cells : array of shape (m, q), default=None
         Fold of each cell, for setting A.
     where : boolean array of shape (m, q), default=None
-        The cells that are wanted; the others are not computed and come back as NaN.
+        Mask of the cells to predict; the others are NaN. None is all cells.
     fixed_penalty : bool, default=False
-        Whether the penalty stays that of the complete kernel.
+        Whether to keep the penalty of the complete kernel.
 
     Returns
     -------
@@ -105,7 +106,7 @@ def refit(
     Y = to_numpy(problem.Y).astype(np.float64)
     given = [None if each is None else read_table(each, "groups").values for each in (groups, task_groups, cells)]
     units = Units.of_groups(labels, setting, *given)
-    if pairing.symmetry and setting is Setting.A:  # an edge leaves in both directions
+    if pairing.symmetry and setting is Setting.A:  # an edge is left out in both directions
         codes = units.of_labels(labels, setting)[0]
         units = Units(cells=np.minimum(codes, codes.T))
     wanted = np.ones(Y.shape, dtype=bool) if where is None else _as_numpy(where, "where").astype(bool)
@@ -137,26 +138,28 @@ def verify_holdout(
     cells: Any = None,
     random_state: Any = None,
 ) -> float:
-    """Compare a model's hold-out predictions with those of models that are really fitted again.
+    """Return the largest difference between hold-out predictions and those of models that are fitted again.
 
-    Filters that do not refit are compared with fits under the penalty of the complete kernel, as they promise. The
-    kernels are those of the fit, repaired if they had to be: how far a repair within each fold would lead, this does
-    not see.
+    Hold-out by a filter other than `Tikhonov` keeps the penalty of the complete kernel, and so do the fits that it is
+    compared with. All fits use the kernels of the model, including any repair of kernels that were not positive
+    semidefinite. The effect of a separate repair in each fold is not measured.
 
     Parameters
     ----------
     model : fitted TwoStepRidge, or any other model of a grid
+        Model, fitted on complete labels without weights.
     setting : str or Setting
+        Setting of the hold-out.
     n : int, default=20
-        How many cells to try, drawn at random; all of them if there are fewer.
+        Number of randomly drawn cells to compare; all cells if there are fewer.
     groups, task_groups, cells : as in `refit`
     random_state : int, RandomState or None, default=None
-        Which cells are drawn.
+        Seed of the draw.
 
     Returns
     -------
     float
-        The largest absolute difference.
+        Largest absolute difference.
 
     Examples
     --------
@@ -173,8 +176,8 @@ def verify_holdout(
     problem: Problem = fitted.problem
     if problem.labels.full is None:
         raise ValueError(
-            "verify_holdout compares the shortcuts of complete labels with refitting, but labels are missing or "
-            "weighted here, and hold-out predictions are made by solving again anyway."
+            "verify_holdout compares the formulas for complete labels with refitting, but labels are missing or "
+            "weighted here, and the hold-out predictions already come from solving again."
         )
     held_out = fitted.estimator.holdout(setting, groups=groups, task_groups=task_groups, cells=cells)
     shortcut = _as_numpy(held_out, "the hold-out").reshape(problem.Y.shape)

@@ -23,12 +23,12 @@ from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import Setting, as_setting, check_groups
 
-# What is dealt out, for messages.
+# Names of the units of the folds, for messages.
 _INSTANCES, _TASKS, _NODES = "instances or groups of them", "tasks or groups of them", "nodes or groups of them"
 
 
 class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
-    r"""Folds of pairs that ask the question of one setting, for scikit-learn and for any other model.
+    r"""Cross-validation splitter for pairs in one of the settings A to D, for any model.
 
     With the folds :math:`I_1 \dots I_k` of instances and :math:`T_1 \dots T_k` of tasks, split (a, b) of
     setting D tests the pairs in :math:`I_a \times T_b` and trains on those outside both,
@@ -37,48 +37,48 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
               \text{train} = \{(i, t) : i \notin I_a,\ t \notin T_b\},
 
     and leaves the mixed pairs, of a held-out instance and a known task or the other way round, unused (see
-    `unused`). Setting A makes folds of pairs, B folds of instances, C folds of tasks, and uses all pairs.
+    `unused`). Setting A makes folds of pairs, B folds of instances and C folds of tasks; they use all pairs.
 
-    **Every pair is tested exactly once** in every setting, so that `cross_val_predict` works. That makes
-    `n_splits` splits in A, B and C, and ``n_splits ** 2`` in D, less the blocks that hold no pair.
+    **Every pair is tested exactly once** in every setting, so that `cross_val_predict` works. There are
+    `n_splits` splits in A, B and C. In D there are ``n_splits ** 2``, minus the blocks without pairs.
 
     Parameters
     ----------
     setting : str or Setting
-        A, B, C or D, or a word of another library, as in `dyadlearn.settings.as_setting`.
+        Setting A, B, C or D, or one of the other names that `dyadlearn.settings.as_setting` accepts.
     n_splits : int, default=5
-        Number of folds of each side that is cut, at least 2.
+        Number of folds of each side that is split, at least 2.
     shuffle : bool, default=True
-        Whether to deal the pairs, instances or tasks out at random; else in the order they first appear.
+        Whether to assign pairs, instances or tasks to folds at random; else in the order of their first appearance.
     random_state : int, RandomState or None, default=None
-        Seed of the shuffle. Only an int makes all calls agree; give one where a table in setting D is so
-        sparse that blocks may be empty, for the number of splits then depends on the shuffle.
+        Seed of the shuffle. Only an int makes all calls return the same splits. Pass an int for a sparse table in
+        setting D: blocks may be empty, and the number of splits then depends on the shuffle.
     network : bool, default=False
-        Whether the pairs are edges of an undirected network, whose nodes are instances and tasks at once. See the
+        Whether the pairs are edges of an undirected network, whose nodes are both instances and tasks. See the
         notes.
 
     See Also
     --------
-    audit : tells which setting a split really is.
+    audit : return the setting that a split corresponds to.
 
     Notes
     -----
-    Rows of a table that repeat a pair stay together, also in setting A. Folds have equally many pairs,
-    instances or tasks (or groups of them), give or take one, not equally many rows. In setting A the instance
-    or task of a test pair may have no other pair and thus be new: `audit` counts such pairs.
+    Rows of a table that repeat a pair are in the same fold, also in setting A. The numbers of pairs, instances or tasks
+    (or groups of them) of two folds differ by at most one; their numbers of rows may differ more. In setting A the
+    instance or task of a test pair may have no other pair and thus be new: `audit` counts such pairs.
 
-    In a **network** (a, b) and (b, a) are the same pair and stay together, and the nodes are cut once: with the folds
-    :math:`N_1 \dots N_k` a split hides its nodes on both sides,
+    In a **network** (a, b) and (b, a) are the same pair and are in the same fold, and there is one set of folds
+    :math:`N_1 \dots N_k` of nodes. A split hides its nodes on both sides,
 
     .. math:: \text{B: test } i \in N_a,\ j \notin N_a; \quad \text{C: test } j \in N_a,\ i \notin N_a; \quad
               \text{D: test one end in } N_a \text{, the other in } N_b,
 
     and trains on the pairs without any of these nodes. D makes ``n_splits * (n_splits + 1) / 2`` splits. Pairs within
-    one fold have two new nodes or two known ones, so that B and C test them in no split, and leave out folds without a
-    pair to test; there `cross_val_predict` does not work.
+    one fold have two new nodes or two known ones: B and C never test them, and skip folds without a test pair.
+    `cross_val_predict` therefore does not work for B and C of a network.
 
-    Under metadata routing of scikit-learn `groups` and `task_groups` are requested; without it only `groups`
-    gets here.
+    With scikit-learn's metadata routing, `groups` and `task_groups` are requested; without it, scikit-learn passes
+    only `groups`.
 
     Examples
     --------
@@ -122,14 +122,14 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         Parameters
         ----------
         pairs : array-like or frame of shape (n, 2)
-            An instance id and a task id each; ids are any hashable values.
+            Instance id and task id of each row; ids are any hashable values.
         y : ignored
         groups : array-like of shape (n,), default=None
-            In settings B and D: a label for each row, the same in all rows of an instance. Instances of one
-            group are held out together.
+            Group of the instance of each row, in settings B and D. All rows of an instance have the same group.
+            Instances of one group are held out together.
         task_groups : array-like of shape (n,), default=None
-            The same for the tasks, in settings C and D. A network takes both or neither: the groups of the first and
-            of the second node of each row, which must agree.
+            Group of the task of each row, in settings C and D. A network needs both or neither: the groups of the first
+            and of the second node of each row. A node must have the same group in both.
 
         Yields
         ------
@@ -157,8 +157,8 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         n_instances, n_tasks : int
             Rows m and columns q of the grid.
         groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Labels of instances, in settings B and D, and of tasks, in C and D, that are held out together. For a
-            network `groups` are those of the nodes, and there are no others.
+            Group of each instance, in settings B and D, and of each task, in C and D; a group is held out together.
+            For a network, `groups` are the groups of the nodes, and `task_groups` must be None.
 
         Yields
         ------
@@ -204,8 +204,8 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         Returns
         -------
         Units
-            Folds of instances and of tasks are those of `split_grid`. In setting A the labels of a list, or all cells
-            of a grid, are dealt out in their order.
+            The folds of `split_grid`. In setting A, the labels of a list, or all cells of a grid, are assigned to
+            folds in their order.
 
         Examples
         --------
@@ -228,7 +228,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         Parameters
         ----------
         pairs, groups, task_groups : as in `split`, default=None
-            Needed in setting D, and for a network in B and C, to leave out blocks that hold no pair.
+            Needed in setting D, and for a network in B and C, to exclude blocks without pairs from the count.
         y : ignored
 
         Returns
@@ -241,7 +241,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         return n if not is_double else n * (n + 1) // 2 if self.network else n**2
 
     def unused(self, pairs: Any, groups: Any = None, task_groups: Any = None) -> np.ndarray:
-        """Count the mixed pairs of each split: in neither training nor test.
+        """Return the number of mixed pairs of each split, which are neither in training nor in test.
 
         Parameters
         ----------
@@ -250,14 +250,14 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         Returns
         -------
         integer array of shape (number of splits,)
-            Zeros but in setting D, and in a network in B and C. With a `random_state` that is no int, those of
-            another shuffle than the splits before.
+            Number of unused pairs of each split; 0 except in setting D, and for a network in B and C. If
+            `random_state` is not an int, the counts belong to another shuffle than earlier splits.
         """
         masks = self._masks(*self._read(pairs, groups, task_groups))
         return np.array([np.count_nonzero(~(train | test)) for train, test in masks], dtype=np.intp)
 
     def _read(self, pairs: Any, groups: Any, task_groups: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return, for each row, the numbers of its pair and of what is held out together on each side."""
+        """Return, for each row, the number of its pair, of its instance unit and of its task unit."""
         first, second = id_columns(pairs, "pairs")
         if self.network:
             check_writing([first], [second], "Instances and tasks of a network")
@@ -275,7 +275,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     def _masks(
         self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield boolean masks of training and test rows from what each row is held out with, all of shape (n,)."""
+        """Yield boolean masks of training and test rows from the units of each row, all of shape (n,)."""
         if self.network and self.setting != Setting.A:
             random = check_random_state(self.random_state)
             fold = self._deal(np.concatenate([instance_units, task_units]), _NODES, random)
@@ -290,7 +290,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 yield ~np.logical_or.reduce(left), test
 
     def _dealt(self, cells: np.ndarray, instances: np.ndarray, tasks: np.ndarray) -> Units:
-        """Return the folds of what the setting leaves out, from the numbers of pairs and of the units of each side."""
+        """Return the folds of a setting from the numbers of pairs and of the units of each side."""
         setting, random = Setting(self.setting), check_random_state(self.random_state)
         if setting is Setting.A:
             return Units(cells=self._deal(cells, "distinct pairs", random))
@@ -312,7 +312,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                     yield ~(np.isin(first, (a, b)) | np.isin(second, (a, b))), test
 
     def _deal(self, units: np.ndarray, words: str, random: np.random.RandomState) -> np.ndarray:
-        """Return the fold of each row, dealing out the numbered units evenly."""
+        """Return the fold of each row, with units assigned evenly to folds."""
         n_units = int(units.max(initial=-1)) + 1
         if n_units < self.n_splits:
             raise ValueError(
@@ -324,7 +324,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
 
 
 class GivenFolds:
-    """Folds of instances that were cut elsewhere, as scikit-learn's splitters cut them, for setting B.
+    """Folds of instances from a list of splits, such as those of scikit-learn's splitters, for setting B.
 
     Parameters
     ----------
@@ -336,8 +336,8 @@ class GivenFolds:
     def __init__(self, setting: Setting, splits: Sequence[Any]) -> None:
         if setting is not Setting.B:
             raise ValueError(
-                f"cv is a list of folds of instances, which go with setting B, found {setting.value}: give a number of "
-                "folds or a SettingKFold."
+                f"A list of folds as cv is only supported in setting B, found setting {setting.value}: pass a number "
+                "of folds or a SettingKFold."
             )
         try:
             self.splits = [
@@ -345,8 +345,8 @@ class GivenFolds:
             ]
         except (TypeError, ValueError):
             raise TypeError(
-                "cv must be a number of folds, a SettingKFold or a list of folds, each the rows to train on and those "
-                f"to test on, found {splits!r}."
+                "cv must be a number of folds, a SettingKFold or a list of (training rows, test rows), found "
+                f"{splits!r}."
             ) from None
         self.n_splits = len(self.splits)
 
@@ -354,7 +354,7 @@ class GivenFolds:
         """Return the folds as `SettingKFold.units` does."""
         n_instances = labels.shape[0]
         if groups is not None or task_groups is not None:
-            raise ValueError("cv gives the folds of the instances: leave groups out.")
+            raise ValueError("groups cannot be combined with a list of folds as cv: pass only one of them.")
         everything = np.arange(n_instances)
         tested = np.concatenate([test for _, test in self.splits]) if self.splits else everything[:0]
         if not all(np.array_equal(np.sort(rows), everything) for rows in (tested, *map(np.concatenate, self.splits))):
@@ -368,9 +368,9 @@ class GivenFolds:
 
 
 def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) -> None:
-    """Raise if ids of some columns are like ids of others but for their type or blanks.
+    """Raise if ids of some columns differ from ids of others in type or blanks only.
 
-    They would be taken for different ones, and a leak for a clean split.
+    Such ids would count as different, and a leak between training and test would not be noticed.
     """
     if all(isinstance(column, np.ndarray) and column.dtype.kind in "biuf" for column in (*known, *asked)):
         return
@@ -378,8 +378,8 @@ def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) 
     alike = near_miss(found - others, others)
     if alike is not None:
         raise IdError(
-            f"{words} differ in type or blanks only, such as {alike[1]!r} and {alike[0]!r}: read both alike, or they "
-            "are taken for different ones."
+            f"{words} have ids that differ in type or blanks only, such as {alike[1]!r} and {alike[0]!r}, and would "
+            "count as different: read both columns with the same type and strip blanks."
         )
 
 
@@ -389,7 +389,7 @@ def _grid_units(groups: Any, n_rows: int, name: str) -> np.ndarray:
 
 
 def _row_units(groups: Any, codes: np.ndarray, ids: Column, name: str, side: str) -> np.ndarray:
-    """Return what each row of a long table is held out with: its id, or the group of its id."""
+    """Return the unit of each row of a long table: the number of its id, or of the group of its id."""
     if groups is None:
         return codes
     labels = group_codes(groups, (len(codes),), name)
@@ -407,13 +407,13 @@ def _row_units(groups: Any, codes: np.ndarray, ids: Column, name: str, side: str
 def _node_units(
     groups: Any, task_groups: Any, rows: np.ndarray, columns: np.ndarray, ids: tuple[Column, Column]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what both nodes of each row are held out with: themselves, or the groups of them."""
+    """Return the units of both nodes of each row: the numbers of the nodes, or of their groups."""
     if groups is None and task_groups is None:
         return rows, columns
     if groups is None or task_groups is None:
         raise ValueError(
-            "The nodes of a network have one grouping: give groups, those of the first node of each row, and "
-            "task_groups, those of the second."
+            "The nodes of a network have one grouping: pass both groups, of the first node of each row, and "
+            "task_groups, of the second."
         )
     n_rows = len(rows)
     labels = [*_as_list(groups), *_as_list(task_groups)]

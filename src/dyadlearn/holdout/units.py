@@ -1,8 +1,8 @@
-"""What a hold-out prediction is asked of: a model with its labels, and the units that are left out together.
+"""Problem (a model with its labels) and units (pairs, instances or tasks that are left out together).
 
-Labels that are the only ones of their task have no prediction where tasks are independent: each task takes its constant
-from its own labels, and without any the prediction is NaN. Such labels count as missing wherever predictions are scored
-or drawn, with a warning.
+Where tasks are independent and have intercepts, the only label of a task has no hold-out prediction: the intercept of a
+task is estimated from its labels, and the prediction of a task without labels is NaN. Such a label counts as missing in
+scores and plots, with a warning.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from dyadlearn.solve.observed import ObservedSolution, ObservedSystem
 
 @dataclass(frozen=True, eq=False)
 class Units(Stored):
-    """Integer codes of what is left out together; None where everything is left out by itself.
+    """Fold of each instance, task or label, as integer codes; None means leave-one-out.
 
-    Settings, groups, folds and `cv` are ways to create them.
+    Units are created from groups, from folds or from `cv`.
 
     Attributes
     ----------
     instances, tasks : integer arrays of shape (m,) and (q,), or None
-        In the settings that leave them out.
+        Code of each instance and of each task; None also in settings that do not leave them out.
     cells : integer array of the shape of the labels' values, or None
-        In setting A.
+        Code of each label, in setting A.
     """
 
     instances: np.ndarray | None = None
@@ -49,14 +49,14 @@ class Units(Stored):
     def of_groups(
         cls, labels: Labels, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None
     ) -> Self:
-        """Return the units of group labels, of those that the setting leaves out.
+        """Return the units of groups; groups that the setting does not leave out are ignored.
 
         Parameters
         ----------
         labels : Labels
         setting : Setting
         groups, task_groups, cells : arrays of shape (m,), (q,) and that of the labels' values, or None
-            Equal where instances, tasks or labels are left out together.
+            Group of each instance, task or label; a group is left out together.
         """
         (m, q), shape = labels.shape, tuple(labels.values.shape)
         return cls(
@@ -66,14 +66,14 @@ class Units(Stored):
         )
 
     def of_edges(self) -> Self:
-        """Return the units of a network, in which both directions of an edge are left out with the upper one."""
+        """Return the units of a network, where both directions of an edge have the code of the upper triangle."""
         if self.cells is None:
             return self
         return replace(self, cells=np.triu(self.cells) + np.triu(self.cells, 1).T)
 
     @property
     def are_single(self) -> bool:
-        """Whether everything is left out by itself."""
+        """Whether each pair, instance or task is a unit (leave-one-out)."""
         return all(codes is None for codes in (self.instances, self.tasks, self.cells))
 
     @property
@@ -83,7 +83,7 @@ class Units(Stored):
         return max((int(np.bincount(codes).max()) for codes in sides), default=1)
 
     def of_labels(self, labels: Labels, setting: Setting) -> list[np.ndarray]:
-        """Return the units that each label belongs to: one code, or in setting D that of its instance and its task.
+        """Return the unit of each label: one code, or in setting D the codes of its instance and of its task.
 
         Returns
         -------
@@ -105,7 +105,7 @@ class Units(Stored):
         return [labels.at(codes, axis) for axis, codes in self.of_sides(labels.shape, setting)]
 
     def of_sides(self, shape: tuple[int, int], setting: Setting) -> list[tuple[int, np.ndarray]]:
-        """Return the sides that a setting leaves out, by axis, with the unit of each of their rows."""
+        """Return the axis of each side that a setting leaves out, with the unit of each row or column."""
         sides = ((setting.new_instance, self.instances), (setting.new_task, self.tasks))
         return [
             (axis, np.arange(shape[axis]) if codes is None else codes)
@@ -114,7 +114,7 @@ class Units(Stored):
         ]
 
     def fit(self, labels: Labels) -> bool:
-        """Return whether these are units of some labels."""
+        """Return whether the units have the type and shape for some labels."""
         shapes = (labels.shape[:1], labels.shape[1:], tuple(labels.values.shape))
         given = zip((self.instances, self.tasks, self.cells), shapes, strict=True)
         return all(each is None or (each.dtype.kind in "iu" and each.shape == shape) for each, shape in given)
@@ -127,11 +127,11 @@ class Problem:
     Attributes
     ----------
     pairing : Pairing
-        The model of pairs, on its sides and under its regularisation.
+        The model of pairs, with its spectra and its regularisation.
     labels : Labels
-        In double precision.
+        Labels in double precision.
     tol, max_iter : float and int
-        When an iterative solver stops, where labels are missing or weighted.
+        Tolerance and maximum number of iterations of the solver for missing or weighted labels.
     """
 
     pairing: Pairing
@@ -153,9 +153,9 @@ class Problem:
         if self.labels.grid is None:
             m, q = self.labels.shape
             raise ValueError(
-                f"This model was fitted on {self.labels.size} observed pairs, and not on the grid of {m} × {q} that "
-                "this takes: ask for evaluate(), holdout(), predict_interval() or a cross-validation of the pairs, or "
-                "fit it on a grid with NaN where a label is missing."
+                f"This method needs a grid of {m} × {q} labels, but the model was fitted on a list of "
+                f"{self.labels.size} observed pairs: use evaluate(), holdout(), predict_interval() or "
+                "cross-validation of the pairs, or fit the model on a grid with NaN for missing labels."
             )
         return self.labels.grid
 
@@ -165,7 +165,7 @@ class Problem:
         return self.labels.weights
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same problem under another regularisation."""
+        """Return the same problem with another regularisation."""
         return replace(self, pairing=self.pairing.at(alpha, task_alpha))
 
     def with_grid(self, Y: Array, weights: Array | None = None) -> Self:
@@ -173,48 +173,48 @@ class Problem:
         return replace(self, labels=Labels.of_grid(Y, weights))
 
     def complete(self, start: Completion | None = None) -> Completion:
-        """Complete a grid of labels, from the solution of a problem nearby."""
+        """Complete a grid of labels; `start` is the solution of a similar problem."""
         return complete_labels(self.pairing, self.Y, self.weights, start, tol=self.tol, max_iter=self.max_iter)
 
     def system(self) -> ObservedSystem:
-        """Return the equations of a list of labels; features are rotated for it, which takes as much memory again."""
+        """Return the equations of a list of labels; they hold a rotated copy of the features."""
         return ObservedSystem.of(self.pairing, self.labels)  # type: ignore[arg-type]
 
     def solve(self, start: Any = None) -> Completion | ObservedSolution | None:
-        """Solve where labels are missing or weighted, from the solution of a problem nearby; None for a full grid.
+        """Solve for missing or weighted labels, from the solution of a similar problem; return None for a full grid.
 
-        A warning says if the solver did not reach its tolerance.
+        Warns if the solver did not converge.
         """
         if self.labels.grid is not None:
             return None if self.labels.full is not None else self.complete(start)
-        found = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)
-        warn_unless_converged(found, self.tol, stacklevel=4)
-        return found
+        solution = self.system().solve(start, tol=self.tol, max_iter=self.max_iter)
+        warn_unless_converged(solution, self.tol, stacklevel=4)
+        return solution
 
 
-_REMEDY = "use fit_intercept=False, or a model that knows tasks"
+_REMEDY = "use fit_intercept=False, or a model with task features"
 
 
 def scored_labels(
     labels: Labels, held_out: Array, setting: Setting, *, quiet: bool = False, stacklevel: int = 2
 ) -> Array:
-    """Return the labels that held-out predictions are compared with: those that there is a prediction for.
+    """Return the labels to score: those that have a held-out prediction.
 
     Parameters
     ----------
     labels : Labels
     held_out : array of the shape of the labels' values
     setting : Setting
-        For messages.
+        Setting, for messages.
     quiet : bool, default=False
-        Whether it is said elsewhere that labels are not scored.
+        Whether to suppress the warning about labels that are not scored.
     stacklevel : int, default=2
-        Of the warning, as seen from here.
+        Stack level of the warning, relative to this function.
 
     Returns
     -------
     array of the same shape
-        NaN where not observed, or not predicted for want of another label of the task.
+        Labels; NaN where a label is missing, or is the only one of its task and thus has no prediction.
 
     Raises
     ------
@@ -226,8 +226,8 @@ def scored_labels(
         return labels.values
     if np.array_equal(lone, labels.observed):
         raise ValueError(
-            f"Setting {setting.value} leaves out all labels of every task, of which none is left to take its constant "
-            f"from: give more labels of a task, {_REMEDY}."
+            f"Setting {setting.value} leaves out the only label of every task, so that no task has a label left to "
+            f"estimate its intercept from: give more labels of a task, {_REMEDY}."
         )
     if not quiet:
         warn_of_lone(lone, labels, setting, "they are not scored", stacklevel + 1)
@@ -235,29 +235,29 @@ def scored_labels(
 
 
 def warn_of_lone_labels(labels: Labels, held_out: Array, setting: Setting, stacklevel: int = 2) -> None:
-    """Warn of labels without a held-out prediction (m, q)."""
+    """Warn about labels without a held-out prediction."""
     warn_of_lone(_lone(labels, held_out), labels, setting, "their predictions are NaN", stacklevel + 1)
 
 
 def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
-    """Warn of tasks without a label, if the model predicts nothing for them."""
+    """Warn about tasks without labels, if the model predicts NaN for them."""
     if has_task_constants(problem.pairing):
         warn_of_unlabelled(np.all(~problem.labels.observed, axis=0), stacklevel + 1)
 
 
 def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
-    """Warn of tasks without a label, given as a mask (q,), for which nothing is predicted."""
+    """Warn about tasks without labels, given as a mask (q,), for which the prediction is NaN."""
     if without.any():
         warnings.warn(
-            f"{np.count_nonzero(without)} of {without.size} tasks (positions {_shown(without)}) have no label to take "
-            f"their constant from: their predictions are NaN. Leave them out, {_REMEDY}.",
+            f"{np.count_nonzero(without)} of {without.size} tasks (positions {_shown(without)}) have no label to "
+            f"estimate an intercept from: their predictions are NaN. Leave them out, {_REMEDY}.",
             NoLabelWarning,
             stacklevel=stacklevel + 1,
         )
 
 
 def _lone(labels: Labels, held_out: Array) -> np.ndarray:
-    """Return a mask of the observed labels without a prediction, for want of another label of their task."""
+    """Return a mask of the observed labels without a prediction: each is the only one of its task."""
     missing = namespace(held_out).isnan(held_out)
     if not bool(namespace(held_out).any(missing)):
         return np.zeros(tuple(labels.values.shape), dtype=bool)
@@ -265,13 +265,13 @@ def _lone(labels: Labels, held_out: Array) -> np.ndarray:
 
 
 def warn_of_lone(lone: np.ndarray, labels: Labels, setting: Setting, so: str, stacklevel: int = 2) -> None:
-    """Warn of labels that are the only ones of their tasks, given as a mask (m, q)."""
+    """Warn about labels that are the only ones of their tasks, given as a mask."""
     if not lone.any():
         return
     warnings.warn(
-        f"In setting {setting.value}, {np.count_nonzero(lone)} of {labels.size} labels leave no other label of "
-        f"their task (positions {_shown(np.any(lone, axis=0))}) to take its constant from: {so}. Give more labels of "
-        f"these tasks, {_REMEDY}.",
+        f"In setting {setting.value}, {np.count_nonzero(lone)} of {labels.size} labels are the only ones of their "
+        f"task (positions {_shown(np.any(lone, axis=0))}), so that none is left to estimate its intercept from: {so}. "
+        f"Give more labels of these tasks, {_REMEDY}.",
         NoLabelWarning,
         stacklevel=stacklevel + 1,
     )

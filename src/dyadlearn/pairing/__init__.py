@@ -1,4 +1,4 @@
-"""Models of pairs: each an object that says what it makes of two spectra."""
+"""Models of pairs: coefficients, predictions and hold-out from the spectra of both sides."""
 
 from dyadlearn.pairing.base import Coupled, Pairing
 from dyadlearn.pairing.independent import Independent

@@ -1,9 +1,9 @@
-r"""Models of pairs: what each makes of two spectra.
+r"""Base classes of the models of pairs, which are functions of the spectra of both sides.
 
 With :math:`\mathbf{K} = \mathbf{U}\boldsymbol\Sigma\mathbf{U}^\top` and
-:math:`\mathbf{G} = \mathbf{V}\mathbf{S}\mathbf{V}^\top`, each model weighs the rotated labels
-:math:`\mathbf{U}^\top\mathbf{Y}\mathbf{V}` entry by entry, to get coefficients by :math:`\varphi`, the fitted grid by
-:math:`f` and the residual by :math:`1 - f`:
+:math:`\mathbf{G} = \mathbf{V}\mathbf{S}\mathbf{V}^\top`, each model multiplies the rotated labels
+:math:`\mathbf{U}^\top\mathbf{Y}\mathbf{V}` entry by entry: by :math:`\varphi` for the coefficients, by :math:`f` for
+the fitted grid and by :math:`1 - f` for the residual:
 
 =================  =============================================================  ==================================
 model              :math:`\varphi_{ij}`                                           :math:`1 - f_{ij}`
@@ -16,18 +16,19 @@ pair kernels       :math:`1/(S_{ij} + \lambda)`                                 
 with :math:`S_{ij} = \sigma_i s_j` for Kronecker's, see `dyadlearn.pairing.pair_kernel`.
 
 A model needs five members: `words`, `spectra`, `alphas`, `remainder` (the residual in the rotated labels) and
-`coefficients`. The rest is beside it:
+`coefficients`. All else is in other classes and modules:
 
 ==============================  ==================================================================================
 `Pairing`                       the model: sides, regularisation, coefficients and predictions
 `Coupled`                       grid operators (`dyadlearn.solve.operators`) from the remainder, for two sides
-`dyadlearn.pairing.full`        questions about complete labels: hold-out, its cost, jackknife, weights of labels
-`dyadlearn.pairing.incomplete`  questions about missing or weighted labels: completion, hold-out, weights of labels
-`dyadlearn.pairing.dense`       the slow reference
+`dyadlearn.pairing.full`        functions for complete labels: hold-out, its cost, jackknife, weights of labels
+`dyadlearn.pairing.incomplete`  functions for missing or weighted labels: completion, hold-out, weights of labels
+`dyadlearn.pairing.dense`       the reference implementation
 ==============================  ==================================================================================
 
-Questions are `functools.singledispatch` functions of a model. Their defaults ask for grid operators only, and some are
-slow. A model with a formula registers it in its own module. No code outside of this package asks which model it has.
+These functions are `functools.singledispatch` functions of a model. Their defaults only need grid operators, and some
+are slow. A model with a formula registers it in its module. No code outside of this package checks the class of a
+model.
 """
 
 from __future__ import annotations
@@ -49,28 +50,28 @@ from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import sandwich
 
-# Where alpha is 0: how much of the smallest eigenvalue may be rounding.
+# Largest relative rounding error of the smallest eigenvalue without a warning, for alpha = 0.
 _UNSURE = 1e-4
-# Where it is not: how much of what is divided by may be rounding.
+# Largest relative rounding error of the divisor without a warning, for alpha > 0.
 _ROUNDED = 1e-3
 
 
 class Pairing(ABC):
-    """A model of pairs on its fitted sides, under some regularisation."""
+    """Model of pairs with its spectra and its regularisation."""
 
     #: Description for messages, and the names of its sides.
     words: ClassVar[str]
     side_names: ClassVar[tuple[str, ...]] = ("instances", "tasks")
-    #: Whether it predicts for tasks that it never saw, so that settings C and D have a meaning.
+    #: Whether the model predicts for new tasks, so that it supports settings C and D.
     knows_tasks: ClassVar[bool] = True
-    #: The kind of constant that its sides have where there is an intercept, see `dyadlearn.spectrum`.
+    #: Kind of constant of the sides where there is an intercept, see `dyadlearn.spectrum`.
     constant: ClassVar[str] = "free"
-    #: +1 or −1 where both sides are one node set and the labels equal plus or minus their transpose.
+    #: +1 or −1 if both sides are one node set and the labels equal plus or minus their transpose; else 0.
     symmetry: int = 0
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
-        """Operators of the sides; none where the filter does not work on each by itself."""
+        """Smoothers of the sides; empty if the filter does not apply to each side separately."""
         return ()
 
     @property
@@ -94,16 +95,16 @@ class Pairing(ABC):
         return [int(spectrum.values.shape[0]) for spectrum in self.spectra]
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation; without `task_alpha`, that of the tasks stays."""
-        given = {"alpha": alpha, "task_alpha": task_alpha}
-        changed = {name: given[name] for name in self.alphas if given[name] is not None}
+        """Return the same model with another regularisation; `task_alpha=None` leaves that of the tasks unchanged."""
+        values = {"alpha": alpha, "task_alpha": task_alpha}
+        changed = {name: values[name] for name in self.alphas if values[name] is not None}
         return replace(self, **changed)  # type: ignore[type-var]
 
     @abstractmethod
     def coefficients(self, Y: Array) -> Array:
         """Return the coefficients of the predictions, for labels (m, q).
 
-        Null directions of a kernel are left out: every kernel row is zero along them.
+        Null directions of a kernel are ignored: every kernel row is zero along them.
         """
 
     def expansion(self, coefficients: Array) -> Expansion:
@@ -116,17 +117,17 @@ class Pairing(ABC):
 
     @property
     def transposed(self) -> Pairing:
-        """The same with tasks for instances, for models that know both."""
+        """Model of the transposed labels, in which tasks are the instances, for models with task features."""
         raise NotImplementedError(f"{type(self).__name__} must define transposed: new tasks are its new instances.")
 
 
 def settings_of(model: Pairing) -> tuple[Setting, ...]:
-    """Return the settings that have a meaning for a model."""
+    """Return the settings that a model supports."""
     return tuple(setting for setting in Setting if model.knows_tasks or not setting.new_task)
 
 
 def check_request(model: Pairing, setting: Setting, groups: Any, task_groups: Any, cells: Any) -> None:
-    """Raise if a setting, or what is to be left out together, has no meaning for a model."""
+    """Raise if a model does not support a setting, or does not support groups or cells in it."""
     if setting.new_task and not model.knows_tasks:
         raise ValueError(
             f"Setting {setting.value} leaves out tasks, but this model knows nothing of tasks: fit one that does, "
@@ -138,36 +139,36 @@ def check_request(model: Pairing, setting: Setting, groups: Any, task_groups: An
 
 
 def has_task_constants(model: Pairing) -> bool:
-    """Return whether every task takes a constant from its own labels: a task without labels is predicted to be NaN."""
+    """Return whether each task has a separate intercept, so that predictions of a task without labels are NaN."""
     return not model.knows_tasks and model.spectra[0].has_free_constant
 
 
 @singledispatch
 def side_scales(model: Pairing) -> tuple[float, ...]:
-    """Return the largest factor of the eigenvalues of each side in those that the ridge is added to."""
+    """Return, for each side, the largest factor of its eigenvalues in the eigenvalues that the ridge is added to."""
     return (1.0,) * len(model.spectra)
 
 
 @singledispatch
 def side_ridges(model: Pairing) -> tuple[float, ...]:
-    """Return the ridge beside the kernel of each of the `spectra`, the scale of distances between rows."""
+    """Return the ridge that is added to the kernel of each of the `spectra`."""
     ridges = tuple(model.alphas.values())
     return (*ridges, *ridges)[: len(model.spectra)]
 
 
 def check_regularisation(model: Pairing) -> None:
-    """Raise if a regularisation vanishes beside the kernels, and warn where rounding is much beside it.
+    """Raise if a regularisation is too small for the precision of the kernels, and warn if results are inaccurate.
 
     Raises
     ------
     ValueError
-        If alpha is above 0, but too small for the precision of the kernels to divide by.
+        If alpha is positive but smaller than the rounding errors of the kernel.
 
     Warns
     -----
     PrecisionWarning
-        If alpha is 0 and the smallest eigenvalue that is not taken for zero is mostly rounding, or if alpha is
-        above 0 and rounding of the kernel changes what is divided by noticeably.
+        If alpha is 0 and the smallest nonzero eigenvalue is dominated by rounding, or if alpha is positive and
+        rounding of the kernel changes the divisor σ + alpha noticeably.
     """
     named = [*model.alphas.items()] * 2
     for word, (name, alphas), scale, spectrum in zip(
@@ -178,7 +179,7 @@ def check_regularisation(model: Pairing) -> None:
 
 
 def _check_alpha(word: str, name: str, alpha: float, scale: float, spectrum: Spectrum) -> None:
-    """Check one regularisation beside one kernel, as `check_regularisation` says."""
+    """Check one regularisation of one kernel, see `check_regularisation`."""
     size = largest(spectrum.values)
     check_ridge(name, alpha, scale * size, spectrum.values)
     share = spectrum.rounding(alpha / scale) if alpha > 0 and scale > 0 else 0.0
@@ -199,13 +200,13 @@ def _check_alpha(word: str, name: str, alpha: float, scale: float, spectrum: Spe
 
 
 def working(model: Pairing) -> Coupled:
-    """Return a copy of a model to cache arrays of all pairs on, which are freed with it."""
+    """Return a copy of a model; arrays of all pairs are cached on the copy and freed with it."""
     return replace(cast(Coupled, model))
 
 
 @dataclass(frozen=True, eq=False)
 class Coupled(Pairing, GridOperators):
-    """A model in which labels of all tasks are one system, with operators on grids from the `remainder`."""
+    """Model that solves for the labels of all tasks together, with grid operators from the `remainder`."""
 
     @property
     def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
@@ -214,19 +215,19 @@ class Coupled(Pairing, GridOperators):
         return rows, columns
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
-        r"""Return the coefficients of a function of the pairs of training that is known along pairs of directions.
+        r"""Return the coefficients of a function of the training pairs, from its values X along pairs of directions.
 
         .. math:: f = \mathbf{U}(\sqrt S\circ\mathbf{X})\mathbf{V}^\top + \mu
 
         Parameters
         ----------
         spectral : array of shape (k, l)
-            X.
+            The matrix X.
         mean : float
-            The free mean; 0 where there is none.
+            The unpenalised mean μ; 0 where there is none.
         """
         left, right = (side.vectors for side in self.grid_spectra)
-        # The labels whose fit it is.
+        # Rotated labels of which the function is the fit.
         rotated = ratio(spectral * self.kernel_values**0.5, self.shrinkage)
         return self.coefficients(sandwich(left, rotated, right) + mean)
 

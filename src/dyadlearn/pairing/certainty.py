@@ -1,29 +1,29 @@
-r"""Predictions for new rows by models that never saw one of the rows of training, without fitting any.
+r"""Jackknife models and novelty of rows, for prediction intervals.
 
-Fitted with the labels that the others predict for it, a row changes nothing: that is what held out means. So a model
-without row i is the model itself with the labels :math:`\hat{\mathbf{y}}_i` in its place, and as predictions are
-linear in the labels, that for a new row x is
+The jackknife models, each of which lacks a training row, follow from one fit. A row whose labels equal its hold-out
+predictions does not change the model. So the model without row i is the model itself, fitted with the hold-out
+predictions :math:`\hat{\mathbf{y}}_i` in place of the labels of row i. Predictions are linear in the labels, and the
+one for a new row x is
 
 .. math:: f_{-i}(x) = f(x) - \text{the prediction for } x \text{ from } \mathbf{e}_i\mathbf{r}_i^\top,
           \qquad \mathbf{r}_i = \mathbf{y}_i - \hat{\mathbf{y}}_i .
 
-Where a side is smoothed by itself, that is :math:`h_i(x)\,\mathbf{r}_i`, with the weight :math:`h_i(x)` of row i at x
-and the residual of *what the side regresses on*: labels that the tasks have smoothed already, in two-step ridge
-regression. With a pair kernel the weights differ from one rotated task to the next, and rows are turned back.
+If the side of the rows has a smoother of its own, the second term is :math:`h_i(x)\,\mathbf{r}_i`, with the weight
+:math:`h_i(x)` of row i at x and the residual :math:`\mathbf{r}_i` of the targets of this side. In two-step ridge
+regression the targets are labels smoothed over the tasks. With a pair kernel the weights differ between rotated tasks,
+and the sums are rotated back.
 
-Rows that left together, in groups or folds, are one unit: their changes are summed.
+Rows that are left out together, in groups or folds, are one unit: their changes are summed.
 
-How far a row lies from the rows of training, in the kernel of its side.
-
-It is the variance, beside that of the noise, that a Gaussian process with this kernel has left for a label of the row
-once those of training are known:
+The novelty of a row measures its distance from the training rows in the kernel of its side. It is the posterior
+variance of a label of the row in a Gaussian process with this kernel, divided by the noise variance:
 
 .. math:: \kappa(x) = 1 + \frac{k(x,x) - \mathbf{k}^\top(\mathbf{K}+\rho\mathbf{I})^{-1}\mathbf{k}}{\rho},
           \qquad \kappa_{-i}(x_i) = \frac{1}{e_i}, \qquad
           \kappa_{-i}(x) = \kappa(x) + \frac{h_i(x)^2}{e_i},
 
 with :math:`\mathbf{e}` the diagonal of the residual operator and :math:`\mathbf{h}` the weights of the rows at x; the
-index says which row was left out. A free constant adds 1/n.
+index :math:`-i` means that row i is left out. An unpenalised constant adds 1/n.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from dyadlearn.spectrum import Smoother, Spectrum
 
 @dataclass(frozen=True, eq=False)
 class Jackknife:
-    """Models that each did without some rows of training.
+    """Jackknife models, each trained without a unit of rows.
 
     Attributes
     ----------
     held_out : array of shape (m, q)
-        Their predictions for the rows that they did without.
+        Hold-out prediction of each row, by the model without its unit.
     members : list of integer arrays, or None
-        Rows that left together; None is each by itself.
+        Row positions of each unit; None means that each row is a unit.
     numbers : int
-        Number of values that are computed on the way for each new row, beside the predictions.
+        Number of intermediate values for each new row, not counting the predictions.
     predictions : callable
         Returns the predictions of the u models for a new rows, shape (a, q, u).
     """
@@ -66,7 +66,7 @@ class Jackknife:
     predictions: Callable[[NewRows], Array]
 
     def unit_of_rows(self) -> np.ndarray:
-        """Return which model did without each row, shape (m,)."""
+        """Return the number of the model that was trained without each row, shape (m,)."""
         return unit_codes(self.members, int(self.held_out.shape[0]))
 
     @property
@@ -77,18 +77,18 @@ class Jackknife:
 
 
 def side_jackknife(held_out: Array, members: Members, side: Smoother, targets: Array) -> Jackknife:
-    """Return the models where the side of the rows is smoothed by itself.
+    """Return the jackknife models if the side of the rows has a smoother of its own.
 
     Parameters
     ----------
     held_out, targets : arrays of shape (m, q)
-        What the side regresses on, and predictions of it.
+        Hold-out predictions of the targets, and the targets of the regression on this side.
     members : list of integer arrays, or None
     side : Smoother
     """
 
     def predict(rows: NewRows) -> Array:
-        """Return f less what each unit adds to it."""
+        """Return the predictions f minus the contribution of each unit."""
         spectrum = side.spectrum
         weights = spectrum.expand(spectrum.project(rows.block(rows.values)) * side.phi)
         left = targets - held_out
@@ -113,28 +113,28 @@ def pair_jackknife(
     residuals: Array,
     mean_parts: tuple[Array, Array] | None,
 ) -> Jackknife:
-    r"""Return the models where tasks are rotated, and each is a problem of its own.
+    r"""Return the jackknife models of a pair kernel, where each rotated task is an independent problem.
 
     Parameters
     ----------
     held_out : array of shape (m, q)
     members : list of integer arrays, or None
     model : Expansion
-        Predictions of the model that saw all rows.
+        Predictions of the model of all rows.
     spectra : (Spectrum, Spectrum)
-        Of instances and tasks.
+        Spectra of instances and tasks.
     weights : array of shape (k, l)
-        The weight of a rotated label for a new row, :math:`(as_l+b)/(S_{kl}+\lambda)`.
+        Weight of a rotated label for a new row, :math:`(as_l+b)/(S_{kl}+\lambda)`.
     residuals : array of shape (m, l)
-        Of the labels, with the tasks rotated.
+        Hold-out residuals of the labels, with the tasks rotated.
     mean_parts : (array of shape (m,), array of shape (k, l)) or None
-        Where a mean is free: the residuals of each row as parts of it, and a grid of ones, weighed and rotated, which
-        is how much of the mean is in the kernel already.
+        For an unpenalised mean: the contribution of each row's residuals to it, and a rotated grid of ones times the
+        weights, from which the kernel's own prediction of a constant follows.
     """
     (m, turned), k = residuals.shape, weights.shape[0]
 
     def predict(rows: NewRows) -> Array:
-        """Return f less what each unit adds to it, turned back."""
+        """Return the predictions f minus the contribution of each unit, for the original tasks."""
         spectrum, tasks = spectra
         xp, V = namespace(weights), tasks.vectors
         along = spectrum.project(rows.block(rows.values))
@@ -144,7 +144,7 @@ def pair_jackknife(
         if members is not None:
             pieces = [xp.sum(xp.take(products, as_array_of(each, V), axis=1), axis=1) for each in members]
             products = xp.stack(pieces, axis=1)
-        # Tasks before units: of each task by itself the bounds are order statistics over units.
+        # Units are the last axis: the bounds of each task are order statistics over units.
         changes = -V @ xp.permute_dims(products, (0, 2, 1))
         if mean_parts is not None:
             means, ones = mean_parts
@@ -159,7 +159,7 @@ def pair_jackknife(
 
 
 def fold_jackknife(held_out: Array, members: Members, models: Sequence[Expansion]) -> Jackknife:
-    """Return the models of folds that were solved for again, because labels are missing."""
+    """Return the jackknife models of folds, each of which was solved separately because labels are missing."""
 
     def predict(rows: NewRows) -> Array:
         predictions = [model.grid(rows, None) for model in models]
@@ -168,24 +168,25 @@ def fold_jackknife(held_out: Array, members: Members, models: Sequence[Expansion
     return Jackknife(held_out, members, 0, predict)
 
 
-# A ridge far below the kernel would make every row without an equal infinitely far; one far above makes all alike.
+# Bounds of the ridge relative to the kernel: a smaller ridge makes all novelties very large, a larger one equal.
 _LEAST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Novelty:
-    """One side under a ridge that says which distances count.
+    """Novelty of rows of one side.
 
     Attributes
     ----------
     side : Smoother
+        Tikhonov smoother of the side; its ridge is the scale of the novelty.
     """
 
     side: Smoother
 
     @classmethod
     def of(cls, spectrum: Spectrum, ridge: float) -> Self:
-        """Return the novelty of rows beside those of a spectrum."""
+        """Return the novelty for a spectrum and a ridge, which is clipped relative to the kernel."""
         total = float(namespace(spectrum.values).sum(spectrum.values)) / max(spectrum.n_rows, 1)
         if total > 0:
             ridge = min(max(ridge, _LEAST * total), total / _LEAST)
@@ -193,33 +194,33 @@ class Novelty:
 
     @cached_property
     def left_out(self) -> Array:
-        """Novelty of each row of training beside the others, shape (n,)."""
+        """Novelty of each training row relative to the others, shape (n,)."""
         slack = self.side.slack
         return 1.0 / namespace(slack).clip(slack, _LEAST, 1.0)
 
     @cached_property
     def typical(self) -> float:
-        """The median of that."""
+        """Median of `left_out`."""
         return float(np.median(to_numpy(self.left_out)))
 
     def weights(self, along: Array) -> Array:
-        """Return what each row of training counts, shape (a, n), for rows (a, k) in the directions of the spectrum."""
+        """Return the weight of each training row, shape (a, n), for new rows projected on the eigenvectors (a, k)."""
         return self.side.spectrum.expand(along * self.side.phi)
 
     def of_rows(self, rows: NewRows) -> tuple[Array | None, Array | None]:
-        """Return how far new rows lie, each in units of what is typical.
+        """Return the novelty of new rows, divided by the `typical` novelty.
 
         Parameters
         ----------
         rows : NewRows
-            Of a.
+            The a new rows.
 
         Returns
         -------
         novelty : array of shape (a,) or None
-            Beside all rows of training; None where the kernel of a row with itself is not known.
+            Novelty relative to all training rows; None if the kernel of a row with itself is not known.
         increase : array of shape (a, n) or None
-            What is added to it where one of them is left out.
+            Increase of the novelty if a training row is left out.
         """
         spectrum, ridge = self.side.spectrum, self.side.alpha
         block, prior = rows.block(rows.values), rows.prior
@@ -228,7 +229,7 @@ class Novelty:
         own = along[:, :-1] if spectrum.has_free_constant else along
         found = xp.full_like(along[:, 0], 1.0 + (1.0 / spectrum.n_rows if spectrum.has_free_constant else 0.0))
         if spectrum.components is not None:
-            # Features tell what is inside of the directions of training, and what is outside of them.
+            # Features split into a part within the span of the training rows and a part outside of it.
             inside = ratio(own**2, values)
             found = found + xp.sum(inside / (values + ridge), axis=1)
             squares, size = _squared_lengths(spectrum, block)
@@ -244,7 +245,7 @@ class Novelty:
 
 
 def _squared_lengths(spectrum: Spectrum, rows: Array) -> tuple[Array, Array]:
-    """Return those of feature rows (a, d) as they are projected, a free constant apart, and what rounding is beside."""
+    """Return squared lengths of centred feature rows (a, d) without the constant, and the scale of their rounding."""
     own = rows[:, :-1] if spectrum.has_free_constant else rows
     if is_sparse(own):
         size = np.asarray(own.multiply(own).sum(axis=1)).reshape(-1)

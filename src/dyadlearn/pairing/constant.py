@@ -1,4 +1,4 @@
-r"""A grand mean that no penalty holds, beside a pairwise kernel.
+r"""Unpenalised grand mean of a pairwise kernel, and eigendecompositions of a kernel without each of its rows.
 
 Let :math:`\mathbf{C}` be the kernel between the cells of a grid with its ridge on the diagonal. The model
 :math:`f + \mu` with a free :math:`\mu` solves the bordered system
@@ -8,8 +8,9 @@ Let :math:`\mathbf{C}` be the kernel between the cells of a grid with its ridge 
           \qquad \mu = \frac{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y}}{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}},
           \quad \mathbf{a} = \mathbf{C}^{-1}(\mathbf{y} - \mu\mathbf{1}) .
 
-When the cells I are left out, the mean of the others is free again. Let :math:`\mathbf{p}` and :math:`1 - \mathbf{e}`
-be what a model *without* the mean, fitted to the others, predicts for I from their labels and from ones there. Then
+When the cells I are left out, the mean is estimated from the other cells. Let :math:`\mathbf{p}` and
+:math:`1 - \mathbf{e}` be the predictions for I by a model *without* the mean, fitted to the labels of the other cells
+and to ones in their place. Then
 
 .. math:: \mathbf{f}_I = \mathbf{p} + \mu_{\setminus I}\,\mathbf{e}, \qquad
           \mu_{\setminus I} =
@@ -17,11 +18,12 @@ be what a model *without* the mean, fitted to the others, predicts for I from th
           {\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1} - \mathbf{E}_I^\top\mathbf{e}}, \qquad
           \mathbf{E} = \mathbf{C}^{-1}\mathbf{1} ,
 
-so that whatever holds out without a mean holds out with one, for one more product. It keeps the digits of
-:math:`\mathbf{p}` at both ends of the regularisation. Where rotated tasks are problems of their own, with systems
-:math:`\mathbf{M}_c = \kappa_c\mathbf{K} + \nu_c\mathbf{I}`, the sums run over their columns.
+so that a hold-out formula without a mean gives one with a mean, for one more product. The accuracy of
+:math:`\mathbf{p}` is preserved for small and for large regularisation. Where rotated tasks are independent problems,
+with systems :math:`\mathbf{M}_c = \kappa_c\mathbf{K} + \nu_c\mathbf{I}`, the sums run over their columns.
 
-A side without one of its rows, decomposed by roots of an equation instead of anew: for many rows at once.
+`without_each` computes the eigendecomposition of a kernel without one of its rows from the roots of the secular
+equation, for many rows at once.
 
 Let :math:`\mathbf{G} = \mathbf{V}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top` and let :math:`\mathbf{v}` be row j of
 :math:`\mathbf{V}`. An eigenvector :math:`\mathbf{w}` of :math:`\mathbf{G}` without row and column j, with a zero in
@@ -30,17 +32,17 @@ place j, has :math:`\mathbf{Gw} = t\mathbf{w} + \gamma\mathbf{e}_j`, and so
 .. math:: \mathbf{w} = \gamma\,\mathbf{V}\frac{\mathbf{v}}{\mathbf{s}-t}, \qquad
           f(t) = \sum_i \frac{v_i^2}{s_i-t} = 0, \qquad \mathbf{w}^\top\mathbf{G}\mathbf{e}_j = \gamma .
 
-Between any two eigenvalues of :math:`\mathbf{G}` lies one root. It is kept as its distance from the nearer of the two,
-which bisection finds to all its digits; the eigenvectors are those of the :math:`\hat{\mathbf{v}}` for which the roots
-that were found are exact,
+Between any two eigenvalues of :math:`\mathbf{G}` lies one root. Bisection computes its distance from the nearer
+eigenvalue to full precision. The eigenvectors are those of the :math:`\hat{\mathbf{v}}` for which the computed roots
+are exact,
 
 .. math:: \hat v_i^2 = \frac{\prod_l (t_l-s_i)}{\prod_{k\ne i}(s_k-s_i)},
 
-and are orthogonal to rounding therefore (Gu and Eisenstat, SIAM J. Matrix Anal. Appl. 15, 1994). Eigenvalues that
-coincide are set apart, and rows without a part in one are given one, by less than the rounding of a decomposition.
+and are therefore orthogonal up to rounding (Gu and Eisenstat, SIAM J. Matrix Anal. Appl. 15, 1994). Equal eigenvalues
+are separated, and zero entries of :math:`\mathbf{v}` replaced, by less than the rounding of a decomposition.
 
-All of it is sums over arrays of many rows at once, which is what an accelerator is good at, and hundreds of small
-decompositions are what it is not.
+All operations are sums over arrays of many rows at once. On an accelerator they are much faster than hundreds of small
+decompositions.
 """
 
 from __future__ import annotations
@@ -56,32 +58,32 @@ from dyadlearn.spectrum import Spectrum, leverage_error
 
 
 def ones_of(spectrum: Spectrum) -> Array:
-    """Return a column of ones along each eigenvector of a side, shape (k,).
+    """Return the projection Uᵀ1 of a column of ones on the eigenvectors of a side, shape (k,).
 
     Raises
     ------
     ValueError
-        If a truncated spectrum leaves out some of it.
+        If ones are not in the span of a truncated spectrum.
     """
     ones = zeros((spectrum.n_rows, 1), spectrum.values) + 1.0
     inside = spectrum.rotate(ones)[:, 0]
     if spectrum.components is not None and spectrum.constant == "feature":
-        # Where they are the last feature, small parts of them keep their digits: Uᵀ1 = diag(s) Wᵀ e.
+        # If ones are the last feature, Uᵀ1 = diag(s) Wᵀ e is accurate for small entries too.
         exact = spectrum.values**0.5 * spectrum.components[-1, :]
         if largest(namespace(exact).abs(exact - inside)) <= 1e-8 * spectrum.n_rows**0.5:
             return exact
     if spectrum.is_truncated:
         outside = ones[:, 0] - spectrum.vectors @ inside
-        # By a root of the precision: of sparse features eigenvectors are known no better.
+        # The tolerance is the root of the precision: eigenvectors of sparse features are no more accurate.
         if float(outside @ outside) > epsilon(inside) * spectrum.n_rows:
-            raise ValueError("A free mean needs sides that have a constant among their features.")
+            raise ValueError("An unpenalised mean needs a constant feature on both sides: add a column of ones.")
     return settled_ones(inside, spectrum.n_rows)
 
 
 def settled_ones(inside: Array, n: int) -> Array:
-    """Return what n ones have of each direction (k,), zero where that is no more than rounding.
+    """Return the projection (k,) of n ones with entries of the size of rounding set to zero.
 
-    Along a direction of next to no eigenvalue the ridge alone would divide it.
+    Along a direction with a tiny eigenvalue, only the ridge would divide the rounding error.
     """
     xp = namespace(inside)
     return xp.where(xp.abs(inside) > 16.0 * epsilon(inside) * n**0.5, inside, xp.zeros_like(inside))
@@ -89,18 +91,18 @@ def settled_ones(inside: Array, n: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ConstantColumns:
-    r"""What ones come to under the systems :math:`\mathbf{M}_c = \kappa_c\mathbf{K} + \nu_c\mathbf{I}` of columns.
+    r"""Solutions for ones of the systems :math:`\mathbf{M}_c = \kappa_c\mathbf{K} + \nu_c\mathbf{I}` of columns.
 
     Attributes
     ----------
     residuals : array of shape (m, n c)
-        What the residual operator of each column makes of ones, for each of n regularisations, as
-        `dyadlearn.pairing.leaving` scales it. Where it leaves nothing of them, for want of a ridge beside a singular
-        kernel, it stands for what the pseudo-inverse makes of ones.
+        Residual operator of each column times ones, for each of n regularisations, with the scale of
+        `dyadlearn.pairing.leaving`. Where that is zero, because there is no ridge and the kernel is singular, it is the
+        pseudo-inverse times ones.
     inverse : array of shape (n, c)
-        What takes that to :math:`\mathbf{M}_c^{-1}\mathbf{1}`.
+        Factor that turns the residuals into :math:`\mathbf{M}_c^{-1}\mathbf{1}`.
     sign : array of shape (n, c)
-        What takes the residuals, once rows are left out, to what is left of ones.
+        Factor that turns the hold-out residuals into those of ones.
     """
 
     residuals: Array
@@ -123,25 +125,25 @@ class ConstantColumns:
         ----------
         spectrum : Spectrum
         ones : array of shape (k,)
-            Of this side, see `ones_of`. Where a ridge is zero, they must have no part in a null space.
+            Projection of ones on this side, see `ones_of`; zero along null directions where a ridge is zero.
         values : array of shape (c,)
         ridges : array of shape (n, c)
         filters : (weights, direct)
-            Of the columns, see `dyadlearn.pairing.leaving.column_weights`.
+            Filters of the columns, see `dyadlearn.pairing.leaving.column_weights`.
         along : array of shape (m, k), default=None
-            Eigenvectors times what ones have of each, where that is known already.
+            Eigenvectors times `ones`, if already computed.
         """
         xp, (weights, direct) = namespace(values), filters
         sign = xp.reshape(1.0 - 2.0 * direct, ridges.shape)
         if bool(xp.any(ridges == 0)):
             return cls._without_ridge(spectrum, ones, values, ridges, sign)
         if spectrum.is_truncated:
-            # What a hat that keeps ones almost whole leaves of them is lost in it.
+            # If the hat matrix almost reproduces ones, 1 − H1 would lose its digits.
             weights = spectrum.values[:, None] * xp.reshape(values[None, :] / ridges, (1, -1)) + 1.0
             residuals = spectrum.vectors @ (ones[:, None] / weights)
         else:
             residuals = spectrum.vectors @ (weights * ones[:, None]) if along is None else along @ weights
-            if bool(xp.any(direct > 0)):  # hats, which keep no more than half
+            if bool(xp.any(direct > 0)):  # columns of hat matrices with eigenvalues up to 1/2
                 residuals *= 1.0 - 2.0 * direct
                 residuals += direct
         return cls(residuals, 1.0 / ridges, sign)
@@ -150,11 +152,11 @@ class ConstantColumns:
     def _without_ridge(
         cls, spectrum: Spectrum, ones: Array, values: Array, ridges: Array, sign: Array
     ) -> ConstantColumns:
-        """Return it for one regularisation that leaves some columns without a ridge."""
+        """Return the columns for one regularisation, with ridge 0 in some columns."""
         xp = namespace(values)
         total = spectrum.values[:, None] * values[None, :] + ridges
         weights = ratio(ones[:, None], total)
-        # The residual operator is the ridge times the inverse, and without one the inverse of K alone.
+        # The residual operator is the ridge times the inverse; where the ridge is 0, it is the inverse of K.
         unit = xp.where(ridges > 0, ridges, values[None, :])
         is_left = (ridges > 0) | ((unit > 0) & (not spectrum.is_singular))
         unit = xp.where(unit > 0, unit, xp.ones_like(unit))
@@ -163,7 +165,7 @@ class ConstantColumns:
 
 @dataclass(frozen=True, eq=False)
 class MeanOfOthers:
-    r"""The free mean of the labels that stay while each row is left out, gathered column by column.
+    r"""Unpenalised mean of the other labels for each left-out row, summed column by column.
 
     Attributes
     ----------
@@ -173,7 +175,7 @@ class MeanOfOthers:
         :math:`\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{y} - \mathbf{E}_I^\top(\mathbf{y}_I-\mathbf{p})` for each row,
         under each of n regularisations, and the same of ones for labels.
     whole : array of shape (n, 1)
-        The latter with all rows.
+        The weights if no row is left out.
     """
 
     members: Members
@@ -183,25 +185,25 @@ class MeanOfOthers:
 
     @classmethod
     def start(cls, n: int, Y: Array, members: Members) -> MeanOfOthers:
-        """Begin without any column, for n regularisations of labels (m, q)."""
+        """Return sums of zero, for n regularisations of labels (m, q)."""
         return cls(members, *(zeros((n, width), Y) for width in (Y.shape[0], Y.shape[0], 1)))
 
     def add(
         self, here: slice, constant: ConstantColumns, share: Array, columns: Array, held_out: Array, left: Array
     ) -> Array:
-        """Add some columns for some regularisations, and return what is left of ones in them, shape (m, n c).
+        """Add some columns for some regularisations, and return the hold-out residuals of ones, shape (m, n c).
 
         Parameters
         ----------
         here : slice
-            Which regularisations.
+            Positions of the regularisations.
         constant : ConstantColumns
         share : array of shape (c,)
-            What ones of the other side have of each column.
+            Projection of ones of the other side on each column.
         columns : array of shape (m, c)
             Labels.
         held_out, left : arrays of shape (m, n c)
-            What is predicted of labels, and the residuals with rows left out; the latter is overwritten.
+            Hold-out predictions of labels, and hold-out residuals of ones; the latter are overwritten.
         """
         xp, (n, c), m = namespace(share), constant.inverse.shape, columns.shape[0]
         labels, ones, own, own_ones = (zeros((n, m), columns) for _ in range(4))
@@ -212,7 +214,7 @@ class MeanOfOthers:
             """Return some rows for each regularisation, shape (n, a, c)."""
             return xp.permute_dims(xp.reshape(grid[rows, :], (-1, n, c)), (1, 0, 2))
 
-        # In blocks that stay in the cache of a processor.
+        # Blocks have the size of a processor's cache.
         for rows in row_blocks(m, n * c * itemsize(columns), 2**28 if is_foreign(columns) else 2**18):
             residuals = cut(constant.residuals, rows)
             labels[:, rows] = ((residuals * columns[None, rows, :]) @ scale)[:, :, 0]
@@ -226,33 +228,33 @@ class MeanOfOthers:
         return left
 
     def value(self, Y: Array, what: str) -> Array:
-        """Return the mean, shape (n, m); `what` is left out, for messages."""
+        """Return the mean, shape (n, m); `what` names the left-out units in messages."""
         return mean_of_others(self.labels, self.weights, least_weight(Y, self.whole), what)
 
 
 def least_weight(Y: Array, whole: Array | float) -> Array | float:
-    """Return what must be left of the weight of a mean: more than rounding leaves of all of it."""
+    """Return the smallest weight of a mean that is not rounding of the `whole` weight."""
     return 16.0 * epsilon(Y) * (Y.shape[0] * Y.shape[1]) ** 0.5 * whole
 
 
 def mean_of_others(labels: Array, ones: Array, least: Array, what: str, among: tuple[int, int] | None = None) -> Array:
-    """Return the mean that the labels left in determine, where they do.
+    """Return the unpenalised mean of the training labels.
 
     Parameters
     ----------
     labels, ones : arrays of one shape
-        What is left of both sums.
+        Sum over the training labels, and their weight.
     least : array that broadcasts with them
-        What the latter must exceed.
+        Lower bound of the weight, see `least_weight`.
     what : {"rows", "cells", "pairs"}
-        What is left out, for the message.
+        Name of the left-out units, for the message.
     among : (int, int), default=None
-        Where the first of them stands and how many there are, where these are some of many.
+        Position of the first unit and total number of units, if the arrays are a part of them.
 
     Raises
     ------
     LeverageError
-        If nothing left in tells the mean from what is left out.
+        If the training labels do not determine the mean.
     """
     tight = to_numpy(ones <= least)
     if tight.any():
@@ -261,8 +263,8 @@ def mean_of_others(labels: Array, ones: Array, least: Array, what: str, among: t
     return labels / ones
 
 
-# Distances are a share of half the gap between two eigenvalues, which is known to be above 2⁻¹²⁸: squares of what a
-# row has of an eigenvector are taken for no less than 2⁻¹⁰⁴. First the power of two is looked for, then its digits.
+# Distances are fractions of half the gap between two eigenvalues. They exceed 2⁻¹²⁸, because squared entries of an
+# eigenvector are clipped to at least 2⁻¹⁰⁴. Bisection determines the power of two first, then the digits.
 _POWERS, _DIGITS = 7, 53
 
 
@@ -275,14 +277,14 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
         Eigenvalues of the kernel of all q > 1 rows, not negative, in any order.
     vectors : array of shape (q, q)
     rows : slice
-        The b rows that leave, one at a time.
+        The b rows to leave out, one at a time.
 
     Returns
     -------
     values : array of shape (b, q − 1)
-        In ascending order.
+        Eigenvalues in ascending order.
     vectors : array of shape (b, q, q − 1)
-        With zeros in the row that left.
+        Eigenvectors, with zeros in the left-out row.
     cross : array of shape (b, q − 1)
         :math:`\mathbf{w}^\top\mathbf{G}\mathbf{e}_j`.
 
@@ -303,19 +305,19 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     share = basis[rows, :]
     precision = float(xp.finfo(xp.float64).eps)
     squares = xp.clip(share * share, precision**2, 1.0)
-    # Poles that coincide are set apart, by what nothing else feels.
+    # Equal poles are separated by less than rounding.
     index = xp.arange(q, device=values.device)
     place = xp.astype(index, xp.float64) * precision**2
     between = (poles[:, None] - poles[None, :]) + (place[:, None] - place[None, :])
     to_left, to_right = between[:, :-1], between[:, 1:]
     half = 0.5 * xp.linalg.diagonal(between[1:, :-1])
-    # The equation grows from −∞ to ∞ between two poles: its sign in the middle tells which is the nearer.
+    # f grows from −∞ to ∞ between two poles: its sign in the middle determines the nearer pole.
     is_left = squares @ (1.0 / (to_left - half)) > 0
     from_pole = xp.where(is_left[:, None, :], to_left, to_right)
     direction = xp.where(is_left, xp.ones_like(half), -xp.ones_like(half))
 
     def is_nearer(distance: Array) -> Array:
-        """Return where the root lies nearer to its pole than some distance."""
+        """Return a mask of the roots that are nearer to their pole than some distance."""
         return (xp.sum(squares[:, :, None] / (from_pole - (direction * distance)[:, None, :]), axis=1) > 0) == is_left
 
     power = xp.zeros_like(direction)
@@ -330,7 +332,7 @@ def without_each(values: Array, vectors: Array, rows: slice) -> tuple[Array, Arr
     distance = direction * least * (1.0 + found)
     beyond = from_pole - distance[:, None, :]
     roots = xp.where(is_left, poles[:-1], poles[1:]) + distance
-    # Each factor of the numerator with one of the denominator that is larger.
+    # Each factor of the numerator is divided by a larger one of the denominator.
     below = index[None, :-1] < index[:, None]
     ratios = xp.abs(beyond) / xp.abs(xp.where(below, to_left, to_right))
     exact = xp.prod(ratios, axis=2) ** 0.5

@@ -1,4 +1,4 @@
-r"""The slow, obvious reference of a model: dense kernels in numpy, fitted again without what is hidden.
+r"""Reference implementation of the models: dense kernels in numpy, fitted again without the hidden labels.
 
 A side that loses some rows and keeps the rows :math:`o` predicts by
 :math:`\mathbf{P} = \mathbf{K}_{\cdot o}(\mathbf{K}_{oo} + \lambda\mathbf{I})^{-1}`, a matrix that takes the labels of
@@ -19,14 +19,14 @@ from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.pairing.base import Pairing, side_ridges, working
 from dyadlearn.spectrum import Spectrum
 
-# Up to this many cells the pairwise kernel is written out; above, it is known by its products.
+# Largest number of cells for which the pairwise kernel is a dense matrix; above, only its products are computed.
 _DENSE_CELLS = 400
 _MAX_STEPS = 500
 
 
 @dataclass(frozen=True, eq=False)
 class DenseSide:
-    """One side: its kernel (n, n), and how it is regularised once some of its rows are hidden.
+    """One side of the reference implementation: its kernel (n, n) and its regularisation.
 
     Attributes
     ----------
@@ -34,9 +34,9 @@ class DenseSide:
     filter : SpectralFilter
     alpha : float
     fixed_penalty : bool
-        Whether the filter stays as it was built from all rows, and hidden labels are those that the fit reproduces.
+        Whether the filter of all rows is kept, and hidden labels are imputed so that the fit reproduces them.
     has_constant : bool
-        Whether there is a constant without penalty: then every fit centres anew.
+        Whether there is an unpenalised constant: every fit then centres its kernel.
     """
 
     kernel: np.ndarray
@@ -47,23 +47,23 @@ class DenseSide:
 
     @classmethod
     def of(cls, spectrum: Spectrum, filter: SpectralFilter, alpha: float, fixed_penalty: bool) -> DenseSide:
-        """Return the side whose kernel has a spectrum, in double precision."""
+        """Return the side of a spectrum, in double precision."""
         values, vectors = (to_numpy(part).astype(np.float64) for part in (spectrum.values, spectrum.vectors))
         return cls((vectors * values) @ vectors.T, filter, alpha, fixed_penalty, spectrum.has_free_constant)
 
     @property
     def is_ridge(self) -> bool:
-        """Whether hiding rows is fitting again without them."""
+        """Whether hiding rows equals a ridge regression without them."""
         return self.filter.refits and not self.fixed_penalty
 
     @cached_property
     def ridge(self) -> float:
-        """The λ of a filter that refits, which is φ = 1/(σ + λ) whatever it calls its parameter."""
+        """The λ of φ = 1/(σ + λ), for a filter that is a ridge regression."""
         return self.filter.ridge(self.alpha)
 
     @cached_property
     def eigh(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (n,) and eigenvectors (n, n) of the kernel; of a constant that is free, infinity."""
+        """Eigenvalues (n,) and eigenvectors (n, n) of the kernel; infinity for an unpenalised constant."""
         if not self.has_constant:
             return _eigh(self.kernel)
         n = len(self.kernel)
@@ -72,7 +72,7 @@ class DenseSide:
         return np.append(values, np.inf), np.c_[basis[:, 1:] @ vectors, np.full(n, n**-0.5)]
 
     def penalties(self, alpha: float) -> np.ndarray:
-        """Return λ/σ (n,): infinite for null directions, nothing for a free constant."""
+        """Return λ/σ (n,): infinity for null directions, 0 for an unpenalised constant."""
         values = self.eigh[0]
         return np.where(values > 0, alpha / np.where(values > 0, values, 1.0), np.inf)
 
@@ -85,11 +85,11 @@ class DenseSide:
         )
 
     def _constant(self, n: int) -> np.ndarray | float:
-        """Return what the mean of n labels says of any row."""
+        """Return the weight of each of n labels in their mean; 0 without a constant."""
         return 1.0 / n if self.has_constant else 0.0
 
     def predictor(self, kept: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the matrix that takes the labels of the `kept` rows to predictions for `rows`, both masks."""
+        """Return the matrix that maps labels of the `kept` rows to predictions for `rows`, both masks."""
         if self.fixed_penalty:
             H, hidden = self.hat, ~kept
             gap = np.eye(hidden.sum()) - H[np.ix_(hidden, hidden)]
@@ -98,7 +98,7 @@ class DenseSide:
         K, K_rows = self.kernel[np.ix_(kept, kept)], self.kernel[np.ix_(rows, kept)]
         if self.has_constant:
             if not len(K):
-                raise ValueError("Nothing is left that determines the constant.")
+                raise ValueError("No training row is left to estimate the intercept from.")
             K, K_rows = _centred(K), _without_mean(K_rows - K.mean(axis=0))
         if self.is_ridge and self.ridge > 0:
             weights = np.linalg.solve(K + self.ridge * np.eye(len(K)), K_rows.T).T
@@ -109,7 +109,7 @@ class DenseSide:
 
 @singledispatch
 def dense_sides(model: Pairing, fixed_penalty: bool) -> list[DenseSide]:
-    """Return the sides of the reference of a model; a network has one for rows and columns."""
+    """Return the sides of the reference implementation of a model; a network has the same side twice."""
     filters = [side.filter for side in model.smoothers] or [Tikhonov()] * len(model.spectra)
     sides = zip(model.spectra, filters, side_ridges(model), strict=True)
     return [DenseSide.of(*side, fixed_penalty) for side in sides] * (2 if model.symmetry else 1)
@@ -123,7 +123,7 @@ OfHidden = Callable[[np.ndarray], np.ndarray]
 
 @singledispatch
 def refit_block(model: Pairing, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
-    """Return the predictions of the reference, fitted on some rows and columns, for others.
+    """Return predictions for some rows and columns by the reference implementation, fitted on other ones.
 
     By default all other cells are hidden.
 
@@ -141,9 +141,9 @@ def refit_block(model: Pairing, sides: Sides, Y: np.ndarray, kept: Masks, asked:
 
 @singledispatch
 def refit_cells(model: Pairing, sides: Sides, Y: np.ndarray) -> OfHidden:
-    """Return a function of hidden cells (a mask): the predictions of the reference that is fitted on the others.
+    """Return a function that maps a mask of hidden cells to their predictions by a fit on the other cells.
 
-    By default the pairwise kernel is written out.
+    By default the fit uses the pairwise kernel.
     """
     operators = working(model)
     left, right = (to_numpy(side.vectors) for side in operators.grid_spectra)
@@ -169,7 +169,7 @@ def fit_pairs(
 ) -> tuple[np.ndarray, float]:
     """Return A (m, q) and a mean with a K A G + b K A + c A G + alpha A + mean = Y.
 
-    Without a free mean that is zero; with one, A sums to zero. Where that leaves a choice, A has the least norm.
+    The mean is zero unless `free_mean`, in which case A sums to zero. If A is not unique, it has the least norm.
     """
     if Y.size <= _DENSE_CELLS:
         product, per_task, per_instance = shares
@@ -192,7 +192,7 @@ def fit_pairs(
 
 
 def _fitted(kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: bool) -> tuple[np.ndarray, float]:
-    """Return the dual parameters (n,) of labels and their mean, zero unless it is free."""
+    """Return the dual coefficients (n,) of labels and their mean, zero unless `free_mean`."""
     if not free_mean or not labels.size:
         return _ridge(kernel, labels, alpha), 0.0
     ones = np.ones((labels.size, 1))
@@ -201,7 +201,7 @@ def _fitted(kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: boo
         found = np.linalg.solve(bordered, np.append(labels, 0.0))
         return found[:-1], float(found[-1])
     inverse = np.linalg.pinv(kernel, rcond=_cut(len(kernel)), hermitian=True)
-    # As alpha vanishes the mean is what the kernel cannot reach, or what leaves the least of the rest.
+    # For alpha = 0, the mean is estimated outside of the range of the kernel, or else has the least dual norm.
     outside = ones[:, 0] - kernel @ (inverse @ ones[:, 0])
     weights = outside if np.abs(outside).max() > 1e-7 else inverse @ ones[:, 0]
     mean = float(weights @ labels / weights.sum())
@@ -211,7 +211,7 @@ def _fitted(kernel: np.ndarray, labels: np.ndarray, alpha: float, free_mean: boo
 def fitted_without(
     vectors: tuple[np.ndarray, np.ndarray], values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool = False
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function that takes a mask of hidden cells to what the others predict for them.
+    """Return a function that maps a mask of hidden cells to their predictions by a fit on the other cells.
 
     Parameters
     ----------
@@ -220,10 +220,10 @@ def fitted_without(
     values : array of shape (k, l)
         Eigenvalues of the kernel between cells, whose eigenvectors are those of the Kronecker product.
     ridge : float
-        What goes with it.
+        Ridge that is added to the kernel.
     Y : array of shape (m, q)
     free_mean : bool, default=False
-        Whether the mean of the cells carries no penalty.
+        Whether there is an unpenalised mean.
     """
     U, V = vectors
     if Y.size > _DENSE_CELLS:
@@ -242,16 +242,16 @@ def fitted_without(
 def _fitted_by_products(
     U: np.ndarray, V: np.ndarray, values: np.ndarray, ridge: float, Y: np.ndarray, free_mean: bool, hidden: np.ndarray
 ) -> np.ndarray:
-    """Return the same by conjugate gradients, for kernels that are too large to be written out.
+    """Return the predictions of `fitted_without` by conjugate gradients, for kernels that are too large to store.
 
-    The inverse for the complete grid is the preconditioner: n hidden cells take about n steps, or fewer.
+    The inverse for the complete grid is the preconditioner: n hidden cells take at most about n steps.
     """
     from scipy.sparse.linalg import LinearOperator, cg
 
     observed = ~hidden
 
     def spread(weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """Return the kernel with some eigenvalues between all cells and the observed ones, times a vector of these."""
+        """Return the matrix with eigenvalues `weights` between all cells and the observed ones, times a vector."""
         grid = np.zeros(Y.shape)
         grid[observed] = dual
         return np.asarray(U @ (weights * (U.T @ grid @ V)) @ V.T)
@@ -269,7 +269,7 @@ def _fitted_by_products(
             rest = np.linalg.norm(product(dual) - labels) / np.linalg.norm(labels)
             warnings.warn(
                 f"Refitting without {hidden.sum()} cell(s) stopped after {steps} steps at a relative "
-                f"residual of {rest:.1e}: the comparison is no better than that.",
+                f"residual of {rest:.1e}: the comparison is not more accurate than that.",
                 RuntimeWarning,
                 stacklevel=4,
             )
@@ -284,7 +284,7 @@ def _fitted_by_products(
 
 
 def _ridge(kernel: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
-    """Return the dual parameters (kernel + alpha I)⁻¹ labels; at alpha = 0 those of least norm."""
+    """Return the dual coefficients (kernel + alpha I)⁻¹ labels; for alpha = 0 those of least norm."""
     if alpha > 0:
         return np.asarray(np.linalg.solve(kernel + alpha * np.eye(len(kernel)), labels))
     return np.asarray(np.linalg.pinv(kernel, rcond=_cut(len(kernel)), hermitian=True) @ labels)
@@ -300,12 +300,12 @@ def _without_mean(rows: np.ndarray) -> np.ndarray:
 
 
 def _cut(n: int) -> float:
-    """Return the relative size under which an eigenvalue of n is rounding."""
+    """Return the relative size below which an eigenvalue of n is rounding."""
     return n * float(np.finfo(np.float64).eps)
 
 
 def _eigh(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return eigenvalues (n,), with what is only rounding set to zero, and eigenvectors (n, n)."""
+    """Return eigenvalues (n,), set to zero where they are rounding, and eigenvectors (n, n)."""
     values, vectors = np.linalg.eigh(kernel)
     return np.where(values > _cut(len(values)) * values.max(initial=0.0), values, 0.0), vectors
 

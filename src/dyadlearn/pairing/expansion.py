@@ -1,18 +1,19 @@
-r"""Predictions from coefficients: how rows of each side multiply them, in blocks.
+r"""Predictions for new rows from coefficients, in blocks, and the weights of training labels in a prediction.
 
-A prediction is the instance block times the coefficients times the transposed task block. A block is kernel or feature
-rows, or what a side that is not folded into the coefficients makes of them. The kernel between many new rows and those
-of training can be far larger than what it is made of and what comes of it: no more of it than a block is ever there.
+A prediction is the instance block times the coefficients times the transposed task block. A block consists of kernel or
+feature rows, or of these rows times the spectral weights of a side that is not folded into the coefficients. The kernel
+between many new rows and the training rows can be far larger than the features and the predictions: only one block of
+it is in memory at a time.
 
 Two-step predictions are
 
 .. math:: \mathbf{K}_*\,\mathbf{U}\varphi_d(\boldsymbol\Sigma)\,(\mathbf{U}^\top\mathbf{Y}\mathbf{V})\,
           \varphi_t(\mathbf{S})\mathbf{V}^\top\,\mathbf{G}_*^\top .
 
-Everything between the new rows can be multiplied out, but in the dual it should not be. Along directions of small
-eigenvalues :math:`\varphi` grows to :math:`1/\lambda`, and kernel rows, which are small there, take that back. The
-product has entries of up to :math:`1/(\lambda_d\lambda_t)` and is rounded to :math:`\varepsilon` of them in *every*
-direction, those included in which kernel rows are large: an error of
+Everything between the new rows could be multiplied out in advance, but in the dual this is inaccurate. Along directions
+of small eigenvalues :math:`\varphi` grows to :math:`1/\lambda`, which the small kernel rows compensate. The product has
+entries of up to :math:`1/(\lambda_d\lambda_t)` and a relative rounding error of :math:`\varepsilon` in *every*
+direction, also where kernel rows are large: an error of
 :math:`\varepsilon\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)`. With one side folded and the other left out,
 
 ==============  ===========================================================================================
@@ -21,17 +22,15 @@ new tasks       :math:`(\mathbf{K}_*\mathbf{P})\,(\mathbf{G}_*\mathbf{V}\varphi_
 training tasks  :math:`(\mathbf{K}_*\mathbf{P})\,f_t(\mathbf{S})\,\mathbf{V}^\top`, where :math:`f(s) = s\,\varphi(s)`
 ==============  ===========================================================================================
 
-(or its mirror image), both factors have the size of predictions, one known to
-:math:`\varepsilon\|\mathbf{K}\|/\lambda_d` and the other to :math:`\varepsilon\|\mathbf{G}\|/\lambda_t`: the errors add
-where they multiplied. In the primal folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le 1/(2\sqrt\lambda)`; with
-both sides folded the error is :math:`\varepsilon\sqrt{\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)}`, which is no
-more than the larger of the two. Kronecker coefficients are at most :math:`1/\lambda`, and are folded always.
+(or its mirror image), both factors have the size of predictions. Their errors are
+:math:`\varepsilon\|\mathbf{K}\|/\lambda_d` and :math:`\varepsilon\|\mathbf{G}\|/\lambda_t`, and they add instead of
+multiplying. In the primal, folded weights are :math:`\sqrt\sigma\,\varphi(\sigma) \le 1/(2\sqrt\lambda)`. With
+both sides folded the error is :math:`\varepsilon\sqrt{\|\mathbf{K}\|\|\mathbf{G}\|/(\lambda_d\lambda_t)}`, at most the
+larger of the two. Kronecker coefficients are at most :math:`1/\lambda`, and are always folded.
 
-How much every training label weighs in one prediction.
-
-Predictions are linear in the labels: :math:`f = \sum_{ij} w_{ij}Y_{ij}`, where :math:`w_{ij}` is by how much the
-prediction grows when label :math:`(i, j)` grows by one and the model is fitted again. On complete labels each model
-has its weights :math:`\tilde{\mathbf{w}}` in closed form. A side under a filter weighs its rows by
+Predictions are linear in the labels: :math:`f = \sum_{ij} w_{ij}Y_{ij}`. The weight :math:`w_{ij}` is the change of the
+prediction if label :math:`(i, j)` grows by one and the model is fitted again. For complete labels each model
+has its weights :math:`\tilde{\mathbf{w}}` in closed form. The weights of the rows of a side with a filter are
 
 ==========  ==========================================================================================
 known row   its row of the hat matrix :math:`\mathbf{H}`
@@ -44,18 +43,19 @@ the asked pair and all others, weighs the labels by :math:`\mathbf{C}^{-1}\mathb
 .. math:: \mathbf{C}^{-1}\mathbf{p} + \mathbf{C}^{-1}\mathbf{1}\,
           \frac{1 - \mathbf{1}^\top\mathbf{C}^{-1}\mathbf{p}}{\mathbf{1}^\top\mathbf{C}^{-1}\mathbf{1}} .
 
-Where labels are missing in cells u, the closed form works on completed ones, :math:`\mathbf{R}_{uu}\mathbf{y}_u =
--\mathbf{R}_{uo}\mathbf{y}_o`. So a label that is observed weighs for itself and for what it puts elsewhere:
+Where labels are missing in cells u, the closed form is applied to completed labels,
+:math:`\mathbf{R}_{uu}\mathbf{y}_u = -\mathbf{R}_{uo}\mathbf{y}_o`. An observed label thus contributes directly and
+through the completed labels:
 
 .. math:: \mathbf{w} = \tilde{\mathbf{w}} - \mathbf{R}\mathbf{z}, \qquad \mathbf{z}_o = \mathbf{0}, \quad
           \mathbf{R}_{uu}\mathbf{z}_u = \tilde{\mathbf{w}}_u ,
 
-which is zero in u. Where labels have weights d in the loss,
+and w is zero in u. Where labels have weights d in the loss,
 
 .. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/d))\,\mathbf{w}_o
           = (\mathbf{P}\tilde{\mathbf{w}} + c\tilde{\mathbf{w}})_o ,
 
-and a free mean is a border of it, :math:`\mathbf{1}^\top\mathbf{w}_o = 1`.
+and an unpenalised mean adds the constraint :math:`\mathbf{1}^\top\mathbf{w}_o = 1` as a border.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ from dyadlearn.solve.operators import GridOperators
 from dyadlearn.spectrum import Smoother, Spectrum
 from dyadlearn.vectrick import dots_at, left_first, sandwich
 
-# Up to this many bytes, everything is computed at once.
+# Maximum size of a block.
 _BLOCK_BYTES = 2**27
-#: A grid of so many cells is no burden.
+#: Number of cells up to which a whole grid is computed to predict some of its pairs.
 SMALL_GRID = 2**20
 
 
@@ -87,8 +87,8 @@ class Part:
     ----------
     spectrum : Spectrum
     side : Smoother or None
-        None if the side is folded: its spectral weights are in the coefficients, which rows multiply as they are. Else
-        the weights of the smoother multiply rows.
+        None if the side is folded: the coefficients contain its spectral weights. Otherwise rows are multiplied by the
+        spectral weights of this smoother.
     """
 
     spectrum: Spectrum
@@ -101,20 +101,20 @@ class Part:
 
     @property
     def width(self) -> int:
-        """Number of values that are computed from each row."""
+        """Number of values computed from each row; 0 for a folded side."""
         return 0 if self.side is None else self.size
 
     @property
     def is_dual(self) -> bool:
-        """Whether coefficients are dual parameters, as far as this side goes."""
+        """Whether the coefficients are dual with respect to this side."""
         spectrum = self.spectrum
         is_kernel = spectrum.components is None and spectrum.constant is None
         return self.side is None and is_kernel and not spectrum.is_singular
 
     def rows(self, block: Array) -> Array:
-        r"""Return kernel or feature rows as they multiply the coefficients.
+        r"""Return the factor of the coefficients for kernel or feature rows.
 
-        They are :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k) unless the side is folded.
+        It is :math:`\mathbf{K}_*\mathbf{U}\varphi(\boldsymbol\Sigma)` of shape (a, k), or the rows of a folded side.
         """
         if self.side is None:
             return block
@@ -123,11 +123,11 @@ class Part:
         return rows
 
     def folded(self, coefficients: Array) -> Array:
-        """Return coefficients (size, p) with the spectral weights in them."""
+        """Return coefficients (size, p) multiplied by the spectral weights."""
         return coefficients if self.side is None else self.spectrum.lift(self.side.phi[:, None] * coefficients)
 
     def training(self, product: Array) -> Array:
-        """Return `product` (a, size) times the transposed block of the rows of training, shape (a, n)."""
+        """Return `product` (a, size) times the transposed block of the training rows, shape (a, n)."""
         if self.side is None:
             return self.spectrum.training_rows(product)
         return self.spectrum.expand(product * self.side.shrinkage)
@@ -142,13 +142,14 @@ class NewRows:
     values : array or sparse matrix of shape (n, d)
         Features or kernel values.
     block : callable
-        Turns rows into what multiplies the coefficients.
+        Function that maps rows to the factor of the coefficients.
     width : int
-        How many numbers it makes of each row; 0 if it takes them as they are.
+        Number of values that `block` computes from each row; 0 if it returns the rows.
     prior : callable or None
-        Returns the kernel of each row with itself, as it was decomposed; None where nobody knows it.
+        Function that returns the kernel of each row with itself; None if it is not known.
     places : integer array of shape (n,) or None
-        Where they stand in training, of rows that are known as those of training, and by more than their kernel.
+        Positions of the rows in training, if they are training rows of a model in which rows have functions of their
+        own.
     """
 
     values: Array
@@ -159,11 +160,11 @@ class NewRows:
 
     @property
     def size(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self.values.shape[0])
 
     def cut(self, numbers: int, like: Array) -> list[slice]:
-        """Return slices of rows that take no more than a block, where each row comes to so many more numbers."""
+        """Return slices of rows that fit into a block, if each row needs `numbers` values in addition to `width`."""
         return list(row_blocks(self.size, (self.width + numbers) * itemsize(like), _BLOCK_BYTES))
 
     def at(self, here: slice) -> Array:
@@ -176,7 +177,7 @@ class NewRows:
         return replace(self, values=values, places=None if self.places is None else self.places[index])
 
     def before(self, part: Part | None) -> NewRows:
-        """Return the same rows for coefficients into which their side is folded or not."""
+        """Return the rows with the spectral weights of a part applied to their block."""
         if part is None:
             return self
         return replace(self, block=lambda rows: part.rows(self.block(rows)), width=self.width + part.width)
@@ -184,15 +185,15 @@ class NewRows:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """What predictions are made of.
+    """Coefficients of a fitted model, and predictions from them.
 
     Attributes
     ----------
     values : array
         Coefficients.
     instances, tasks : Part or None
-        How rows of a side multiply them; None is as they are. Without a part of the tasks those of training are the
-        columns.
+        Sides of the coefficients. None means that rows multiply the coefficients directly; ``tasks=None`` means that
+        the columns of the coefficients are the training tasks.
     """
 
     values: Array
@@ -201,37 +202,37 @@ class Expansion:
 
     @property
     def transposed(self) -> Expansion:
-        """The same with tasks for instances, and instances for tasks."""
+        """Expansion of the transposed predictions, in which tasks are the instances."""
         return Expansion(self.values.T, self.tasks, self.instances)
 
     @property
     def shared(self) -> Expansion:
-        """What says anything of pairs whose instance and task are both new."""
+        """Expansion of the predictions for pairs of a new instance and a new task."""
         return self
 
     @property
     def to_training(self) -> Array | None:
-        """What rows are multiplied by for predictions with the tasks of training; None if they are more than that."""
+        """Matrix that maps rows to predictions for the training tasks; None if predictions need more than a product."""
         return self._finished(self.values)
 
     @property
     def n_instances(self) -> int:
-        """How many instances there are in training."""
+        """Number of training instances."""
         return self.transposed.n_tasks
 
     @property
     def n_tasks(self) -> int:
-        """How many tasks there are in training."""
+        """Number of training tasks."""
         return int(self.values.shape[1]) if self.tasks is None else self.tasks.spectrum.n_rows
 
     @property
     def dual(self) -> Array | None:
-        """Coefficients where they are the dual parameters, else None."""
+        """Coefficients if they are the dual coefficients, else None."""
         return self.values if all(part.is_dual for part in (self.instances, self.tasks) if part is not None) else None
 
     @property
     def folded(self) -> Array:
-        """Coefficients that rows of both sides multiply as they are."""
+        """Coefficients with the spectral weights of both sides, to be multiplied by kernel or feature rows."""
         values = self.values if self.instances is None else self.instances.folded(self.values)
         return values if self.tasks is None else self.tasks.folded(values.T).T
 
@@ -241,9 +242,9 @@ class Expansion:
         Parameters
         ----------
         rows : NewRows or None
-            The a instances; None stands for those of training.
+            The a instances; None means the training instances.
         tasks : NewRows or None
-            The b tasks; None stands for those of training.
+            The b tasks; None means the training tasks.
 
         Returns
         -------
@@ -252,7 +253,7 @@ class Expansion:
         Raises
         ------
         NotEnoughMemoryError
-            If there is no room for the result and a block.
+            If the result and a block do not fit into memory.
         """
         if rows is None:
             return self.fitted() if tasks is None else self.transposed.grid(tasks, None).T
@@ -260,7 +261,7 @@ class Expansion:
         rows = rows.before(self.instances)
         if tasks is None:
             b = self.n_tasks
-            # What comes before the end is finished block by block.
+            # Each block is multiplied by the part of the tasks separately.
             finishing = 0 if self.tasks is None else 2 * b
             blocks = rows.cut(finishing, middle)
             _check_predictions(a, b, 0, [(rows, blocks)], middle, finishing)
@@ -290,7 +291,7 @@ class Expansion:
         return half if self.instances is None else self.instances.training(half.T).T
 
     def at(self, rows: NewRows | None, tasks: NewRows | None, pairs: tuple[np.ndarray, np.ndarray]) -> Array:
-        """Return predictions for some pairs of n only.
+        """Return predictions for n pairs.
 
         Parameters
         ----------
@@ -339,29 +340,30 @@ class Expansion:
 
     @property
     def _spares_grid(self) -> bool:
-        """Whether pairs of training are predicted from features of both sides, which a grid is far larger than."""
+        """Whether training pairs are predicted from features of both sides, because the grid is much larger."""
         m, q = self.n_instances, self.n_tasks
         sides = [part for part in (self.instances, self.tasks) if part is not None]
         return m * q > max(SMALL_GRID, sum(part.size * part.spectrum.n_rows for part in sides)) and len(sides) == 2
 
     def _finished(self, product: Array) -> Array:
-        """Return predictions for tasks of training from products (a, size) of rows with the coefficients."""
+        """Return predictions for training tasks from products (a, size) of rows with the coefficients."""
         return product if self.tasks is None else self.tasks.training(product)
 
 
 @dataclass(frozen=True, eq=False)
 class PairExpansion(Expansion):
-    """Predictions of a pair kernel: beside the shared function, what is known of the rows of training alone.
+    """Predictions of a pair kernel: a shared function, plus functions of each training task and training instance.
 
     Attributes
     ----------
     is_shared : bool
-        Whether there is a shared function; without one, its place in the last row and column of the coefficients holds
-        a mean, where there is any.
+        Whether there is a shared function. Without one, the last entry of the coefficients is the mean, if there is
+        one.
     per_task, per_instance : float
-        What coefficients are multiplied by for a function of the instances for each task of training, and of the tasks
-        for each instance of training.
+        Factors of the coefficients for the function of the instances of each training task, and for the function of
+        the tasks of each training instance.
     has_mean : bool
+        Whether there is an unpenalised mean.
     """
 
     is_shared: bool = True
@@ -371,23 +373,23 @@ class PairExpansion(Expansion):
 
     @property
     def transposed(self) -> PairExpansion:
-        """The same with tasks for instances, and instances for tasks."""
+        """Expansion of the transposed predictions, in which tasks are the instances."""
         shares = (self.is_shared, self.per_instance, self.per_task, self.has_mean)
         return PairExpansion(self.values.T, self.tasks, self.instances, *shares)
 
     @property
     def shared(self) -> Expansion:
-        """The shared function, which alone knows anything of two new rows."""
+        """The shared function, which alone predicts pairs of two new rows."""
         return Expansion(self.folded, self.instances, self.tasks)
 
     @property
     def to_training(self) -> Array | None:
-        """None: without a shared function a mean is added."""
+        """Matrix for the shared function; None without one, because a mean is added."""
         return super().to_training if self.is_shared else None
 
     @property
     def _spares_grid(self) -> bool:
-        """False: rows of training are known by more than their features."""
+        """False: predictions for training rows need more than their features."""
         return False
 
     @property
@@ -406,11 +408,11 @@ class PairExpansion(Expansion):
 
     @property
     def dual(self) -> Array | None:
-        """None: coefficients are dual parameters times a share, or less."""
+        """None: the coefficients are not the dual coefficients, but a multiple or a part of them."""
         return None
 
     def _finished(self, product: Array) -> Array:
-        """Return predictions for tasks of training, those of a function of their own too."""
+        """Return predictions for training tasks, including the function of each task."""
         assert self.tasks is not None
         if self.is_shared and not self.per_task:
             return self.tasks.training(product)
@@ -430,7 +432,7 @@ class PairExpansion(Expansion):
         return found
 
     def grid(self, rows: NewRows | None, tasks: NewRows | None) -> Array:
-        """Return predictions as `Expansion` does; of two new rows the shared function alone knows anything."""
+        """Return predictions as in `Expansion.grid`; pairs of two new rows only have the shared function."""
         if rows is not None and rows.places is not None:
             return take_rows(self.grid(None, tasks), rows.places)
         if tasks is not None and tasks.places is not None:
@@ -452,7 +454,7 @@ class PairExpansion(Expansion):
 
 
 def _known(part: Part | None, like: Array) -> NewRows:
-    """Return the rows of training as they multiply the coefficients, shape (n, size)."""
+    """Return the training rows as factors of the coefficients, shape (n, size)."""
     assert part is not None
     identity = namespace(like).eye(part.size, dtype=like.dtype, device=like.device)
     return NewRows(part.training(identity).T, lambda rows: rows, 0)
@@ -471,9 +473,9 @@ def _fill(
 def _check_predictions(
     a: int, b: int, halfway: int, sides: list[tuple[NewRows, list[slice]]], like: Array, finishing: int = 0
 ) -> None:
-    """Raise if predictions (a, b) do not fit in memory beside what is there halfway and the largest block.
+    """Raise if predictions (a, b), `halfway` intermediate values and the largest block do not fit into memory.
 
-    `finishing` is how many numbers each row of a block comes to at its end.
+    `finishing` is the number of values per row in the last product of a block.
     """
     in_blocks = max((blocks[0].stop * max(rows.width, finishing) for rows, blocks in sides), default=0)
     check_memory(
@@ -484,24 +486,24 @@ def _check_predictions(
     )
 
 
-#: What is asked about: a row of training by its position, or one new row.
+#: Row to predict for: the position of a training row, or one new row.
 Asked = int | NewRows
 
 
 def hat_row(side: Smoother, asked: Asked) -> Array:
-    """Return how much each of n rows of a side weighs in the prediction for one, shape (n,)."""
+    """Return the weight of each of n training rows of a side in the prediction for one row, shape (n,)."""
     if isinstance(asked, NewRows):
         return side.spectrum.expand(side.spectrum.project(asked.at(slice(0, 1))) * side.phi)[0, :]
     return side.smooth(_unit(side.spectrum, asked))[:, 0]
 
 
 def rotated_row(spectrum: Spectrum, asked: Asked) -> tuple[Array, Array]:
-    """Return the kernel row of what is asked about and, if it is of training, its unit vector, rotated: (k,) each."""
+    """Return the rotated kernel row of a row, and its rotated unit vector (zeros for a new row): (k,) each."""
     if not isinstance(asked, NewRows):
         own = spectrum.rotate(_unit(spectrum, asked))[:, 0]
         return spectrum.values * own, own
     along = spectrum.project(asked.at(slice(0, 1)))[0, :]
-    # Kernel rows have nothing along null directions but rounding.
+    # Along null directions, kernel rows are only rounding.
     along = along * namespace(along).astype(spectrum.values > 0, along.dtype)
     return along, namespace(along).zeros_like(along)
 
@@ -515,28 +517,29 @@ def _unit(spectrum: Spectrum, position: int) -> Array:
 def weights_of_observed(
     operators: GridOperators, found: Array, Y: Array, weights: Array | None, tol: float, max_iter: int
 ) -> Array:
-    """Return how much the observed labels weigh, from the weights of completed ones.
+    """Return the weights of the observed labels in a prediction, from the weights of completed labels.
 
     Parameters
     ----------
     operators : GridOperators
     found : array of shape (m, q)
-        The weights on completed labels.
+        Weights of the completed labels.
     Y : array of shape (m, q)
-        NaN where not observed.
+        Labels; NaN where missing.
     weights : array of shape (m, q) or None
-        Of the squared loss of each observed cell.
+        Weight of each observed cell in the squared loss.
     tol, max_iter : float and int
-        When conjugate gradients must have converged; they go on as far as the precision allows.
+        Tolerance above which a warning is given, and maximum number of conjugate gradient iterations, which continue to
+        the precision.
 
     Returns
     -------
     array of shape (m, q)
-        Zero where nothing is observed.
+        Weights; zero for missing labels.
     """
     xp, observed = namespace(Y), ~namespace(Y).isnan(Y)
     none, tight = xp.zeros_like(found), 100 * epsilon(Y)
-    # As λ vanishes at full rank the model interpolates, and weights of the loss no longer matter.
+    # For λ = 0 at full rank the model interpolates, and weights of the loss have no effect.
     if weights is None or operators.vanishing:
         right = xp.where(observed, none, found)
         solution = solve_missing(operators, right, observed, tol=tight, max_iter=max_iter)

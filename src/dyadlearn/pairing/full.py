@@ -1,7 +1,7 @@
-r"""Questions about a model of complete labels: hold-out, what it costs, jackknife and the weights of labels.
+r"""Functions of a model on complete labels: hold-out and its cost, jackknife and the weights of labels.
 
 Each is a `functools.singledispatch` function of a model. The defaults work for every `Coupled` model, from one dense
-system of all cells. A model registers its formulas in its own module.
+system of all cells. A model registers its formulas in its module.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _DIRECT_CELLS = 4096
 
 @singledispatch
 def holdout_grids(model: Pairing) -> tuple[float, float]:
-    """Return the cost of `hold_out`: the most grids (m, q), and grids rotated by one side, that it holds at once."""
+    """Return the memory of `hold_out`: the largest numbers of grids (m, q), and of grids rotated by one side."""
     return 4.0 * math.prod(side.n_rows for side in working(model).grid_spectra), 0.0
 
 
 def check_memory(model: Pairing, Y: Array, setting: Setting, how: str = "", beside: float = 0.0, **sizes: int) -> None:
     """Raise if the hold-out predictions of labels (m, q) do not fit in memory.
 
-    `how` ends the message, `beside` counts grids that are held beside them, and `sizes` are as in `holdout_numbers`.
+    `how` ends the message, `beside` is the number of further grids in memory, and `sizes` are as in `holdout_numbers`.
     """
     grids, rotated = holdout_grids(model)
     refuse(holdout_numbers(Y.shape, model.ranks, (grids + beside, rotated), **sizes), Y, setting, how)
@@ -47,9 +47,9 @@ def check_memory(model: Pairing, Y: Array, setting: Setting, how: str = "", besi
 
 @singledispatch
 def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Members) -> Array:
-    """Return the prediction for each cell by the model that never saw what the setting leaves out.
+    """Return the hold-out prediction of each cell of several grids (Corollaries 2 to 5 of the paper for two-step).
 
-    What depends on the sides alone is shared by all grids.
+    All grids share the computations that depend only on the sides.
 
     Parameters
     ----------
@@ -57,8 +57,9 @@ def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Memb
     stack : array of shape (n, m, q)
         Labels of n grids.
     setting : Setting
-    groups : nothing, or lists of integer arrays or None
-        Row positions of each group of instances and of tasks, in the settings that leave them out.
+    groups : nothing, or two lists of integer arrays or None
+        Row positions of each group of instances and of tasks, in the settings that leave them out; None means one at
+        a time.
 
     Returns
     -------
@@ -67,7 +68,7 @@ def hold_out_stack(model: Pairing, stack: Array, setting: Setting, *groups: Memb
     Raises
     ------
     LeverageError
-        If something is fitted exactly whatever its labels, so that nothing else predicts it.
+        If a cell, row or column has leverage 1: the model fits its labels exactly, whatever they are.
     """
     operators, (n, m, q), (members, task_members) = working(model), stack.shape, groups or (None, None)
     rows, columns = np.divmod(np.arange(m * q), q)
@@ -95,7 +96,7 @@ def hold_out(model: Pairing, Y: Array, setting: Setting, *groups: Members) -> Ar
 
 
 def each_grid(held_out: Callable[[Array], Array], stack: Array) -> Array:
-    """Return what a function makes of each grid of a stack (n, m, q), one after the other."""
+    """Return the results of a function for each grid of a stack (n, m, q)."""
     if stack.shape[0] == 1:
         return held_out(stack[0, ...])[None, ...]
     found = zeros(tuple(stack.shape), stack)
@@ -105,7 +106,7 @@ def each_grid(held_out: Callable[[Array], Array], stack: Array) -> Array:
 
 
 def cell_units(model: Pairing, rows: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
-    """Return codes (n,) of cells that are left out together: both directions of an edge; None is each by itself."""
+    """Return the unit (n,) of each cell, with both directions of an edge in one; None means leave-one-out."""
     if not model.symmetry:
         return None
     return np.asarray(np.minimum(rows, columns) * model.spectra[0].n_rows + np.maximum(rows, columns))
@@ -113,13 +114,13 @@ def cell_units(model: Pairing, rows: np.ndarray, columns: np.ndarray) -> np.ndar
 
 @singledispatch
 def leave_cells_out(model: Pairing, Y: Array) -> Array:
-    r"""Return a grid in which missing cells S hold the predictions of the others, as exactly as these allow.
+    r"""Return a grid in which missing cells S contain their predictions from the other cells, to full precision.
 
     .. math:: \mathbf{R}_{SS}\,\mathbf{f}_S = (\mathbf{H}\mathbf{y}_{\setminus S})_S
               = -(\mathbf{R}\mathbf{y}_{\setminus S})_S
 
-    A small set is solved for directly, a large one by conjugate gradients, whose products are a few matrix
-    products of the size of the grid.
+    The system of a small set is solved directly, that of a large one by conjugate gradients. An iteration takes a few
+    matrix products of the size of the grid.
     """
     tol = 100 * epsilon(Y)
     found = complete(working(model), Y, form="missing", max_direct=_DIRECT_CELLS, tol=tol)
@@ -129,7 +130,7 @@ def leave_cells_out(model: Pairing, Y: Array) -> Array:
 
 @singledispatch
 def jackknife(model: Pairing, Y: Array, members: Members = None) -> Jackknife | None:
-    """Return the models of complete labels (m, q) without each of some units of instances; None if there are none."""
+    """Return the jackknife models of complete labels (m, q) without units of instances; None without a formula."""
     return None
 
 
@@ -167,14 +168,14 @@ Stack = tuple[slice | int, slice | int, Setting, Array]
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """A model on complete labels, held out under each of some regularisations.
+    """Hold-out predictions of a model on complete labels, for each of several regularisations.
 
     Attributes
     ----------
     model : Pairing
     Y : array of shape (m, q)
     alphas, task_alphas : sequences of float
-        The latter is one value, whatever it is, for a model with one regularisation.
+        Regularisations. For a model with one regularisation, `task_alphas` has one value, which is ignored.
     members, task_members : lists of integer arrays, or None
         Row positions of each group of instances and of tasks, used by the settings that leave them out.
     """
@@ -191,32 +192,32 @@ class Sweep:
         return self.members if setting.new_instance else None, self.task_members if setting.new_task else None
 
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
-        """Raise if the predictions to score do not fit in memory; `squared` if squared errors are wanted."""
+        """Raise if the predictions to score do not fit into memory; `squared` if squared errors are requested."""
         beside = 1.0 + 3 * len(settings)  # each setting has labels prepared for its scores
         for setting in settings:
             largest = largest_group(*self._groups(setting))
             check_memory(self.model, self.Y, setting, beside=beside, largest_group=largest)
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
-        """Return mean squared errors (n, n_tasks) that need no predictions, of the settings that have them."""
+        """Return mean squared errors (n, n_tasks) of the settings that have a formula without predictions."""
         return {}
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
-        """Yield predictions for all regularisations, some together.
+        """Yield predictions for all regularisations, several at a time.
 
         Parameters
         ----------
         settings : sequence of Setting
         per_stack : int
-            How many grids may be held at once.
+            Maximum number of grids in memory.
 
         Yields
         ------
         rows, columns : slice or int
-            Which regularisations.
+            Positions of the regularisations.
         setting : Setting
         predictions : array of shape (n, m, q)
-            The next one may overwrite it.
+            Predictions; the next iteration may overwrite them.
         """
         for setting in settings:
             for (row, alpha), (column, task_alpha) in product(enumerate(self.alphas), enumerate(self.task_alphas)):
@@ -226,5 +227,5 @@ class Sweep:
 
 @singledispatch
 def sweep(model: Pairing, *given: Any) -> Sweep:
-    """Return the hold-out predictions under each of some regularisations; arguments are those of `Sweep`."""
+    """Return the `Sweep` of a model; arguments are those of `Sweep`."""
     return Sweep(model, *given)

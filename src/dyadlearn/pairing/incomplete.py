@@ -1,7 +1,7 @@
-r"""Questions about a model of missing or weighted labels: completion, hold-out and the weights of labels.
+r"""Functions of a model with missing or weighted labels: completion, hold-out and the weights of labels.
 
-Each is a `functools.singledispatch` function of a model, or a function of some. The defaults work for every `Coupled`
-model by its grid operators. A model registers its formulas in its own module.
+Most are `functools.singledispatch` functions of a model. The defaults work for every `Coupled` model by its grid
+operators. A model registers its formulas in its module.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import complete_grid
 from dyadlearn.spectrum import leverage_error
 
-#: The most observed cells that are left out one by one: for a single λ, and for one λ after the other.
+#: Maximum number of observed cells for exact leave-one-out: for a single λ, and for a search over λ.
 MANY_CELLS, FEW_CELLS = 4096, 1024
 
 Axes = tuple[np.ndarray, np.ndarray]
@@ -41,33 +41,33 @@ def complete_labels(
     tol: float = 1e-8,
     max_iter: int = 1000,
 ) -> Completion:
-    """Complete labels, so that the closed form on them is the model of those observed.
+    """Complete labels so that the closed form on the completed labels equals the fit on the observed ones.
 
-    A warning is given if conjugate gradients did not converge.
+    Warns if conjugate gradients did not converge.
 
     Parameters
     ----------
     model : Pairing
     Y : array of shape (m, q)
-        NaN where not observed.
+        Labels; NaN where missing.
     weights : array of shape (m, q), default=None
-        Of the squared loss of each observed cell, positive there.
+        Positive weight of each observed cell in the squared loss.
     start : Completion, default=None
-        Of a problem nearby.
+        Solution of a similar problem.
     tol, max_iter : float and int
-        When conjugate gradients stop.
+        Tolerance and maximum number of conjugate gradient iterations.
     """
-    found = completion(model, Y, weights, start=start, tol=tol, max_iter=max_iter)
-    warn_unless_converged(found.solution, tol, stacklevel=3)
+    completed = completion(model, Y, weights, start=start, tol=tol, max_iter=max_iter)
+    warn_unless_converged(completed.solution, tol, stacklevel=3)
     if not model.symmetry:
-        return found
+        return completed
     # Rounding must not break the symmetry.
-    return replace(found, labels=(found.labels + model.symmetry * found.labels.T) / 2)
+    return replace(completed, labels=(completed.labels + model.symmetry * completed.labels.T) / 2)
 
 
 @singledispatch
 def completion(model: Pairing, Y: Array, weights: Array | None, **options: Any) -> Completion:
-    """Return what `complete_labels` does, of the same arguments."""
+    """Return the completion of `complete_labels` without its warning; same arguments."""
     return complete_grid(working(model), Y, weights, **options)
 
 
@@ -82,7 +82,7 @@ def label_weights(
     tol: float = 1e-8,
     max_iter: int = 1000,
 ) -> Array:
-    """Return the weight of each label in the prediction for one pair, zero where none is observed.
+    """Return the weight of each label in the prediction for one pair; zero for missing labels.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def label_weights(
 
 @singledispatch
 def is_quick_one_by_one(model: Pairing, Y: Array, weights: Array | None, setting: Setting) -> bool:
-    """Return whether `leave_one_out` has a formula and costs little."""
+    """Return whether `leave_one_out` has a formula that is fast enough for a search."""
     return setting is Setting.A and int(np.count_nonzero(~np.isnan(to_numpy(Y)))) <= FEW_CELLS
 
 
@@ -113,11 +113,11 @@ def leave_one_out(
 ) -> Array | None:
     r"""Return leave-one-out predictions (m, q) without solving again; None if there is no formula.
 
-    By default it is setting A for each observed cell, from one dense system of all observed cells. With
+    The default covers setting A, from one dense system of all observed cells. With
     :math:`\mathbf{P}` the pairwise kernel, :math:`c` the ridge and
     :math:`\mathbf{Q} = (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))^{-1}` the prediction is
-    :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which loses no digits however small it is. With a free mean
-    :math:`\mathbf{Q}` loses :math:`\mathbf{Q11}^\top\mathbf{Q}/\mathbf{1}^\top\mathbf{Q1}`.
+    :math:`-\sum_{j\ne i}Q_{ij}y_j/Q_{ii}`, which is accurate however small it is. With an unpenalised mean,
+    :math:`\mathbf{Q11}^\top\mathbf{Q}/\mathbf{1}^\top\mathbf{Q1}` is subtracted from :math:`\mathbf{Q}`.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def leave_one_out(
     Y, weights : as in `complete_labels`
     setting : Setting
     completed : callable
-        Returns the completed labels, shape (m, q): the predictions of cells that are not observed.
+        Function that returns the completed labels, shape (m, q), which contain the predictions of missing labels.
     """
     if setting is not Setting.A:
         return None
@@ -157,14 +157,14 @@ def leave_one_out(
 
 
 def check_mean_of_others(model: Pairing, observed: np.ndarray) -> None:
-    """Raise if a single pair is observed (m, q), which alone determines a free mean."""
+    """Raise if only one pair is observed and the model has an unpenalised mean, which it determines alone."""
     if working(model).free_mean and np.count_nonzero(np.triu(observed) if model.symmetry else observed) < 2:
         raise nothing_left()
 
 
 @singledispatch
 def takes_apart(model: Pairing, setting: Setting) -> bool:
-    """Return whether held-out rows must also leave the kernels, because hiding their labels is not the same."""
+    """Return whether held-out rows must also leave the kernels (two-step), not only lose their labels."""
     return False
 
 
@@ -175,41 +175,41 @@ def part_of(model: Pairing, axes: Axes, spectra: Any, sides: Any = None) -> Pair
     Parameters
     ----------
     model : Pairing
-        That `takes_apart`.
+        Model for which `takes_apart` is True.
     axes : (integer array, integer array)
-        Those that stay.
+        Positions of the rows and columns to keep.
     spectra : dict
-        Caches the spectra of parts that are fitted again, which all λ share.
+        Cache of the spectra of parts, for all λ.
     sides : dict, default=None
-        Caches sides under a λ and their products, where other parts may have the same rows or the same columns.
+        Cache of the smoothers and products of a side for one λ, which parts with the same rows or columns share.
     """
     raise NotImplementedError(f"{type(model).__name__} has no part: register one, or let rows stay in the kernels.")
 
 
 @singledispatch
 def predict_outside(model: Pairing, axes: Axes, completed: Array) -> Array:
-    """Return, as a grid (m, q), the predictions of a completed part for the rows and columns that left it."""
+    """Return the predictions of a completed part for the rows and columns outside of it, as a grid (m, q)."""
     raise NotImplementedError(f"{type(model).__name__} has no part: register one, or let rows stay in the kernels.")
 
 
 @singledispatch
 def expansion_of_fold(model: Pairing, axes: Axes | None, completed: Array) -> Expansion:
-    """Return the predictions for new instances by the model of a fold that some instances have left.
+    """Return the predictions for new instances by the model without the instances of a fold.
 
     Parameters
     ----------
     model : Pairing
     axes : (integer array, integer array) or None
-        The rows and columns that stayed, for a model that `takes_apart`.
+        Positions of the training rows and columns, if `takes_apart` is True for the model.
     completed : array
-        Labels of the fold, completed.
+        Completed labels of the fold.
     """
     return model.expansion(model.coefficients(completed))
 
 
 @singledispatch
 def without_unlabelled(model: Pairing, rows: np.ndarray, columns: np.ndarray) -> Pairing | None:
-    """Return the model of the rows and columns that have labels; None if the others matter to it."""
+    """Return the model of the rows and columns with labels; None if unlabelled ones influence the model."""
     return None
 
 
@@ -217,19 +217,19 @@ def without_unlabelled(model: Pairing, rows: np.ndarray, columns: np.ndarray) ->
 def beside_labelled(
     model: Pairing, whole: Pairing, Y: Array, setting: Setting, rows: np.ndarray, columns: np.ndarray
 ) -> list[tuple[Array, np.ndarray, np.ndarray]]:
-    """Return the predictions for held-out rows and columns of a labelled part where nothing is labelled.
+    """Return hold-out predictions of labelled rows in unlabelled columns, and of labelled columns in unlabelled rows.
 
     Parameters
     ----------
     model : Pairing
-        Of the labelled part.
+        Model of the labelled rows and columns.
     whole : Pairing
-        Of the grid around it.
+        Model of the whole grid.
     Y : array
-        Labels of the part.
+        Labels of the labelled rows and columns.
     setting : Setting
     rows, columns : integer arrays
-        Where the part lies.
+        Positions of the labelled rows and columns in the grid.
 
     Returns
     -------

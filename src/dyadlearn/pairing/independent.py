@@ -1,8 +1,8 @@
-r"""Independent tasks: ridge regression over the instances, for every task on its own.
+r"""Independent tasks: a separate ridge regression over the instances for each task.
 
-A prediction is :math:`\mathbf{k}^\top\varphi_d(\mathbf{K})\mathbf{Y}`. Labels of one task say nothing of another, so
-that leaving out a pair and leaving out its instance are the same. Each task may have a regularisation of its own: tasks
-that share one are solved together.
+A prediction is :math:`\mathbf{k}^\top\varphi_d(\mathbf{K})\mathbf{Y}`. Labels of one task do not influence another, so
+that leaving out a pair equals leaving out its instance. Each task may have a separate regularisation. Tasks with the
+same regularisation are solved together.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from dyadlearn.spectrum import Smoother, Spectrum
 
 @dataclass(frozen=True, eq=False)
 class Independent(Pairing):
-    """One side, of the instances.
+    """Model of independent tasks, with a smoother of the instances only.
 
     Attributes
     ----------
     rows : Smoother
-        Of the instances; its alpha is NaN if each task has its own.
+        Smoother of the instances; its alpha is NaN if each task has a separate one.
     each : array of shape (q,) or None
-        The regularisation of each task; None means that of `rows` for all.
+        Regularisation of each task; None means that all tasks have the alpha of `rows`.
     """
 
     words: ClassVar[str] = "independent-task ridge regression"
@@ -114,7 +114,7 @@ def _holdout_grids(model: Independent) -> tuple[float, float]:
 
 @full.hold_out_stack.register(Independent)
 def _hold_out_stack(model: Independent, stack: Array, setting: Setting, *groups: Members) -> Array:
-    """Return held-out predictions, the same for a new pair and a new instance; grids stand side by side as tasks."""
+    """Return hold-out predictions, which are equal in settings A and B; the grids are concatenated as tasks."""
     (n, m, q), xp = stack.shape, namespace(stack)
     beside = xp.reshape(xp.permute_dims(stack, (1, 0, 2)), (m, n * q))
     stacked = model if model.each is None else replace(model, each=np.tile(model.each, n))
@@ -125,7 +125,7 @@ def _hold_out_stack(model: Independent, stack: Array, setting: Setting, *groups:
 
 @full.jackknife.register(Independent)
 def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackknife:
-    """Return the models of complete labels that each did without some instances."""
+    """Return the jackknife models of complete labels."""
     if model.each is None:
         return side_jackknife(leave_out(model.rows, Y, members), members, model.rows, Y)
     parts = []
@@ -170,7 +170,7 @@ def _label_weights(
 ) -> Array:
     """Return the weight of each label; those of other tasks have none."""
     if not isinstance(column, int):
-        raise ValueError("Independent tasks say nothing of new ones: ask about a task of training.")
+        raise ValueError("Independent tasks have no predictions for new tasks: use the id of a training task.")
     rows = model.of_task(column)
     found, own = namespace(Y).zeros_like(Y), hat_row(rows, row)
     scale = None if weights is None else weights[:, column]
@@ -187,7 +187,7 @@ def _is_quick_one_by_one(model: Independent, Y: Array, weights: Array | None, se
 def _leave_one_out(
     model: Independent, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
 ) -> Array:
-    """Return leave-one-out of every column on its own observed rows, a division."""
+    """Return leave-one-out predictions of each column from its observed rows, by a division."""
     return model.by_task(leave_one_out_columns, Y, weights)
 
 

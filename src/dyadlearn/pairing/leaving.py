@@ -1,16 +1,15 @@
-r"""Leaving rows out of one side, one by one or in groups, for one filter or for one of each column.
+r"""Hold-out of rows of one side, one by one or in groups, with one filter or with a filter for each column.
 
-For a group of rows I the predictions of a model that saw none of them are
+For a group of rows I, the predictions of the model trained without them are
 
 .. math:: \mathbf{R}_{II}^{-1}\left[\mathbf{R}_{II}\mathbf{Y}_I - (\mathbf{RY})_I\right]
           = \mathbf{R}_{II}^{-1}\left[(\mathbf{HY})_I - \mathbf{H}_{II}\mathbf{Y}_I\right],
 
-the first form where the residual operator is small, the second where the hat is. Groups of one
+The first form is used where the residual operator is small, the second where the hat matrix is. Groups of one
 row are leave-one-out.
 
-Columns may be ridge problems of their own, as rotated tasks are: column j has the kernel :math:`s_j\mathbf{K}` and a
-ridge λ. All columns share the eigenvectors, and leaving rows out of all of them is one product and a division, or a
-small solve for each group.
+Columns may be independent ridge problems, as rotated tasks are: column j has the kernel :math:`s_j\mathbf{K}` and a
+ridge λ. All columns share the eigenvectors: hold-out takes one product and a division, or a small solve for each group.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from dyadlearn._rounding import is_graded, rounding_level, settled_difference, s
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, leverage_error
 
-# What to do where memory does not suffice.
+# Advice of the error about too little memory.
 _FEWER = "leave out fewer and larger groups, use fewer rows, or a linear kernel on fewer features than rows"
 
 #: Row positions of each group; None leaves out one row at a time.
 Members = list[np.ndarray] | None
 
-#: What messages call rows that are left out together.
+#: Name of rows that are left out together, in messages.
 _GROUP = "rows form a group that"
 
 
 def group_members(groups: Any, n_rows: int, name: str) -> list[np.ndarray] | None:
-    """Return the row positions of each group, or None where every row is a group of its own.
+    """Return the row positions of each group; None means that each row is a group.
 
     Parameters
     ----------
     groups : array-like of shape (n,) or None
-        One label per row.
+        Group of each row.
     n_rows : int
     name : str
         "groups" or "task_groups", for messages.
@@ -66,14 +65,14 @@ def nothing_left() -> ValueError:
 
 
 def refuse(numbers: float, Y: Array, setting: Setting, how: str = "") -> None:
-    """Raise `NotEnoughMemoryError` if a hold-out that takes so many numbers does not fit beside the labels (m, q)."""
+    """Raise `NotEnoughMemoryError` if a hold-out of labels (m, q) with so many values does not fit into memory."""
     m, q = Y.shape
     purpose = f"Holding out setting {setting.value} of a grid of {m} × {q}{how}"
     check_memory(numbers * itemsize(Y), Y, purpose, _FEWER)
 
 
 def gather_groups(members: list[np.ndarray] | None, n_rows: int) -> list[np.ndarray]:
-    """Return the groups, spelling out single rows."""
+    """Return the row positions of each group, with a group for each row if `members` is None."""
     return [np.array([row]) for row in range(n_rows)] if members is None else members
 
 
@@ -91,13 +90,13 @@ def unit_codes(members: Members, n_rows: int) -> np.ndarray:
 
 
 def scatter_rows(pieces: Sequence[Array], members: Sequence[np.ndarray]) -> Array:
-    """Return the rows of all groups in their own order."""
+    """Return the concatenated rows of all groups, in the order of their positions."""
     together = namespace(pieces[0]).concat(list(pieces), axis=0)
     return take_rows(together, np.argsort(np.concatenate(list(members))))
 
 
 def summed(values: Array, members: Members) -> Array:
-    """Return values (n, p) with the sum over its group in the place of each row."""
+    """Return, for each row of values (n, p), the sum over its group."""
     if members is None:
         return values
     xp = namespace(values)
@@ -107,12 +106,12 @@ def summed(values: Array, members: Members) -> Array:
 
 
 def leave_out(smoother: Smoother, labels: Array, members: list[np.ndarray] | None = None) -> Array:
-    """Return, for each row, what a model that saw none of its group predicts.
+    """Return the hold-out predictions of each row, by the model trained without its group.
 
     Parameters
     ----------
     smoother : Smoother
-        Of the n rows.
+        Smoother of the n rows.
     labels : array of shape (n, p)
     members : list of integer arrays, or None
         Row positions of each group; None leaves out one row at a time.
@@ -138,29 +137,29 @@ def leave_out(smoother: Smoother, labels: Array, members: list[np.ndarray] | Non
     )[:, 0, :]
 
 
-# Regularisations are worked on together while an array of one grid each stays this small: it
-# keeps the loop out of Python for small grids and costs nothing for large ones.
+# Maximum number of values of an array for several regularisations: small grids are computed together, which avoids a
+# loop in Python.
 _BLOCK_NUMBERS = 2**17
 
 
 def column_weights(spectrum: Spectrum, values: Array, ridges: Sequence[float] | Array) -> tuple[Array, Array]:
-    r"""Return the filters of columns with kernels :math:`s\mathbf{K}` under each of some regularisations.
+    r"""Return the filters of columns with kernels :math:`s\mathbf{K}` for each of several regularisations.
 
     Parameters
     ----------
     spectrum : Spectrum
-        With k eigenvalues.
+        Spectrum with k eigenvalues.
     values : array of shape (c,)
-        What the kernel of each column is multiplied by, s.
+        Factor s of the kernel of each column.
     ridges : sequence of n floats, or array of shape (n, c)
-        The ridge of all columns, or of each: positive, or a single one with zeros. A column with neither kernel nor
-        ridge is never seen, and predicted to be zero.
+        Ridge of all columns, or of each. Ridges are positive, or n is 1 and some are zero. The predictions of a column
+        with neither kernel nor ridge are zero.
 
     Returns
     -------
     weights : array of shape (k, n c)
     direct : array of shape (n c,)
-        As in `scaled_weights`, of scales :math:`s/\lambda`.
+        As in `scaled_weights`, for the scales :math:`s/\lambda`.
     """
     xp = namespace(values)
     if not hasattr(ridges, "shape"):
@@ -178,21 +177,21 @@ def column_weights(spectrum: Spectrum, values: Array, ridges: Sequence[float] | 
 
 
 def scaled_weights(spectrum: Spectrum, scales: Array) -> tuple[Array, Array]:
-    r"""Return each column's filter, and which columns take it as shrinkage.
+    r"""Return the filter of each column, and whether it is that of the hat or of the residual operator.
 
     Parameters
     ----------
     spectrum : Spectrum
-        With k eigenvalues.
+        Spectrum with k eigenvalues.
     scales : array of shape (c,)
-        What the kernel of each column is multiplied by, where its ridge is one.
+        Factor of the kernel of each column, for a ridge of one.
 
     Returns
     -------
     weights : array of shape (k, c)
-        :math:`c\sigma/(c\sigma+1)` for direct columns, :math:`1/(c\sigma+1)` for the others.
+        Hat filter :math:`c\sigma/(c\sigma+1)` for direct columns, residual filter :math:`1/(c\sigma+1)` for the others.
     direct : array of shape (c,)
-        1.0 for columns where nothing is kept by more than half (or the spectrum is truncated), else 0.0.
+        1.0 for columns whose hat filter is at most 1/2, and for truncated spectra; else 0.0.
     """
     xp = namespace(scales)
     weights = spectrum.values[:, None] * scales[None, :]
@@ -236,16 +235,16 @@ def leave_out_columns(
     residuals: Array | None = None,
     diagonal: Array | None = None,
 ) -> tuple[Array, Array]:
-    r"""Leave rows out of independent ridge problems, one filter per column.
+    r"""Return the hold-out predictions of independent ridge problems, with one filter per column.
 
     With :math:`\mathbf{B} = \mathbf{U}w\mathbf{U}^\top` (hat for direct columns, residual for the others) both
     forms of leave-one-out are :math:`(\mathbf{b}\circ\mathbf{z} - \mathbf{Bz})/(\mathbf{b} - \delta)`, where
-    :math:`\mathbf{b}` is the diagonal and :math:`\delta` tells direct columns.
+    :math:`\mathbf{b}` is the diagonal, and :math:`\delta` is 1 for direct columns and 0 for the others.
 
     Parameters
     ----------
     spectrum : Spectrum
-        Of m rows, with k eigenvalues.
+        Spectrum of m rows, with k eigenvalues.
     weights : array of shape (k, n c)
     direct : array of shape (n c,)
     columns : array of shape (m, c)
@@ -254,18 +253,18 @@ def leave_out_columns(
         :math:`\mathbf{U}^\top\mathbf{z}`.
     members : list of integer arrays, or None
     floor : float
-        What slacks must exceed; 0 where they cannot vanish.
+        Lower bound of the slack 1 − h, below which the leverage counts as 1; 0 where the slack cannot vanish.
     residuals : array of shape (m, n c), default=None
-        What the residual operator of each column makes of other labels, :math:`\mathbf{Rx}`.
+        Residual operator of each column times other labels, :math:`\mathbf{Rx}`.
     diagonal : array of shape (m, n c), default=None
-        :math:`(\mathbf{U}\circ\mathbf{U})w`, where other labels wanted it before; not looked at for groups.
+        :math:`(\mathbf{U}\circ\mathbf{U})w`, if already computed; ignored for groups.
 
     Returns
     -------
     held_out : array of shape (m, n c)
     left : array of shape (m, n c)
-        By how much other labels differ from what is predicted of them,
-        :math:`\mathbf{R}_{II}^{-1}(\mathbf{Rx})_I`, with a minus in direct columns; None without `residuals`.
+        Hold-out residuals of the other labels, :math:`\mathbf{R}_{II}^{-1}(\mathbf{Rx})_I`, with opposite sign in
+        direct columns; None without `residuals`.
     """
     xp = namespace(columns)
     (m, c), (k, width) = columns.shape, weights.shape
@@ -292,7 +291,7 @@ def leave_out_columns(
 
 
 def _tops(weights: Array) -> Array:
-    """Return the largest weight of each column, shape (n c,); zeros where a kernel of zeros has no directions."""
+    """Return the largest weight of each column, shape (n c,); zeros for a kernel of zeros."""
     xp = namespace(weights)
     return xp.max(weights, axis=0) if weights.shape[0] else xp.sum(weights, axis=0)
 
@@ -310,25 +309,25 @@ def _leave_groups_out(
     remainders: Array | None = None,
     beside: Array | None = None,
 ) -> Array:
-    """Leave groups of rows out by one small solve for each group and filter, see `dyadlearn.solve.leaving`.
+    """Return the hold-out predictions of groups by one small solve for each group and filter.
 
     Parameters
     ----------
     spectrum : Spectrum
-        Of m rows, with k eigenvalues.
+        Spectrum of m rows, with k eigenvalues.
     filters : (array of shape (k, f), array of shape (f,))
-        Weights of f operators B, and 1.0 for hats.
+        Weights of f operators B, and 1.0 for hat matrices.
     labels, product : arrays of shape (m, f, r)
         Labels under each filter, and B times these.
     members : list of integer arrays
     level : array of shape (f, r)
-        What rounding may leave of a difference that is zero.
+        Rounding error of a difference that is zero.
     floor : float
-        What slacks must exceed.
+        Lower bound of the slack 1 − h, below which the leverage counts as 1.
     graded : bool
         Whether a block may be singular, see `dyadlearn._rounding.is_graded`.
     remainders : array of shape (k, f), default=None
-        The residual filters, where their blocks are not to be had from those of B.
+        Residual filters, if their blocks do not follow from those of B.
     beside : array of shape (m, f, s), default=None
         Further right-hand sides.
 

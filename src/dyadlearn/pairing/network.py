@@ -1,9 +1,8 @@
-r"""A network: one node set on both sides, labels that keep a symmetry.
+r"""Two-step ridge regression on a network: one node set on both sides, and symmetric or antisymmetric labels.
 
-Two-step ridge regression with one kernel, one filter and one regularisation, on :math:`\mathbf{Y} =
-\epsilon\mathbf{Y}^\top` with :math:`\epsilon = \pm 1`. What is left
-out is left out of both sides: in A the edge (i, j) together with (j, i), in B and C one vertex, in
-D both. With :math:`r = R_{ij}`:
+Both sides have the same kernel, filter and regularisation, and :math:`\mathbf{Y} =
+\epsilon\mathbf{Y}^\top` with :math:`\epsilon = \pm 1`. Hold-out applies to both sides: A leaves out the edge (i, j)
+together with (j, i), B and C leave out one vertex, D leaves out both. With :math:`r = R_{ij}`:
 
 .. math::
    F^A_{ij} &= Y_{ij} - \frac{(\mathbf{RY}+\mathbf{HYR})_{ij}}{e_i + (1-e_i)e_j - \epsilon r^2} \quad (i \ne j) \\
@@ -29,14 +28,14 @@ from dyadlearn.pairing.two_step import TwoStep, slack_of_cells, vanishing_pairs
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
-# Below such a determinant, beside the largest that the filter allows and beside that of unrelated vertices of the same
-# slack, two vertices are left out by operators of their own: eight digits are left of the common formula.
+# Thresholds of the determinant of two vertices, relative to its maximum and to that of unrelated vertices of the same
+# slack. Below, the common formula has only eight digits, and the pair is computed separately.
 _TIGHT, _RELATED = 1e-6, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class Network(TwoStep):
-    """One side, of the nodes, for rows and columns; `symmetry` is +1 or −1, and an edge leaves with its transpose."""
+    """Two-step model of a network, with one smoother of the nodes for rows and columns; `symmetry` is +1 or −1."""
 
     words: ClassVar[str] = "two-step ridge regression on a network"
     side_names: ClassVar[tuple[str, ...]] = ("nodes",)
@@ -51,7 +50,7 @@ class Network(TwoStep):
 
     @property
     def grid_spectra(self) -> tuple[Spectrum, Spectrum]:
-        """That spectrum for rows and columns."""
+        """Spectrum of the nodes, for rows and for columns."""
         return self.rows.spectrum, self.rows.spectrum
 
     @property
@@ -75,7 +74,7 @@ full.sweep.register(Network, Sweep)
 
 @full.jackknife.register(Network)
 def _jackknife(model: Network, Y: Array, members: Members = None) -> None:
-    """Return nothing: a vertex leaves both sides, which is no change of one row."""
+    """Return None: leaving out a vertex changes both sides, so that there is no formula."""
 
 
 @full.hold_out_stack.register(Network)
@@ -106,7 +105,7 @@ def _cell_slack(model: Network) -> Array:
 
 
 def _twins(model: Network) -> Array:
-    """Return the hat between (i, j) and (j, i), which leave together; on the diagonal they are one cell."""
+    """Return the entries of the hat matrix between (i, j) and (j, i), which are left out together; 0 for i = j."""
     return model.symmetry * model.rows.off_diagonal() ** 2
 
 
@@ -151,7 +150,7 @@ def _new_vertices(side: Smoother, Y: Array) -> Array:
 
 
 def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
-    r"""Return what a model without the vertices i and j predicts for their edge.
+    r"""Return the prediction for each edge (i, j) by the model without the vertices i and j.
 
     With S = {i, j} both sides are the operator of the group S, and
     :math:`\mathbf{R}_{SS}^{-1} = \Delta^{-1}\begin{pmatrix} e_j & -r \\ -r & e_i\end{pmatrix}`,
@@ -179,7 +178,7 @@ def _new_edges_between_new_vertices(side: Smoother, Y: Array) -> Array:
 
 
 def _check_pairs(side: Smoother, delta: Array) -> None:
-    """Raise `LeverageError` if a pair of vertices is fitted exactly whatever its labels, given the determinants."""
+    """Raise `LeverageError` if a pair of vertices has leverage 1, given the determinants."""
     if not side.is_graded:
         return
     e_i, e_j = side.slack[:, None], side.slack[None, :]
@@ -192,9 +191,9 @@ def _check_pairs(side: Smoother, delta: Array) -> None:
 
 
 def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray) -> Array:
-    r"""Return the same for the edges of a vertex i with some others j, such as its twins, shape (n,).
+    r"""Return the predictions (n,) for the edges of a vertex i with nearly equal vertices j.
 
-    Where :math:`1/\Delta^2` would magnify rounding twice. The operators of i without j and of j without i,
+    Here :math:`1/\Delta^2` would magnify rounding. The operators of i without j and of j without i,
     :math:`(r\mathbf{R}_j/e_j - \mathbf{R}_i)\,e_j/\Delta` and its mirror image, are formed instead.
     """
     xp = namespace(Y)
@@ -210,12 +209,12 @@ def _between_tight_vertices(R: Array, Y: Array, vertex: int, others: np.ndarray)
 
 
 def _between_loose_vertices(side: Smoother, Y: Array, h: Array, delta: Array) -> Array:
-    r"""Return the same for all pairs of vertices at once.
+    r"""Return the predictions for all pairs of vertices that are not nearly equal.
 
     With :math:`h = -r`, the rows :math:`\mathbf{a}` and :math:`\mathbf{b}` of i and j of the hat, zero at both, weigh
     the other vertices by :math:`(e_j\mathbf{a} + h\mathbf{b})/\Delta` for i and by
-    :math:`(e_i\mathbf{b} + h\mathbf{a})/\Delta` for j. What is left out has no part in any sum, so that the digits
-    are those of the hat or of the residual operator, whichever is smaller.
+    :math:`(e_i\mathbf{b} + h\mathbf{a})/\Delta` for j. The sums exclude the left-out vertices, so that the result is as
+    accurate as the hat matrix or the residual operator, whichever is smaller.
     """
     e_i, e_j = side.slack[:, None], side.slack[None, :]
     left, right = side.smooth_others(Y)[1], side.smooth_others(Y.T)[1].T

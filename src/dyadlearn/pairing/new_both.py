@@ -1,19 +1,19 @@
-r"""Pairs of which both instance and task are left out, under a kernel that both sides' eigenvectors diagonalise.
+r"""Hold-out in setting D for pair kernels that the eigenvectors of both sides diagonalise.
 
 For each task j the tasks without j are decomposed, :math:`\mathbf{G}_{-j} = \mathbf{W}\,\mathrm{diag}(\mathbf{t})
 \mathbf{W}^\top`, and the labels rotated, :math:`\mathbf{Z} = \mathbf{Y}_{-j}\mathbf{W}`. With the pairwise kernel
 :math:`a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}` every column is
-then a ridge problem of its own with the kernel :math:`(at_c+b)\mathbf{K}` and the ridge :math:`ct_c+\lambda`, whose
-leave-one-out is a division, and a prediction for j, of which the first term alone knows anything, comes last:
+then an independent ridge problem with the kernel :math:`(at_c+b)\mathbf{K}` and the ridge :math:`ct_c+\lambda`, whose
+leave-one-out is a division. The prediction for task j, to which only the first term contributes, is the last factor:
 
 .. math:: F_D[:, j] = \left[\left(\mathbf{Z} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\mathbf{Z})}
           {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right)\mathrm{diag}\frac{a}{a\mathbf{t}+b}\right]
           \mathbf{W}^\top\mathbf{G}_{-j,j}, \qquad
           \rho_{ic} = \frac{ct_c+\lambda}{(at_c+b)\sigma_i + ct_c + \lambda}.
 
-The loop is over whichever side has fewer rows (or groups), one thread to a task. On a processor the tasks without j are
-decomposed anew; arrays of other libraries live where that is slow, and single tasks leave a whole spectrum there by
-`dyadlearn.pairing.constant`, many at a time.
+The loop is over the side with fewer rows (or groups), in parallel threads. On a processor, the kernel without task j is
+decomposed for each j. On an accelerator that is slow, and `dyadlearn.pairing.constant.without_each` updates the
+spectrum of all tasks, for many single tasks at a time.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from dyadlearn.pairing.leaving import Members, column_weights, gather_groups, le
 from dyadlearn.solve.operators import interpolation_floor
 from dyadlearn.spectrum import Spectrum
 
-# Columns and regularisations are worked on in arrays of about this many numbers: small enough to stay in the
-# cache and to bound memory, large enough to keep the loop out of Python.
+# Approximate number of values of the arrays for several columns and regularisations: small enough for the cache, large
+# enough to avoid a loop in Python.
 _BLOCK_NUMBERS = 2**16
-# An accelerator wants more work at a time.
+# The same for an accelerator.
 _FOREIGN_BLOCK_NUMBERS = 2**24
 
 #: Decomposes the tasks without some, see `_decomposed`.
@@ -63,10 +63,10 @@ def new_both(
     free_mean: bool = False,
     floors: tuple[float, float] = (0.0, 0.0),
 ) -> Array:
-    r"""Return the predictions for pairs whose instance and task were both left out.
+    r"""Return the predictions for pairs whose instance and task are both left out (setting D).
 
-    Everything but :math:`\boldsymbol\rho` is shared by all regularisations, and the labels of all grids are rotated
-    together. Beside the result one grid takes about seven arrays of its size, however many regularisations there are.
+    All regularisations share everything except :math:`\boldsymbol\rho`, and the labels of all grids are rotated
+    together. In addition to the result, a grid needs about seven arrays of its size, for any number of regularisations.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def new_both(
     shares : (float, float, float)
         The terms a, b and c of the pairwise kernel.
     free_mean : bool
-        Whether there is a grand mean that no penalty holds.
+        Whether there is an unpenalised grand mean.
     floors : (float, float)
         Eigenvalues of each side up to this size count as zero, see `Spectrum.floor`.
 
@@ -119,11 +119,11 @@ def new_both(
     along = None if ones is None else spectrum.vectors * ones
     if free_mean:
         ones_of(task_spectrum)  # raises where they have no place
-    # No task knows anything of directions without eigenvalue, but their labels determine the mean too.
+    # Null directions do not contribute to predictions of tasks, but their labels contribute to the mean.
     without = _decomposed(task_spectrum, task_members is None, free_mean, floors[1])
 
     def ended(part: Array, ending: Array) -> Array:
-        """Return rotated columns (m, n c), turned to the tasks that are left out, shape (n, m, left out)."""
+        """Return predictions for the left-out tasks (n, m, left out) from rotated columns (m, n c)."""
         turned = xp.reshape(part, (-1, ending.shape[0])) @ ending
         return xp.permute_dims(xp.reshape(turned, (m, -1, ending.shape[1])), (1, 0, 2))
 
@@ -131,7 +131,7 @@ def new_both(
         kept = np.delete(np.arange(q), group)
         if not kept.size:
             return
-        # With rows of zeros for the tasks that are out, the labels need not be copied without them.
+        # The eigenvectors have rows of zeros for the left-out tasks, so that the labels need not be copied.
         values, vectors, cross = without(group, kept)
         predicted = zeros((p, n, m, group.size), Y)
         means = [MeanOfOthers.start(n, Y, members) for _ in grids]
@@ -177,14 +177,14 @@ def new_both(
 
 
 def column_floor(spectrum: Spectrum, alpha: float, scales: Array, ridges: Array) -> float:
-    """Return what slacks must exceed: 0 unless some column has a kernel and no ridge."""
+    """Return the lower bound of the slack 1 − h: 0 unless some column has a kernel and no ridge."""
     if alpha > 0 or not bool(namespace(scales).any((ridges == 0) & (scales[None, :] > 0))):
         return 0.0
     return interpolation_floor(alpha, spectrum)
 
 
 def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
-    """Cut positions of alphas into consecutive blocks; a zero stands alone, having a rule of its own."""
+    """Return consecutive blocks of positions of alphas; an alpha of 0 is a block, because its formulas differ."""
     blocks: list[list[int]] = []
     for index, alpha in enumerate(alphas):
         if blocks and len(blocks[-1]) < size and alpha != 0 and alphas[blocks[-1][0]] != 0:
@@ -195,11 +195,11 @@ def _alpha_blocks(alphas: Sequence[float], size: int) -> list[list[int]]:
 
 
 def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: float) -> _Without:
-    """Return what decomposes a side of q rows without some of them, given those and the ones that are kept.
+    """Return a function that decomposes a side of q rows without some of them, given left-out and kept positions.
 
-    It returns eigenvalues (c,), eigenvectors (q, c) with rows of zeros for those that are out, and WᵀG (c, left out).
-    Eigenvalues up to `least` are zero. The kernel of any row with null directions is zero. Unless they are to be kept,
-    they are dropped, or their eigenvectors are zeros.
+    The function returns eigenvalues (c,), eigenvectors (q, c) with rows of zeros for left-out rows, and WᵀG
+    (c, left out). Eigenvalues up to `least` are set to zero. Unless `keeps_null`, null directions are removed, or their
+    eigenvectors are zeros.
     """
     if is_foreign(spectrum.values) and one_by_one and not spectrum.is_truncated:
         return _downdated(spectrum, keeps_null, least)
@@ -216,12 +216,12 @@ def _decomposed(spectrum: Spectrum, one_by_one: bool, keeps_null: bool, least: f
 
 
 def _downdated(spectrum: Spectrum, keeps_null: bool, least: float) -> _Without:
-    """Return what removes each row of a side in turn, computed for as many of them at a time as there is room for."""
+    """Return a function that decomposes a side without one row, computed for many rows at a time."""
     q, xp = spectrum.n_rows, namespace(spectrum.values)
     rows, found = slice(0, 0), list[Array]()
 
     def without(left_out: np.ndarray, kept: np.ndarray) -> tuple[Array, Array, Array]:
-        """Return one of them; they are asked for in their order."""
+        """Return the decomposition without a row; rows must be requested in their order."""
         nonlocal rows
         row = int(left_out[0])
         if not rows.start <= row < rows.stop:

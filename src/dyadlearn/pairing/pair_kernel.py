@@ -1,4 +1,4 @@
-r"""Ridge regression on pairs, with every kernel that the eigenvectors of both sides diagonalise.
+r"""Ridge regression on pairs with kernels that the eigenvectors of both sides diagonalise.
 
 The kernel between the pairs (d, t) and (d', t') has three shares,
 
@@ -6,10 +6,10 @@ The kernel between the pairs (d, t) and (d', t') has three shares,
           \mathbf{S} = a\,\boldsymbol\sigma\mathbf{s}^\top + b\,\boldsymbol\sigma\mathbf{1}^\top
           + c\,\mathbf{1}\mathbf{s}^\top ,
 
-of which the second line has the eigenvalues: of a function that all pairs share (a, Kronecker ridge regression when it
-is alone), of a function of the instances for each task (b) and of one of the tasks for each instance (c). A task that
-was never seen shares nothing with those that were but a: b says nothing of it, c nothing of a new instance, and of a
-pair that is new on both sides a alone does. :math:`(\mathbf{K}+\delta\mathbf{I})\otimes(\mathbf{G}+\varepsilon
+with the eigenvalues :math:`\mathbf{S}`. The terms are a function that all pairs share (a; without the others it is
+Kronecker ridge regression), a function of the instances for each task (b) and a function of the tasks for each instance
+(c). The term b does not contribute to predictions for a new task, c not to those for a new instance. Only a contributes
+to a pair that is new on both sides. :math:`(\mathbf{K}+\delta\mathbf{I})\otimes(\mathbf{G}+\varepsilon
 \mathbf{I})` is the member :math:`a = 1, b = \varepsilon, c = \delta` with the ridge :math:`\lambda+\delta\varepsilon`.
 
 With :math:`\rho_{ij} = \lambda/(S_{ij} + \lambda)`, the residual operator is diagonal in the
@@ -20,16 +20,16 @@ whose leave-one-out is a division,
 .. math:: F_B = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top\tilde{\mathbf{Y}})}
                 {(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathbf{V}^\top.
 
-C is its mirror image, and D is in `dyadlearn.pairing.new_both`. Columns that are mostly kept are computed from
-:math:`\rho`, columns that are mostly shrunk from :math:`f = S/(S + \lambda)`, so that neither end of the regularisation
-loses digits. A grand mean that no penalty holds is that of `dyadlearn.pairing.constant`; kernels without a constant
-have no main effects, so that it is best beside :math:`\mathbf{K}+\mathbf{11}^\top` and
+C is its mirror image, and D is in `dyadlearn.pairing.new_both`. Columns with little shrinkage are computed from
+:math:`\rho`, columns with strong shrinkage from :math:`f = S/(S + \lambda)`, so that results are accurate for small and
+for large regularisation. `dyadlearn.pairing.constant` has the formulas of an unpenalised grand mean. Kernels without a
+constant have no main effects; with the mean, use :math:`\mathbf{K}+\mathbf{11}^\top` and
 :math:`\mathbf{G}+\mathbf{11}^\top`.
 
-Rows and columns without any label take no part in it, and a grid that is complete but for those has the shortcuts of a
-complete one. What is left out must be gone for *every* cell, though, those without a label too: in a column t that has
-none, a new instance is predicted by the model of the other instances. What is left of column c after the leave-one-out
-goes on to t instead of back to the labelled tasks,
+Unlabelled rows and columns do not influence the model, and a grid that only lacks whole rows and columns has the
+formulas of a complete one. Hold-out applies to the cells of unlabelled columns too: in an unlabelled column t, an
+instance is predicted by the model without it. The leave-one-out predictions of the rotated columns are multiplied by
+the kernel row of t instead of being rotated back to the labelled tasks,
 
 .. math:: F_B[:, t] = \left[\tilde{\mathbf{Y}} - \frac{\mathbf{U}(\boldsymbol\rho\circ\mathbf{U}^\top
           \tilde{\mathbf{Y}})}{(\mathbf{U}\circ\mathbf{U})\boldsymbol\rho}\right]\mathrm{diag}
@@ -88,10 +88,10 @@ from dyadlearn.vectrick import sandwich
 
 @dataclass(frozen=True, eq=False)
 class _PairKernelSweep(Sweep):
-    """Labels are rotated once, and setting D is left out for many regularisations together.
+    """Sweep of a pair kernel: labels are rotated once, and setting D is computed for many regularisations together.
 
-    For each of them A takes four products of the size of the grid, B and C three, and two more and one with a free
-    mean. The squared error of B and C is that of the rotated tasks, which need not be turned back.
+    For each regularisation, A takes four products of the size of the grid, B and C three. An unpenalised mean takes two
+    more in A, and one more in B and C. The squared errors of B and C are computed for the rotated tasks.
     """
 
     model: PairKernel
@@ -128,16 +128,17 @@ class _PairKernelSweep(Sweep):
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """Labels of a grid, rotated as far as they are asked for.
+    """Labels of a grid and their rotations, which are computed when needed.
 
     Attributes
     ----------
     spectra : (Spectrum, Spectrum)
     Y : array of shape (m, q)
-        Less an offset, where a free mean takes up any.
+        Labels minus the offset.
     offset : float
+        Average of the labels if the model has an unpenalised mean, else 0.
     is_kept : bool
-        Whether they are for many regularisations.
+        Whether the rotations are used for many regularisations.
     """
 
     spectra: tuple[Spectrum, Spectrum]
@@ -157,7 +158,7 @@ class _Labels:
 
     @cached_property
     def outside(self) -> float:
-        """Squared norm of what a truncated spectrum of the tasks leaves out of the labels."""
+        """Squared norm of the labels outside of the span of a truncated spectrum of the tasks."""
         if not self.spectra[1].is_truncated:
             return 0.0
         rest = self.Y - self.columns @ self.spectra[1].vectors.T
@@ -165,22 +166,22 @@ class _Labels:
 
     @cached_property
     def transposed(self) -> _Labels:
-        """Labels of the tasks."""
-        # Grids that lie alike are worked on several times faster than such as lie across each other.
+        """Transposed labels."""
+        # Operations on grids with the same memory order are several times faster.
         return _Labels(self.spectra[::-1], row_major(self.Y.T), self.offset, self.is_kept)
 
 
 class _Constant(NamedTuple):
-    """A grid of ones under the inverse of the pairwise kernel with its ridge, C⁻¹.
+    """Solution E = C⁻¹1 for a grid of ones, with the pairwise kernel and its ridge C.
 
     Attributes
     ----------
     grid : array of shape (m, q)
-        E, what it comes to.
+        The grid E.
     total : float
-        Its sum.
+        Sum of E.
     hat, residual : float
-        What EEᵀ is multiplied by, over the total, where it is added to the hat and taken from the residual operator.
+        Factors of EEᵀ/total that are added to the hat matrix and subtracted from the residual operator.
     """
 
     grid: Array
@@ -196,11 +197,11 @@ class PairKernel(Coupled):
     Attributes
     ----------
     spectrum, task_spectrum : Spectrum
-        Complete where c or b is above zero: what one leaves out is then no null space of the pairs.
+        Spectra of instances and tasks; they must not be truncated where c or b is positive.
     alpha : float
     shares : (float, float, float)
-        a, b and c: of the product of both kernels, of a function of the instances for each task, and of one of the
-        tasks for each instance.
+        Factors a, b and c of the product of both kernels, of the function of the instances for each task, and of the
+        function of the tasks for each instance.
     free_mean : bool
     """
 
@@ -225,7 +226,7 @@ class PairKernel(Coupled):
         ):
             if share and spectrum.is_truncated:
                 raise ValueError(
-                    f"A function of its own for each of the {side} needs all directions of the {side}, found "
+                    f"A separate function for each of the {side} needs all directions of the {side}, found "
                     f"{spectrum.values.shape[0]} of {spectrum.n_rows}: decompose their kernel in the dual."
                 )
         for name, ridge in zip(("spectrum", "task_spectrum"), self._ridges, strict=True):
@@ -252,14 +253,14 @@ class PairKernel(Coupled):
 
     @property
     def scales(self) -> tuple[float, float]:
-        """What eigenvalues of each side are multiplied by at most in those of the pair kernel."""
+        """Largest factor of the eigenvalues of each side in the eigenvalues of the pair kernel."""
         product, per_task, per_instance = self.shares
         row, column = (largest(spectrum.values) for spectrum in self.spectra)
         return product * column + per_task, product * row + per_instance
 
     @property
     def _ridges(self) -> tuple[float, float]:
-        """The regularisation as it stands beside eigenvalues of each side."""
+        """Regularisation relative to the eigenvalues of each side."""
         row, column = (self.alpha / scale if scale > 0 else math.inf for scale in self.scales)
         return row, column
 
@@ -338,7 +339,7 @@ class PairKernel(Coupled):
 
     @cached_property
     def prefers_residual(self) -> bool:
-        """Whether most of the spectrum is kept."""
+        """Whether most eigenvalues exceed λ, so that the residual operator is smaller than the hat matrix."""
         m, q = (spectrum.n_rows for spectrum in self.grid_spectra)
         return not self.is_truncated and 2 * self._count_above() > m * q
 
@@ -423,7 +424,7 @@ class PairKernel(Coupled):
 
     @cached_property
     def _mean_is_null(self) -> bool:
-        """Whether λ = 0 and the kernel has nothing constant, so that the mean is all that it cannot reach."""
+        """Whether λ = 0 and the kernel has no constant in its range."""
         if self.alpha > 0 or self.vanishing:
             return False
         squares = self._squared_ones()
@@ -464,7 +465,7 @@ class PairKernel(Coupled):
     # --- complete labels ----------------------------------------------------------------------------
 
     def _labels(self, Y: Array) -> _Labels:
-        """Return labels to be held out; a free mean works on what is left of their average."""
+        """Return labels to hold out, minus their average if there is an unpenalised mean."""
         if not self.free_mean:
             return _Labels(self.grid_spectra, Y)
         offset = float(namespace(Y).mean(Y))
@@ -484,7 +485,7 @@ class PairKernel(Coupled):
         return rotated, mean + labels.offset
 
     def _weighed(self, Y: Array) -> tuple[Array, float]:
-        """Return the dual parameters, rotated, and the free mean; no more arrays than it takes without one."""
+        """Return the rotated dual coefficients and the unpenalised mean."""
         if not self.free_mean or self._mean_is_null:
             rotated, mean = self._centred(Y)
             rotated *= self.phi
@@ -501,7 +502,7 @@ class PairKernel(Coupled):
         return rotated, mean + offset
 
     def grand_mean(self, Y: Array) -> float:
-        """Return the mean that no penalty holds, for labels (m, q); zero where there is none."""
+        """Return the unpenalised mean for labels (m, q); zero if the model has none."""
         return replace(self)._centred(Y)[1] if self.free_mean else 0.0
 
     def coefficients(self, Y: Array) -> Array:
@@ -510,8 +511,8 @@ class PairKernel(Coupled):
         .. math:: a\,\mathbf{B}_k\left[\frac{\mathbf{U}^\top(\mathbf{Y}-\mu)\mathbf{V}}
                   {\mathbf{S}+\lambda}\right]\mathbf{B}_g^\top
 
-        Where both sides have a constant feature, whose coefficients come last, a free mean is added to that of both.
-        Without a shared function, a = 0, they are those of the others: the factor is then left out.
+        If both sides have a constant feature, the unpenalised mean is added to the last entry. Without a shared
+        function (a = 0), the factor a is omitted.
         """
         return self._of_dual(*replace(self)._weighed(Y))
 
@@ -539,7 +540,7 @@ class PairKernel(Coupled):
 
     @property
     def _has_corner(self) -> bool:
-        """Whether constants of both sides, and so a free mean, have a place in the coefficients."""
+        """Whether the coefficients have an entry for the constants of both sides, and thus for the mean."""
         return all(spectrum.constant is not None for spectrum in self.spectra)
 
     def expansion(self, coefficients: Array) -> Expansion:
@@ -629,8 +630,8 @@ class PairKernel(Coupled):
     def _check_mean(self) -> None:
         if self.free_mean and replace(self)._mean_is_null:
             raise LeverageError(
-                "With alpha = 0 a free mean is all that these kernels do not reach, and labels that are left in may "
-                "not determine it: use a larger alpha, or add a constant to both kernels."
+                "With alpha = 0 and kernels without a constant, the training labels may not determine the unpenalised "
+                "mean: use a larger alpha, or add a constant to both kernels."
             )
 
     def new_both(
@@ -654,7 +655,7 @@ class PairKernel(Coupled):
         return self._left_out(labels, members)[0] @ self.task_spectrum.vectors.T
 
     def _left_out(self, labels: _Labels, members: Members) -> tuple[Array, Array | None]:
-        """Return what is predicted of left-out rows, tasks rotated, (m, l), and the mean of the others, (m, 1)."""
+        """Return hold-out predictions of rows for rotated tasks (m, l), and the mean of the other rows (m, 1)."""
         product, per_task, per_instance = self.shares
         spectrum, s = self.spectrum, self.task_spectrum.values
         values, ridges = product * s + per_task, (per_instance * s + self.alpha)[None, :]
@@ -681,12 +682,12 @@ class PairKernel(Coupled):
         return float(flat @ flat) + labels.outside
 
     def _elsewhere(self, all_tasks: Spectrum, columns: np.ndarray, Y: Array) -> Array:
-        """Return what a model without a row predicts for it in columns that have no label, for each row in turn."""
+        """Return hold-out predictions of each row in unlabelled columns."""
         product, per_task, _ = self.shares
         tasks, xp = self.task_spectrum, namespace(Y)
         others = without(columns, all_tasks.n_rows)
         cross = tasks.vectors.T @ all_tasks.block(all_tasks.values, columns, others)
-        # The kernel of any task with null directions is zero, and what is not shared says nothing of other tasks.
+        # Null directions and separate functions of tasks do not contribute to predictions for other tasks.
         shared = product * tasks.values
         scale = xp.where(shared > 0, shared + per_task, xp.ones_like(shared))
         ending, labels = xp.where(shared > 0, product / scale, xp.zeros_like(shared))[:, None] * cross, self._labels(Y)
@@ -699,14 +700,14 @@ class PairKernel(Coupled):
 
 @dataclass(frozen=True, eq=False)
 class Kronecker(PairKernel):
-    """The product of both kernels alone."""
+    """Kronecker ridge regression: the pair kernel is the product of both kernels."""
 
     words: ClassVar[str] = "Kronecker ridge regression"
     takes_pairs: ClassVar[bool] = True
 
 
 def knows_rows(model: Pairing) -> bool:
-    """Return whether rows of training are known by themselves, beyond their kernel with each other."""
+    """Return whether training rows have functions of their own, in addition to the shared function."""
     return isinstance(model, PairKernel) and any(model.shares[1:])
 
 
@@ -720,7 +721,7 @@ full.sweep.register(PairKernel, _PairKernelSweep)
 
 @full.hold_out_stack.register(PairKernel)
 def _hold_out_stack(model: PairKernel, stack: Array, setting: Setting, *groups: Members) -> Array:
-    """Return held-out predictions; in setting D a side is decomposed for all grids at once."""
+    """Return hold-out predictions; in setting D all grids share the decompositions of a side."""
     if setting is not Setting.D:
         return full.each_grid(lambda Y: model._held_out(model._labels(Y), setting, *groups), stack)
     model._check_mean()
@@ -746,7 +747,7 @@ def _jackknife(model: PairKernel, Y: Array, members: Members = None) -> Jackknif
 
 @side_ridges.register(PairKernel)
 def _side_ridges(model: PairKernel) -> tuple[float, ...]:
-    """Return the ridge beside the kernel of each side, for a row or column of the other side that is as most are."""
+    """Return the ridge that is added to the kernel of each side, for a typical row of the other side."""
     product, per_task, per_instance = model.shares
     spectra, ridges = model.grid_spectra, []
     for other, own, across in ((spectra[1], per_task, per_instance), (spectra[0], per_instance, per_task)):
@@ -769,7 +770,7 @@ def _cell_slack(model: PairKernel) -> Array:
 
 @full.closed_weights.register(PairKernel)
 def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
-    """Return the weights of labels, shape (m, q); functions of their own speak of rows of training only."""
+    """Return the weights of labels, shape (m, q); separate functions only contribute for training rows."""
     (product, per_task, per_instance), operators = model.shares, replace(model)
     (along, own), (task_along, task_own) = map(rotated_row, model.grid_spectra, (row, column))
     rotated = along[:, None] * (product * task_along + per_task * task_own)[None, :]
@@ -784,7 +785,7 @@ def _closed_weights(model: PairKernel, row: Asked, column: Asked) -> Array:
 
 @incomplete.without_unlabelled.register(PairKernel)
 def _without_unlabelled(model: PairKernel, rows: np.ndarray, columns: np.ndarray) -> PairKernel:
-    """Return the model of labelled rows and columns: the others do not matter."""
+    """Return the model of labelled rows and columns, which unlabelled ones do not influence."""
     return replace(model, spectrum=model.spectrum.part(rows), task_spectrum=model.task_spectrum.part(columns))
 
 
@@ -826,8 +827,8 @@ def _side_scales(model: PairKernel) -> tuple[float, float]:
 
 
 def _mean_level(Y: Array) -> Array:
-    """Return what rounding leaves of predictions that are zero, of labels that a mean was taken from and given back.
+    """Return the rounding error of predictions that are zero, for labels from which a mean was subtracted and added.
 
-    Where labels that are left in are all zero, predictions are too, and tie.
+    Predictions from training labels that are all zero must be exactly zero, so that they tie.
     """
     return rounding_level(namespace(Y).reshape(Y, (-1, 1)), 1.0, n_terms=sum(Y.shape))

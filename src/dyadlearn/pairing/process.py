@@ -1,4 +1,4 @@
-r"""The Gaussian process that a pair kernel stands for: how sure its predictions are, and how likely its labels.
+r"""Gaussian process of a pair kernel: posterior variance and marginal likelihood.
 
 Ridge regression on pairs gives the posterior mean of a process
 
@@ -71,13 +71,13 @@ from dyadlearn.vectrick import sandwich
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """The Gaussian process of labels whose mean, given the labels, is what a pair kernel predicts.
+    """Gaussian process whose posterior mean is the prediction of a pair kernel.
 
     Attributes
     ----------
     model : PairKernel
-        Its regularisation is the variance of the noise, λ, beside kernels as they are. Constants are among the
-        features of both sides where the mean is free.
+        Pair kernel; its alpha is the noise variance λ in units of the kernel. Both sides need a constant feature if the
+        mean is unpenalised.
 
     Examples
     --------
@@ -132,9 +132,9 @@ class Process:
         Parameters
         ----------
         rows, tasks : NewRows or None
-            The a instances and b tasks, as rows of what was decomposed; None stands for those of training.
+            The a instances and b tasks, as kernel or feature rows; None means those of training.
         diagonal, task_diagonal : array of shape (a,) and (b,), or None
-            Their kernel with themselves, of what was decomposed. In the primal it is not asked for.
+            Kernel of each row with itself; not needed for features.
 
         Returns
         -------
@@ -143,7 +143,8 @@ class Process:
         Warns
         -----
         PrecisionWarning
-            If more than rounding is below zero: a kernel is not positive semi-definite, or the diagonals are not its.
+            If variances are negative by more than rounding: a kernel is not positive semi-definite, or the diagonals
+            belong to other rows.
         """
         if rows is None and tasks is None:
             return self._of_known()
@@ -231,7 +232,7 @@ class Process:
         Raises
         ------
         ValueError
-            If there is no noise and the kernel is singular, or a free mean leaves nothing to tell a scale from.
+            If alpha is 0 and the kernel is singular, or if there is one label and an unpenalised mean.
         """
         found = self._misfit(Y)
         return found.size * math.sqrt(found.total / self._degrees(True))
@@ -275,8 +276,8 @@ class Process:
         xp, degrees = namespace(inverse), self._degrees(restricted)
         if scale is None and found.total == 0:
             raise ValueError(
-                "The labels are zero or, with a free mean, constant: any smaller scale makes them more likely. Give "
-                "scale=, in the units of the labels."
+                "The labels are all zero or, with an unpenalised mean, constant, so that the most likely scale is 0: "
+                "pass scale=, in the units of the labels."
             )
         noise = found.size * math.sqrt(found.total / degrees) if scale is None else scale
         fit = degrees if scale is None else found.total * (found.size / noise) ** 2
@@ -309,7 +310,7 @@ class Process:
         """Return what squares are divided by, to be a variance."""
         degrees = self.n_cells - int(self.model.free_mean and restricted)
         if degrees == 0:
-            raise ValueError("One label and a free mean leave nothing to tell a scale from: give more labels.")
+            raise ValueError("One label and an unpenalised mean do not determine a scale: give more labels.")
         return degrees
 
     def _misfit(self, Y: Array) -> _Misfit:
@@ -319,8 +320,8 @@ class Process:
         is_truncated = inverse.shape[0] * inverse.shape[1] < self.n_cells
         if self.model.alpha == 0 and (is_truncated or not bool(xp.all(inverse > 0))):
             raise ValueError(
-                "Without noise (alpha = 0) a singular kernel rules out most labels, and what it rules out has neither "
-                "likelihood nor scale: use alpha > 0."
+                "With alpha = 0 and a singular kernel, the likelihood and the noise scale of the labels are not "
+                "defined: use alpha > 0."
             )
         if self.model.free_mean:
             Y = Y - xp.mean(Y)  # which changes nothing but rounding

@@ -20,14 +20,14 @@ and A is the one case where the sides are coupled:
                            + \mathrm{diag}(\mathbf{h}_k)\mathbf{Y}\mathbf{H}_g^\circ}
                      {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}.
 
-With a filter that refits (Tikhonov), B, C and D equal refitting without the rows and columns. With any other the
-penalty built from all of the kernel stays as it is: the left-out labels are those the model
-itself would put there (the transductive reading). A always has that meaning, since two-step is
-defined on full grids: the left-out cell holds the one value that the model, fitted with it, returns.
+These are Corollaries 2 (A), 3 (B), 4 (C) and 5 (D) of the paper. With Tikhonov's filter, B, C and D equal refitting
+without the rows and columns. With any other filter, the penalty of the complete kernel is kept, and the left-out labels
+are imputed so that the fit reproduces them (transductive hold-out). A is always transductive, since two-step is
+defined on full grids: the left-out cell gets the value that the model, fitted with it, returns.
 
-It is a model of the whole grid, in which the features of an instance count even where all its labels are hidden; so
-where labels are missing, a new instance or task is taken out of the grid altogether, with its part of the kernel, and
-predicted from outside. Where the filter of a side does not refit, its penalty stays that of all rows, see
+Two-step is a model of the whole grid: the features of an instance influence it even if all labels of the instance are
+missing. Where labels are missing, settings B, C and D therefore remove the held-out instance or task from the kernel
+and predict it as a new one. With a filter other than Tikhonov's the penalty of all rows is kept, see
 `dyadlearn.solve.operators`.
 """
 
@@ -155,7 +155,7 @@ class TwoStepSweep(Sweep):
         )
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
-        """Yield predictions for all regularisations, as many together as there is room for."""
+        """Yield predictions for all regularisations, as many at a time as memory allows."""
         if self._is_wide:
             mirrored = self.transposed.walk([each.transposed for each in settings], per_stack)
             for rows, columns, setting, stack in mirrored:
@@ -240,7 +240,7 @@ class TwoStepSweep(Sweep):
                 yield index, Setting.A, both
 
     def squared_errors(self, settings: Sequence[Setting], per_stack: int) -> dict[Setting, np.ndarray]:
-        """Return mean squared errors of B, C and D without a single grid point."""
+        """Return mean squared errors of B, C and D without computing predictions."""
         if self._is_wide:
             mirrored = self.transposed.squared_errors([each.transposed for each in settings], per_stack)
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
@@ -357,7 +357,7 @@ _OUTWEIGHS = 100.0
 
 @dataclass(frozen=True, eq=False)
 class TwoStep(Coupled):
-    """A side of instances and one of tasks, each with a filter and a regularisation of its own."""
+    """Two-step ridge regression, with a filter and a regularisation for each side."""
 
     words: ClassVar[str] = "two-step ridge regression"
     takes_pairs: ClassVar[bool] = True
@@ -381,7 +381,7 @@ class TwoStep(Coupled):
 
     @property
     def transposed(self) -> TwoStep:
-        """The same with tasks for instances."""
+        """Model of the transposed labels, in which tasks are the instances."""
         return TwoStep(self.columns, self.rows)
 
     # --- operators ----------------------------------------------------------------------------------
@@ -726,7 +726,7 @@ def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> E
     return Expansion(coefficients, Part(spectrum))
 
 
-# The slow reference ----------------------------------------------------------------------------------
+# Reference implementation ----------------------------------------------------------------------------
 
 
 @refit_block.register(TwoStep)

@@ -21,7 +21,7 @@ for a block of one cell the leave-one-out formula of setting A. Neither :math:`\
 had from the other, and what lies off the diagonal blocks comes from the smaller of :math:`\mathbf{H}` and
 :math:`\mathbf{R}`, so that neither end of the regularisation loses digits.
 
-Independent tasks with missing labels: every column is solved on its own observed rows.
+Independent tasks with missing labels are solved column by column, from the observed rows of each column.
 
 With :math:`f` the shrinkage of the instances and :math:`\boldsymbol\Xi = \mathbf{U}\frac{f}{1-f}\mathbf{U}^\top`, a
 column with observed rows o and weights w has the model :math:`\mathbf{f} = \mathbf{U}\mathbf{c}` in three equal forms,
@@ -74,7 +74,7 @@ from dyadlearn.spectrum import Smoother, check_cells, leverage_error
 
 
 def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: Any, missing_columns: Any) -> Array:
-    r"""Fill a block of missing labels with what two-step ridge regression puts there.
+    r"""Fill a block of missing labels with the predictions of two-step ridge regression.
 
     It costs an eigendecomposition for each side of the block and some matrix products. The block may
     cover whole rows or columns, which are then predicted from the kernel of their side alone.
@@ -82,9 +82,9 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     Parameters
     ----------
     rows, columns : Smoother
-        Of the m instances and of the q tasks.
+        Smoothers of the m instances and of the q tasks.
     Y : array of shape (m, q)
-        Whatever stands in the block, NaN too, is not looked at.
+        Labels; entries of the block are ignored.
     missing_rows, missing_columns : integer arrays of shape (a,) and (b,)
         Positions of the block.
 
@@ -96,7 +96,7 @@ def complete_block(rows: Smoother, columns: Smoother, Y: Array, missing_rows: An
     Raises
     ------
     LeverageError
-        If the model would fit any labels in the block exactly.
+        If the block has leverage 1: the model would fit any labels in it exactly.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def leave_one_out_beside_block(
     missing_rows: np.ndarray,
     missing_columns: np.ndarray,
 ) -> Array:
-    r"""Return what the model predicts for each observed cell once it is missing too.
+    r"""Return leave-one-out predictions of the observed cells, next to a block of missing labels.
 
     Let the rows M and columns T of the block have the residual operators
     :math:`[\mathbf{R}_k]_{MM} = \mathbf{W}\,\mathrm{diag}(p)\,\mathbf{W}^\top` and
@@ -302,7 +302,7 @@ _FAR_FROM_ONE = 0.9
 
 
 def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
-    r"""Return a complete grid whose closed form is the model of the observed labels.
+    r"""Return the completed grid of independent tasks, on which the closed form equals the fit on observed labels.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ def complete_columns(side: Smoother, Y: Array, weights: Array | None = None) -> 
 
 
 def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None) -> Array:
-    r"""Return, for each observed label, what a model that never saw it predicts; predictions elsewhere.
+    r"""Return leave-one-out predictions of observed labels, and predictions of missing ones.
 
     With :math:`\mathbf{P} = (\boldsymbol\Xi_{oo} + \mathrm{diag}(1/w))^{-1}` the prediction for row i is
     :math:`y_i - a_i/P_{ii} = -\sum_{j\ne i}P_{ij}y_j/P_{ii}`, where the sum keeps its digits however small it is. In
@@ -421,7 +421,7 @@ def leave_one_out_columns(side: Smoother, Y: Array, weights: Array | None = None
 
 
 def weigh_column(side: Smoother, asked: Array, y: Array, weights: Array | None = None) -> Array:
-    r"""Return how much each label of one column weighs, given what each weighs once the column is completed.
+    r"""Return the weight of each observed label of a column, from the weights of the completed labels.
 
     It is the adjoint of `complete_columns`. In the form of directions a prediction is :math:`\mathbf{v}^\top
     \mathbf{c}` with the coefficients :math:`\mathbf{c} = f\mathbf{U}^\top\mathbf{y}` of completed labels, which takes

@@ -43,16 +43,18 @@ Operator = Callable[[Array], Array]
 
 @dataclass(frozen=True, eq=False)
 class Solution(Stored):
-    """What an iterative solver found.
+    """Solution of an iterative solver.
 
     Attributes
     ----------
     values : array
         The solution, of the shape of the right-hand side.
     n_iter : int
+        Number of iterations.
     residual : float
-        Norm of the residual over that of the right-hand side, computed anew from the solution.
+        Norm of the residual relative to that of the right-hand side, recomputed from the solution.
     converged : bool
+        Whether the residual is below the tolerance.
     """
 
     values: Array
@@ -76,9 +78,9 @@ def conjugate_gradients(
 ) -> Solution:
     r"""Solve :math:`\mathbf{Ax} = \mathbf{b}` for a positive definite operator on arrays of any shape.
 
-    Each iteration takes one product with the operator. The residual is updated on the way, which drifts
-    from the true one by rounding: where it claims convergence, the true one is computed, and if that
-    disagrees the iteration starts again from where it is.
+    Each iteration takes one product with the operator. The residual is updated in each iteration, and differs
+    from the true one by rounding. When it falls below the tolerance, the true residual is computed. If that is
+    larger, the iteration restarts from the current solution.
 
     Parameters
     ----------
@@ -89,15 +91,15 @@ def conjugate_gradients(
     precondition : callable, default=None
         Applies a positive definite approximation of :math:`\mathbf{A}^{-1}`.
     start : array, default=None
-        Where to start; None is zero.
+        Initial solution; None is zero.
     tol : float, default=1e-10
         Stop when the residual norm falls below this share of :math:`\|\mathbf{b}\|`.
     max_iter : int, default=1000
     norm : float, default=0.0
-        Of the operator, where it is known. A residual as small as the rounding of one product,
-        :math:`\varepsilon\|\mathbf{A}\|\|\mathbf{x}\|`, at which nothing more is gained counts as converged then.
+        Norm of the operator, if it is known. A residual of the size of the rounding of one product,
+        :math:`\varepsilon\|\mathbf{A}\|\|\mathbf{x}\|`, that no longer decreases then counts as converged.
     square : callable, default=None
-        The square of what is measured of residuals and of :math:`\mathbf{b}`, as an array of shape (); None is that of
+        Function that returns the squared norm of residuals and of :math:`\mathbf{b}`, as an array of shape (); None is
         the Euclidean norm.
 
     Returns
@@ -133,14 +135,14 @@ def conjugate_gradients(
 
 
 def warn_unless_converged(solution: Any, tol: float, where: str = "", *, stacklevel: int = 2) -> None:
-    """Warn if conjugate gradients stopped before they reached a tolerance.
+    """Warn if conjugate gradients did not converge.
 
     Parameters
     ----------
-    solution : Solution or what has its attributes
+    solution : Solution, or an object with its attributes
     tol : float
     where : str, default=""
-        What was solved, for the message, with a blank before it.
+        Description of the system for the message, with a leading blank.
     stacklevel : int, default=2
         As in `warnings.warn`, for the caller.
     """
@@ -195,7 +197,7 @@ def inner(left: Array, right: Array) -> float:
 
 
 def inner_there(left: Array, right: Array) -> Array:
-    """Return the same where the arrays live, of shape ()."""
+    """Return the sum of products as an array of shape (), on the device of the arrays."""
     xp = namespace(left)
     return xp.asarray(xp.vecdot(xp.reshape(left, (-1,)), xp.reshape(right, (-1,))))
 
@@ -217,15 +219,15 @@ _ROUGH = 1e-3
 def choose_rank(
     remainder: Array, shape: tuple[int, int], product_cost: int, n_unknowns: int, tol: float, max_rank: int
 ) -> int:
-    r"""Return how many leading directions pay to be deflated.
+    r"""Return the number of leading directions to deflate with the least estimated work.
 
     After deflating r directions the remaining spread is :math:`\rho_{\max}/\rho_{r+1}`, with :math:`\rho` in ascending
     order. Conjugate gradients deal with l outliers in l iterations, so they need about
 
     .. math:: \min_{l\ge r}\; (l-r) + \tfrac12\sqrt{\rho_{\max}/\rho_{l+1}}\;\log(2/\mathrm{tol})
 
-    of them. The rank is the one of a geometric list with the least estimated work, set-up included. The bound says
-    little of the first digits, which are there after a few iterations: where no more are wanted none is deflated.
+    iterations. The rank is the one of a geometric list with the least estimated work, set-up included. The bound is not
+    meaningful for the first digits, which take a few iterations: for a large tolerance nothing is deflated.
 
     Parameters
     ----------
@@ -289,7 +291,7 @@ def _gram_work(m: int, q: int, rows: np.ndarray, columns: np.ndarray) -> tuple[f
 
 
 class Deflation:
-    r"""The r leading directions and the small system they pose at weighted cells.
+    r"""Deflation by r leading directions, with their small system S at weighted cells.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-r"""Leaving labels out of a regularised system: one identity, for labels, for rows of a side and for low rank.
+r"""Hold-out of labels from the inverse of a regularised system.
 
-Let :math:`\mathbf{N}` be the inverse of the system of the observed labels, less its unpenalised part
-(`inverse_with_border`). The model that never saw the labels S predicts for them
+Let :math:`\mathbf{N}` be the inverse of the system of the observed labels, minus its unpenalised part
+(`inverse_with_border`). The predictions for the labels S by the model trained without them are
 
 .. math:: \hat{\mathbf{y}}_S = \mathbf{y}_S - \mathbf{N}_{SS}^{-1}(\mathbf{N}\mathbf{y})_S
           = -\mathbf{N}_{SS}^{-1}\mathbf{N}_{S\bar S}\,\mathbf{y}_{\bar S} .
@@ -22,17 +22,17 @@ from dyadlearn._array import Array, as_array_of, namespace, solve, take_block, t
 
 
 def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = None) -> Array:
-    """Return the predictions of labels by the models that saw none of their unit.
+    """Return the hold-out predictions of labels, by the models trained without their unit.
 
-    The sum over the other labels is formed itself, so that a prediction keeps its digits however small it is.
+    The sum over the other labels is computed directly, so that small predictions are accurate too.
 
     Parameters
     ----------
     inverse : array of shape (n, n)
-        N.
+        The matrix N.
     labels : array of shape (n, p)
     units : integer array of shape (n,), default=None
-        Equal where labels are left out together; None is each by itself.
+        Unit of each label; None means leave-one-out.
 
     Returns
     -------
@@ -64,14 +64,14 @@ def leave_units_out(inverse: Array, labels: Array, units: np.ndarray | None = No
 
 
 def leave_set_out(inverse: Array, labels: Array, left_out: np.ndarray) -> Array:
-    """Return the predictions (s, p) of labels, given by their positions (s,), by the model that saw none of them."""
+    """Return the predictions (s, p) for the labels at positions (s,) by the model trained without them."""
     others = np.delete(np.arange(labels.shape[0]), left_out)
     right = take_block(inverse, left_out, others) @ take_rows(labels, others)
     return -solve(take_block(inverse, left_out, left_out), right)
 
 
 def members_of_one_size(units: np.ndarray) -> list[np.ndarray]:
-    """Return positions of the members of all units, an array (number, size) for each size that units have."""
+    """Return positions of the members of all units, as one array (number, size) for each unit size."""
     order = np.argsort(units, kind="stable")
     starts = np.flatnonzero(np.diff(units[order], prepend=units[order[0]] - 1))
     sizes = np.diff(np.append(starts, units.size))
@@ -79,7 +79,7 @@ def members_of_one_size(units: np.ndarray) -> list[np.ndarray]:
 
 
 def inverse_with_border(inverse: Array, border: Array | None = None, penalties: Array | None = None) -> Array:
-    r"""Return the inverse (n, n) of a system with a border, but for that, given the inverse without it.
+    r"""Return the inner block (n, n) of the inverse of a bordered system, from the inverse without the border.
 
     .. math:: \mathbf{Q} - \mathbf{Q}\boldsymbol\Phi\left(\mathrm{diag}(\mathbf{d}) +
               \boldsymbol\Phi^\top\mathbf{Q}\boldsymbol\Phi\right)^{-1}\boldsymbol\Phi^\top\mathbf{Q}
@@ -87,11 +87,11 @@ def inverse_with_border(inverse: Array, border: Array | None = None, penalties: 
     Parameters
     ----------
     inverse : array of shape (n, n)
-        Q.
+        The inverse Q without the border.
     border : array of shape (n, r), default=None
-        Directions Φ that are no part of the system; None is ones.
+        Directions Φ of the border; None is a column of ones.
     penalties : array of shape (r,), default=None
-        d, what holds each of them; None is nothing.
+        Penalty d of each direction; None means unpenalised.
     """
     xp = namespace(inverse)
     border = xp.ones_like(inverse[:, :1]) if border is None else border

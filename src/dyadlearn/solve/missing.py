@@ -1,12 +1,12 @@
-r"""Missing labels: complete the grid, so that a closed form on it is the model of the observed cells.
+r"""Completion of grids with missing labels: the closed form on the completed grid equals the fit on observed cells.
 
 With the pairwise kernel :math:`\mathbf{P}` and ridge :math:`c` of a model (see `dyadlearn.solve.operators`) and weights
-:math:`w` of the observed cells o, the loss :math:`\sum_o w_o(f_o-y_o)^2` and the model's own penalty are minimised by
+:math:`w` of the observed cells o, the loss :math:`\sum_o w_o(f_o-y_o)^2` plus the penalty of the model is minimised by
 
 .. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = \mathbf{y}_o, \qquad
           \mathbf{F} = \mathbf{P}_{\cdot o}\mathbf{a}.
 
-Without weights the missing cells m solve an equal system, in which they hold what the model itself puts there,
+Without weights, the predictions of the missing cells m solve an equivalent system,
 
 .. math:: \mathbf{R}_{mm}\,\mathbf{f}_m = (\mathbf{H}\mathbf{y}_o)_m = -(\mathbf{R}\mathbf{y}_o)_m .
 
@@ -15,8 +15,8 @@ A free mean :math:`\mu` is a border of the first system,
 .. math:: (\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} + \mathbf{1}\mu = \mathbf{y}_o, \qquad
           \mathbf{1}^\top\mathbf{a} = 0, \qquad \mathbf{F} = \mathbf{P}_{\cdot o}\mathbf{a} + \mu,
 
-which is solved for parameters that sum to zero; the second one knows it from :math:`\mathbf{R}`. Either way labels are
-centred first: a constant that is added to all of them is added to all predictions, to rounding.
+which is solved for dual coefficients that sum to zero. In the second system, :math:`\mathbf{R}` includes the mean. In
+both cases labels are centred first, for accuracy.
 
 Either system is solved by conjugate gradients, deflated by leading eigenvectors of the complete grid where that pays
 (see `dyadlearn.solve.conjugate_gradients`), or directly where few cells are missing, or few are observed.
@@ -65,17 +65,18 @@ _LEAST_RANK_LIMIT = 900
 
 @dataclass(frozen=True, eq=False)
 class Completion(Stored):
-    """A completed grid and how it was found.
+    """Completed grid, with the method and the solution of its system.
 
     Attributes
     ----------
     labels : array of shape (m, q)
-        On which the closed form of the model is the model of the observed cells: without weights the labels where
-        they are observed and the model's own predictions elsewhere.
+        Completed labels, on which the closed form equals the fit on the observed cells. Without weights, they are the
+        observed labels, and the predictions of the model for missing ones.
     form : {"missing", "observed", "columns", "block", "pairs"}
-        Which system was solved.
+        System that was solved.
     solution : Solution
-        Its unknowns are zero, or absent, where the system has none; those of the pairs are a function of directions.
+        Solution of the system, with zeros for cells that are not unknowns; for "pairs", in the directions of the
+        spectra.
     """
 
     labels: Array
@@ -105,19 +106,20 @@ def complete(
     Parameters
     ----------
     operators : GridOperators
-        Of the model on the complete grid.
+        Operators of the model on the complete grid.
     Y : array of shape (m, q)
-        NaN where not observed.
+        Labels; NaN where missing.
     weights : array of shape (m, q), default=None
-        Of the squared loss of each observed cell, positive there.
+        Positive weight of each observed cell in the squared loss.
     form : {"missing", "observed"}, default=None
-        The system to solve; None is the one that takes less work.
+        System to solve; None is the one with less work.
     rank : int, default=None
-        Number of leading directions to deflate; None is chosen by cost.
+        Number of leading directions to deflate; None minimises the estimated work.
     start : Completion, default=None
-        A solution nearby, to start from.
+        Solution of a similar problem.
     max_direct : int
-        Up to this many missing cells are solved for directly, and fewer observed ones where no `rank` is given.
+        Maximum number of missing cells for a direct solve; for observed cells the maximum is smaller, and direct solves
+        need ``rank=None``.
     tol : float, default=1e-8
         Relative residual at which conjugate gradients stop, but no less than the precision allows.
     max_iter : int, default=1000
@@ -128,7 +130,7 @@ def complete(
     """
     xp = namespace(Y)
     observed = ~xp.isnan(Y)
-    # As λ vanishes at full rank the model interpolates, and weights no longer matter.
+    # For λ = 0 at full rank the model interpolates, and weights have no effect.
     weights = None if operators.vanishing else weights
     n_observed = int(xp.sum(xp.astype(observed, xp.int64)))
     n_missing = math.prod(Y.shape) - n_observed
@@ -163,14 +165,14 @@ def complete(
 
 
 def nothing_observed() -> ValueError:
-    """Return the error for a grid without labels whose model has a free mean."""
+    """Return the error for a grid without labels and a model with an unpenalised mean."""
     return ValueError(
         "No label is observed, and nothing else determines the grand mean: give labels, or use fit_intercept=False."
     )
 
 
 def centred_labels(Y: Array, observed: Array) -> tuple[Array, Array]:
-    """Return labels without the mean of those observed, and that mean; what rounding leaves of labels is zero."""
+    """Return labels minus the mean of the observed ones, with rounding set to zero, and that mean."""
     xp = namespace(Y)
     labels = _where(observed, Y)
     shift = xp.sum(labels) / xp.sum(xp.astype(observed, Y.dtype))
@@ -216,7 +218,7 @@ def solve_missing(
         Zero where observed.
     observed : boolean array of shape (m, q)
     start : array of shape (m, q), default=None
-        Unknowns of a problem nearby.
+        Solution of a similar problem.
 
     Returns
     -------
@@ -262,9 +264,9 @@ def _scattered(values: Array, mask: np.ndarray) -> Array:
 
 
 def _check_determined(operators: GridOperators, observed: np.ndarray) -> None:
-    """Raise `LeverageError` if the observed cells do not determine the directions that are kept whole.
+    """Raise `LeverageError` if the observed cells do not determine the unpenalised directions.
 
-    So many directions at most are looked at together; of more, only whether there are as many cells.
+    If there are too many directions to check, only their number is compared with the number of cells.
     """
     kept, (rows, columns) = to_numpy(operators.remainder) == 0, np.nonzero(observed)
     left, right = (

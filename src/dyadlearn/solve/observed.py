@@ -1,6 +1,4 @@
-r"""Labels of some pairs of a grid that is never formed, and products that touch these pairs alone.
-
-Ridge regression on the observed pairs, in as many unknowns as pairs of directions.
+r"""Ridge regression on observed pairs, without forming the grid: an unknown for each pair of directions.
 
 On the complete grid a model of pairs is a kernel :math:`\mathbf{P} = (\mathbf{V}\otimes\mathbf{U})\,\mathrm{diag}(S)\,
 (\mathbf{V}\otimes\mathbf{U})^\top` with a ridge c (see `dyadlearn.solve.operators`). Of the pairs o that are observed,
@@ -24,20 +22,19 @@ is no product stays in its own directions, and takes the diagonal there.
 
 Conjugate gradients stop when the parameters :math:`\mathbf{a} = w(y-f)/c` of the pairs solve their own system
 :math:`(\mathbf{P}_{oo} + c\,\mathrm{diag}(1/w))\,\mathbf{a} = y - \mu` to a relative residual `tol`, as they do on
-grids with holes. With the residual :math:`\mathbf{G}` of the normal equations that is
+grids with missing labels. With the residual :math:`\mathbf{G}` of the normal equations that is
 :math:`\|\sqrt w\,f(\mathbf{G})\|/c\,\|\sqrt w\,y\|`.
 
-Pairs that leave one at a time, or all those of an instance or a task, by a formula.
-
-The normal equations of `dyadlearn.solve.observed` are factorised where they are few. With rows :math:`\mathbf{z}_p` of
-all products of features of a pair, with a one beside them for a free mean, and the pairs g that leave together,
+Hold-out of single pairs, or of all pairs of an instance or a task, has a formula if there are few unknowns: the normal
+equations are factorised. With rows :math:`\mathbf{z}_p` of all products of features of a pair, plus a one for an
+unpenalised mean, and the pairs g that are left out together,
 
 .. math:: f_{-g} = (\mathbf{I} - \mathbf{H}_{gg})^{-1}(f_g - \mathbf{H}_{gg}\,y_g), \qquad \mathbf{H}_{gg} =
           \mathbf{Z}_g\,(\mathbf{Z}^\top\mathbf{WZ} + c\mathbf{I})^{-1}\,\mathbf{Z}_g^\top\mathbf{W}_g .
 
-A group of more pairs than there are unknowns is taken out of the normal equations themselves.
-Where the model nearly interpolates, :math:`\mathbf{I} - \mathbf{H}_{gg}` is small and a difference: as many digits are
-lost as it has zeros behind the point.
+For a group with more pairs than unknowns, its contribution is subtracted from the normal equations.
+Where the model nearly interpolates, the difference :math:`\mathbf{I} - \mathbf{H}_{gg}` is small, and the relative
+error of the predictions grows with its inverse.
 """
 
 from __future__ import annotations
@@ -189,7 +186,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, eq=False)
 class ObservedSolution(Stored):
-    """A function of pairs that the observed ones determine.
+    """Solution of an `ObservedSystem`: a function of pairs.
 
     Attributes
     ----------
@@ -293,12 +290,12 @@ class ObservedSystem:
     def solve(
         self, start: ObservedSolution | None = None, *, tol: float = 1e-8, max_iter: int = 1000
     ) -> ObservedSolution:
-        """Return the function that the labels determine.
+        """Return the solution for the labels of the system.
 
         Parameters
         ----------
         start : ObservedSolution, default=None
-            Of a problem nearby.
+            Solution of a similar problem.
         tol : float, default=1e-8
             Relative residual at which conjugate gradients stop, but no less than the precision allows.
         max_iter : int, default=1000
@@ -511,24 +508,24 @@ def complete_by_pairs(
     return Completion(completed, "pairs", Solution(found.spectral, found.n_iter, found.residual, found.converged))
 
 
-#: A dense system of so many unknowns takes 32 MiB.
+#: Maximum number of unknowns of a dense system, which takes 32 MiB.
 MOST_UNKNOWNS = 2048
 
 
 def leave_groups_out(system: ObservedSystem, groups: np.ndarray | None = None) -> Array:
-    """Return predictions (n,) of pairs by models that saw none of their group.
+    """Return hold-out predictions (n,) of pairs, by models trained without their group.
 
     Parameters
     ----------
     system : ObservedSystem
-        Of listed pairs, with at most `MOST_UNKNOWNS` unknowns.
+        System of a list of pairs, with at most `MOST_UNKNOWNS` unknowns.
     groups : integer array of shape (n,), default=None
-        Pairs with the same number leave together; None is each by itself.
+        Group of each pair; None means leave-one-out.
 
     Raises
     ------
     LeverageError
-        If pairs are fitted exactly whatever their labels.
+        If pairs have leverage 1: the model fits their labels exactly, whatever they are.
 
     Examples
     --------

@@ -1,12 +1,12 @@
-r"""What a model of pairs does to grids, as the solvers see it.
+r"""Operators of a model of pairs on grids: hat matrix, residual operator and pairwise kernel.
 
 With :math:`\mathbf{F} = \mathbf{H}[\mathbf{Y}]` the fitted grid, a model has a hat :math:`\mathbf{H}` and a residual
 operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`, diagonal in the rotated labels with entries
 :math:`1-\rho` and :math:`\rho`, and a pairwise kernel :math:`\mathbf{P}` with a ridge :math:`c` such that
-:math:`\mathbf{H} = \mathbf{P}(\mathbf{P}+c\mathbf{I})^{-1}`. Which they are, each model says for itself in
+:math:`\mathbf{H} = \mathbf{P}(\mathbf{P}+c\mathbf{I})^{-1}`. Each model defines them in
 `dyadlearn.pairing`.
 
-A model may have a grand mean that no penalty holds, `free_mean`. Its hat and residual are those of the model with that
+A model may have an unpenalised grand mean, `free_mean`. Its hat and residual are those of the model with that
 mean, :math:`\mathbf{R} = c\,(\mathbf{C}^{-1} - \mathbf{EE}^\top/\mathbf{1}^\top\mathbf{E})` with
 :math:`\mathbf{C} = \mathbf{P} + c\mathbf{I}` and :math:`\mathbf{E} = \mathbf{C}^{-1}\mathbf{1}`, so that
 :math:`\mathbf{H1} = \mathbf{1}`; the pairwise kernel, its ridge and what stands in the rotated labels (`kernel_values`,
@@ -15,7 +15,7 @@ of the observed cells has a border, :math:`\mathbf{P}_{oo}\mathbf{a} + c\mathbf{
 :math:`\mathbf{1}^\top\mathbf{a} = 0`. Where ones are an eigenvector of both sides, as a free constant of each makes
 them, the mean is one direction of the rotated labels, with a kernel value and a remainder of zero.
 
-One side without the labels of some rows, its penalty as it was built from all of them.
+`reduced` returns the operators of a side without the labels of some rows, with the penalty of all rows.
 
 Let a side have the hat :math:`\mathbf{H}` and the residual operator :math:`\mathbf{R} = \mathbf{I} - \mathbf{H}`. When
 the rows I leave and the rows O stay, what the fit itself puts in the place of the left-out ones is
@@ -259,7 +259,7 @@ def _condition(spectrum: Spectrum) -> float:
 
 
 def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> Smoother:
-    r"""Return the operators of a side that saw the labels of some rows only.
+    r"""Return the operators of a side for labels of some rows only, with the penalty of all rows.
 
     Neither Ξ nor the Schur complement is formed: the singular values of its factor
     :math:`\mathbf{U}_O\sqrt{f/(1-f)}` span half as many orders of magnitude.
@@ -324,7 +324,7 @@ def reduced(side: Smoother, rows: np.ndarray, weights: Array | None = None) -> S
 
 
 def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
-    r"""Return what the labels of some rows say of the others, :math:`-\mathbf{R}_{II}^{-1}\mathbf{R}_{IO}\mathbf{Y}_O`.
+    r"""Return predictions for rows from labels of the others, :math:`-\mathbf{R}_{II}^{-1}\mathbf{R}_{IO}\mathbf{Y}_O`.
 
     Parameters
     ----------
@@ -367,7 +367,7 @@ def predict_others(side: Smoother, rows: np.ndarray, labels: Array) -> Array:
 
 
 def check_hidden(side: Smoother, hidden: np.ndarray) -> None:
-    """Raise `LeverageError` if a side fits hidden rows exactly whatever their labels.
+    """Raise `LeverageError` if hidden rows of a side have leverage 1.
 
     Then the other rows do not determine all the directions that are kept whole. That is told from singular
     values: an eigenvalue of the residual operator is wrong by ε, the square of a singular value by that of ε.
