@@ -411,7 +411,7 @@ def test_the_nested_score_is_not_optimistic():
         "search given error message",
         (TwoStepRidgeCV(setting="A"), {"groups": np.arange(13)}, ValueError, "setting A leaves none out"),
         (TwoStepRidgeCV(setting="C"), {"tasks": None}, ValueError, "Setting C leaves out tasks: give tasks="),
-        (TwoStepRidge(), {}, TypeError, "^TwoStepRidge chooses nothing, so that evaluate"),
+        (TwoStepRidge(), {}, TypeError, "^TwoStepRidge has no search, so evaluate"),
         (IndependentTaskRidgeCV(setting="D"), {}, ValueError, "this model knows nothing of tasks"),
         (
             TwoStepRidgeCV(kernel="precomputed"),

@@ -126,9 +126,9 @@ def test_settings_in_which_a_profiled_side_is_new_are_refused(own, refused):
 
 def test_formulas_that_would_leak_are_refused():
     model, *_ = _profiled()
-    with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
+    with pytest.raises(ValueError, match="profiles of the labels as features"):
         holdout(model.fitted_.problem, "A")
-    with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
+    with pytest.raises(ValueError, match="profiles of the labels as features"):
         landscape(model, setting="A")
     with pytest.raises(ValueError, match="has no deviations or likelihood"):
         model.predict(return_std=True)
