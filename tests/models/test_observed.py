@@ -448,9 +448,9 @@ REFUSED = {
     "fewer weights": (
         {"sample_weight": FEWER},
         ValueError,
-        rf"^sample_weight is sparse .* it stores none for 1 of {ROWS.size} labels, the first in row {ROWS[0]} and column",
+        rf"^sample_weight is sparse .* stores none for 1 of {ROWS.size} labels, the first in row {ROWS[0]} and column",
     ),
-    "no weights": ({"sample_weight": sparse.csr_array((M, Q))}, ValueError, "^sample_weight is sparse, and must store"),
+    "no weights": ({"sample_weight": sparse.csr_array((M, Q))}, ValueError, "^sample_weight is sparse and must store"),
     "shape of weights": (
         {"sample_weight": SPARSE_WEIGHTS[:, :-1]},
         ValueError,

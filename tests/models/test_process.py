@@ -280,7 +280,7 @@ HOLES = np.where(np.eye(M, Q) > 0, np.nan, Y)
         (
             {"y": Y, "tasks": T[:Q]},
             {"task_diagonal": np.ones(Q)},
-            "task_diagonal goes with rows of tasks from a precomputed kernel",
+            "task_diagonal is only for rows of tasks from a precomputed kernel",
         ),
     )
 )
