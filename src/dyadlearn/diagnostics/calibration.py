@@ -423,7 +423,9 @@ def calibrate(
 ) -> Calibration:
     r"""Calibrate the scores of a model of two-valued labels, with one map from scores to probabilities per setting.
 
-    Scores rank pairs, but they are not probabilities. For each setting, a non-decreasing map is fitted from held-out predictions to labels. Settings have different maps, because scores of new tasks, for example, are less reliable than scores of new pairs of known instances and tasks.
+    Scores rank pairs, but they are not probabilities. For each setting, a non-decreasing map is fitted from held-out
+    predictions to labels. Settings have different maps, because scores of new tasks, for example, are less reliable
+    than scores of new pairs of known instances and tasks.
 
     The quality measures are cross-validated: the probability of each label comes from a map that was fitted without its
     fold. There are five folds of cells (A), rows (B), columns (C) or blocks of both (D). The larger of the two labels

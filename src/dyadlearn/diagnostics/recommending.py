@@ -809,7 +809,8 @@ def top_pairs(
 ) -> TopPairs:
     """Return the most promising unobserved pairs of the whole grid.
 
-    Zeros that count as not observed are ranked by held-out predictions, missing labels by the predictions of the model. The grid is computed in blocks of rows. Ties are resolved by the order of rows.
+    Zeros that count as not observed are ranked by held-out predictions, missing labels by the predictions of the model.
+    The grid is computed in blocks of rows. Ties are resolved by the order of rows.
 
     In a network each pair is listed once; for antisymmetric labels, in the direction with a positive prediction. Pairs
     of a node with itself are left out, unless such a pair is observed.
