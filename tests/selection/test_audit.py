@@ -139,7 +139,7 @@ def test_what_is_shown():
             r"shapes are \(2, 2\) and \(2, 3\)",
         ),
         (np.ones((2, 2), dtype=bool), [(1, 1)], r"train and test .* shapes are \(2, 2\) and \(1, 2\)"),
-        (np.ones(2, dtype=bool), np.ones(2, dtype=bool), r"a mask of the same grid"),
+        (np.ones(2, dtype=bool), np.ones(2, dtype=bool), r"masks of the same grid"),
         ([(1, 1, 1)], [(1, 1)], "train must have two columns"),
         ([(1, 1), (1, 2)], [(1, 1), (1, None)], "train or test has a missing value in row 1"),
     )
