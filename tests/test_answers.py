@@ -237,7 +237,7 @@ NO_LABELS = "keeps statistics only"
 # Form, answer: part of the message, which gives the reason.
 REFUSED = {
     **{("statistics", answer): NO_LABELS for answer in ANSWERS if answer != "nested_score"},
-    **{(form, "nested_score"): "chooses nothing" for form in ("online", "statistics", "regressor")},
+    **{(form, "nested_score"): "has no search" for form in ("online", "statistics", "regressor")},
     ("network", "nested_score"): "A network has no folds of one side",
     ("regressor", "explain"): "has no closed form",
     ("regressor", "report"): "has no closed form",
@@ -272,7 +272,7 @@ def written() -> str:
     """Return the section of the documentation: the table, and the reasons for what is refused."""
     reasons = {
         NO_LABELS: "The model keeps sums over instances, and no label that could be left out.",
-        "chooses nothing": "The model chooses nothing: `evaluate` with `cv=` is its nested score.",
+        "has no search": "The model chooses nothing: `evaluate` with `cv=` is its nested score.",
         "A network has no folds of one side": "A fold of nodes would leave out edges that no fold predicts.",
         "has no closed form": "The predictions of any two learners are no sums of labels with known weights.",
         "no object of class TwoStepRegressor": "A model file holds arrays, and no estimators of other libraries.",

@@ -335,7 +335,7 @@ def test_other_parameters_are_refused(batches, checkpoint):
 
 
 def test_other_tasks_are_refused(batches, tasks, checkpoint):
-    with pytest.raises(ValueError, match="tasks are not those the model knows"):
+    with pytest.raises(ValueError, match="tasks differ from the tasks of the model"):
         fit_stream(OnlineTwoStepRidge(), batches, tasks=tasks + 1, checkpoint=checkpoint)
 
 

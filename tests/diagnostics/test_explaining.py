@@ -161,7 +161,7 @@ def test_long_tables():
         explain(model, "nobody", "R")
     alone = PairRegressor(IndependentTaskRidge(), instances=X, tasks=T).fit(pairs, y)
     assert_allclose(explain(alone, "g", "R").prediction, alone.predict([("g", "R")])[0])
-    with pytest.raises(IdError, match="knows only those it was fitted on"):
+    with pytest.raises(IdError, match="predicts training tasks only"):
         explain(alone, "g", "U")
 
 

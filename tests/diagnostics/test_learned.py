@@ -139,7 +139,7 @@ def test_what_would_leak_is_refused():
         lambda: verify_holdout(model, "A"),
         lambda: landscape(model, setting="A"),
     ):
-        with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
+        with pytest.raises(ValueError, match="profiles of the labels as features"):
             leak()
     assert set(landscape(_fitted("plain"), alphas=[0.1, 1.0], setting="A")) == {"A"}
     assert verify_holdout(_fitted("plain", holes=False), "B") < 1e-8

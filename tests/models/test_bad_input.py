@@ -58,7 +58,7 @@ def test_instances_and_rows_of_labels_must_be_as_many(Model, library):
 def test_tasks_and_columns_of_labels_must_be_as_many(Model, library):
     with pytest.raises(
         ValueError,
-        match=r"^tasks has 3 rows, but Y has 4 columns: give one row per task\. If .* Tasks holder\.$",
+        match=r"^tasks has 3 rows, but Y has 4 columns: give one row per task\. If .* Tasks\(tasks\)\.$",
     ):
         Model().fit(library.asarray(X), library.asarray(Y), tasks=library.asarray(T[:3]))
 
@@ -109,7 +109,7 @@ def test_tasks_to_predict_must_be_as_wide_as_in_training(Model, library):
 def test_labels_to_score_must_have_the_shape_of_the_predictions():
     model = TwoStepRidge().fit(X, Y, tasks=T)
     with pytest.raises(
-        ValueError, match=r"^Y has shape \(6, 4\), but the predictions .* \(6, 2\)\. .* Tasks holder\.$"
+        ValueError, match=r"^Y has shape \(6, 4\), but the predictions .* \(6, 2\)\. .* Tasks\(tasks\)\.$"
     ):
         model.score(X, Y, tasks=T[:2])
     with pytest.raises(ValueError, match=r"Y has shape \(5, 4\), but the predictions .* have shape \(6, 4\)"):
@@ -304,13 +304,13 @@ def test_weights_on_holes_only_are_refused():
 
 def test_the_score_of_some_labels_takes_no_weights():
     model = TwoStepRidge().fit(X, Y)
-    with pytest.raises(ValueError, match=r"^score takes sample_weight only where every label is observed"):
+    with pytest.raises(ValueError, match=r"^score takes sample_weight only if no label is missing"):
         model.score(X, spoilt(Y, np.nan), sample_weight=np.arange(6.0))
 
 
 @over(every(**every_model))
 def test_sparse_labels_that_are_all_the_same_are_refused(Model):
-    with pytest.raises(ValueError, match=r"^All 2 labels that Y stores are 1, and in a sparse matrix"):
+    with pytest.raises(ValueError, match=r"^All 2 labels that Y stores are 1, and cells that a sparse matrix"):
         Model().fit(X, sparse.csr_array((Y.max() == Y) | (Y.min() == Y), dtype=float))
 
 
@@ -348,23 +348,23 @@ def test_complex_numbers_are_refused():
 def test_labels_on_their_side_are_told_by_their_ids(Model):
     features, labels = pd.DataFrame(X, index=ROWS), pd.DataFrame(Y, index=ROWS, columns=TASKS)
     tasks = pd.DataFrame(T, index=TASKS)
-    with pytest.raises(IdError, match=r"^Y lies on its side: its columns are the ids of X.* Transpose Y\.$"):
+    with pytest.raises(IdError, match=r"^Y looks transposed: its columns have the ids of X.* pass Y\.T\.$"):
         Model().fit(features, labels.T)
-    with pytest.raises(IdError, match=r"^Y lies on its side.* Transpose Y, or exchange X and tasks\.$"):
+    with pytest.raises(IdError, match=r"^Y looks transposed.* pass Y\.T, or exchange X and tasks\.$"):
         Model().fit(features, labels.T, tasks=tasks)
     with pytest.raises(IdError, match="exchange X and tasks"):
         Model().fit(tasks, labels, tasks=features)
     # As many instances as tasks: sizes would tell nothing.
-    with pytest.raises(IdError, match=r"^Y lies on its side"):
+    with pytest.raises(IdError, match=r"^Y looks transposed"):
         Model().fit(features.iloc[:4], labels.iloc[:4].T, tasks=tasks)
-    with pytest.raises(IdError, match=r"^Y lies on its side"):
+    with pytest.raises(IdError, match=r"^Y looks transposed"):
         OnlineTwoStepRidge().fit(features, labels.T)
 
 
 def test_arrays_that_fit_the_other_way_round_are_told_by_their_sizes():
-    with pytest.raises(ValueError, match=r"^X has 6 instances, but Y has 4 rows: .* other way round: transpose Y\.$"):
+    with pytest.raises(ValueError, match=r"^X has 6 instances, but Y has 4 rows: .* Y looks transposed: pass Y\.T\.$"):
         TwoStepRidge().fit(X, Y.T)
-    with pytest.raises(ValueError, match=r"other way round: transpose Y, or exchange X and tasks\.$"):
+    with pytest.raises(ValueError, match=r"Y looks transposed: pass Y\.T, or exchange X and tasks\.$"):
         TwoStepRidge().fit(T, Y, tasks=X)
 
 
@@ -375,9 +375,9 @@ def test_a_block_of_a_kernel_on_its_side_is_told():
         pd.DataFrame(G, TASKS, TASKS),
     )
     block, task_block = (pd.DataFrame(part[:2], index=["u", "v"], columns=ids) for part, ids in ((K, ROWS), (G, TASKS)))
-    with pytest.raises(IdError, match=r"^X lies on its side: the ids of training are in its rows.*Transpose it\.$"):
+    with pytest.raises(IdError, match=r"^X looks transposed: the training ids are in its rows.*pass X\.T\.$"):
         model.predict(block.T)
-    with pytest.raises(IdError, match=r"^tasks lies on its side"):
+    with pytest.raises(IdError, match=r"^tasks looks transposed"):
         model.predict(block, tasks=task_block.T)
 
 
@@ -386,9 +386,9 @@ def test_features_in_another_order_are_refused_with_a_remedy():
     for model in (TwoStepRidge().fit(features, Y, tasks=tasks), OnlineTwoStepRidge().fit(features, Y, tasks=tasks)):
         with pytest.raises(ValueError, match="must be in the same order as they were in fit"):
             model.predict(features[["b", "a", "c"]])
-        with pytest.raises(ValueError, match=r"names of tasks .*; put its columns in the order that they had\.$"):
+        with pytest.raises(ValueError, match=r"names of tasks .*; put the columns in the order of the training"):
             model.predict(features, tasks=tasks[["e", "d"]])
-        with pytest.raises(ValueError, match=r"names of tasks .*; give it the features that it had\.$"):
+        with pytest.raises(ValueError, match=r"names of tasks .*; pass the features of the training data\.$"):
             model.predict(features, tasks=tasks.rename(columns={"e": "f"}))
 
 

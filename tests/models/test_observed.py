@@ -435,22 +435,22 @@ FEWER = sparse.csr_array((SPARSE.data[1:], (ROWS[1:], COLUMNS[1:])), shape=(M, Q
 NEGATIVE = with_value(-1.0)
 REFUSED = {
     "infinite": ({"y": with_value(np.inf)}, ValueError, "^Input Y contains infinity or a value too large"),
-    "nothing": ({"y": sparse.csr_array((M, Q))}, ValueError, "^Y stores no label: nothing is observed"),
-    "all missing": ({"y": SPARSE * np.nan}, ValueError, "^Y stores no label: nothing is observed"),
+    "nothing": ({"y": sparse.csr_array((M, Q))}, ValueError, "^Y stores no label: give at least one"),
+    "all missing": ({"y": SPARSE * np.nan}, ValueError, "^Y stores no label: give at least one"),
     "complex": ({"y": SPARSE.astype(complex)}, TypeError, "^Y must hold real numbers, found complex128"),
     "twice": ({"y": twice(SPARSE)}, ValueError, r"^Y stores 1 pair\(s\) more than once, first that of row 0"),
-    "all ones": ({"y": SPARSE != 0}, ValueError, "^All .* labels that Y stores are 1, and in a sparse matrix what is"),
+    "all ones": ({"y": SPARSE != 0}, ValueError, "^All .* labels that Y stores are 1, and cells that a sparse"),
     "rows": ({"y": SPARSE[:-1]}, ValueError, f"^X has {M} instances, but Y has {M - 1} rows"),
     "columns": ({"y": SPARSE[:, :-1]}, ValueError, f"^tasks has {Q} rows, but Y has {Q - 1} columns"),
-    "turned": ({"y": SPARSE.T}, ValueError, "It fits the other way round: transpose Y, or exchange X and tasks"),
+    "turned": ({"y": SPARSE.T}, ValueError, "Y looks transposed: pass Y.T, or exchange X and tasks"),
     "a vector": ({"y": sparse.coo_array(np.arange(1.0, M))}, ValueError, "^Y must be a matrix of instances × tasks"),
     "weights twice": ({"sample_weight": twice(SPARSE_WEIGHTS)}, ValueError, r"^sample_weight stores 1 pair\(s\) more"),
     "fewer weights": (
         {"sample_weight": FEWER},
         ValueError,
-        rf"^sample_weight is sparse, .*: it stores none for 1 of {ROWS.size}, first that of row {ROWS[0]} and column",
+        rf"^sample_weight is sparse .* stores none for 1 of {ROWS.size} labels, the first in row {ROWS[0]} and column",
     ),
-    "no weights": ({"sample_weight": sparse.csr_array((M, Q))}, ValueError, "^sample_weight is sparse, and must store"),
+    "no weights": ({"sample_weight": sparse.csr_array((M, Q))}, ValueError, "^sample_weight is sparse and must store"),
     "shape of weights": (
         {"sample_weight": SPARSE_WEIGHTS[:, :-1]},
         ValueError,
@@ -489,7 +489,7 @@ def test_folds_that_do_not_fit_get_a_sentence(listed):
     model = KroneckerRidge().fit(X, SPARSE, tasks=T)
     for setting, groups, message in (
         ("A", {"cells": np.zeros(3)}, f"^cells must give one label for each of {ROWS.size} rows, found shape"),
-        ("A", {"cells": FEWER}, "^cells is sparse, and must store a fold wherever Y stores a label"),
+        ("A", {"cells": FEWER}, "^cells is sparse and must store a fold for every label of Y"),
         ("A", {"cells": SPARSE[:3]}, r"^cells is sparse and of shape"),
         ("B", {"groups": np.zeros(3)}, f"^groups must give one label for each of {M} rows"),
         ("C", {"task_groups": np.zeros(3)}, f"^task_groups must give one label for each of {Q} rows"),

@@ -120,7 +120,7 @@ class TestTasks:
         model = OnlineTwoStepRidge(0.3).fit(X, Y[:, :4])
         model.partial_fit_tasks(None, chunks=[(X[:10], Y[:10, 4:]), (X[10:], Y[10:, 4:])])
         assert_allclose(model.coef_, IndependentTaskRidge(0.3).fit(X, Y).coef_, rtol=1e-9)
-        with pytest.raises(ValueError, match="fitted without features of the tasks: leave tasks out"):
+        with pytest.raises(ValueError, match="fitted without task features: leave tasks out"):
             model.partial_fit_tasks(T[:1], Y[:, :1], X=X)
         with pytest.raises(ValueError, match="knows nothing of tasks"):
             model.predict(X, tasks=T)
@@ -146,7 +146,10 @@ class TestTasks:
                 "tasks has 2 columns, expected 3",
             ),
             (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:19, 5:], X=X[:20]), "X has 20 instances, but Y has 19"),
-            (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 5:], chunks=[(X, Y)]), "chunks beside X or y"),
+            (
+                lambda m, X, Y, T: m.partial_fit_tasks(T[5:], Y[:20, 5:], chunks=[(X, Y)]),
+                "chunks is given together with",
+            ),
             (lambda m, X, Y, T: m.partial_fit_tasks(T[5:], chunks=[]), "chunks is empty"),
             (
                 lambda m, X, Y, T: m.partial_fit_tasks(T[5:], chunks=[(X[:9], Y[:9, 5:]), (X[9:20], Y[9:20])]),
@@ -155,7 +158,10 @@ class TestTasks:
             (lambda m, X, Y, T: m.forget_tasks([0, 0]), "a task more than once"),
             (lambda m, X, Y, T: m.forget_tasks(range(5)), "at least one task"),
             (lambda m, X, Y, T: m.forget_tasks([5]), "points outside the known tasks"),
-            (lambda m, X, Y, T: m.partial_fit(X[20:], Y[20:, :5], tasks=T[1:]), "tasks are not those the model knows"),
+            (
+                lambda m, X, Y, T: m.partial_fit(X[20:], Y[20:, :5], tasks=T[1:]),
+                "tasks differ from the tasks",
+            ),
         )
     )
     def test_bad_requests(self, data, model, attempt, message):

@@ -57,7 +57,7 @@ class TestErrors:
     def test_replacing_needs_what_was_learnt(self):
         X, Y, T = make()
         model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
-        with pytest.raises(ValueError, match=r"Instances 'u3', 'u4' are known.*fit it anew with keep_labels=True, or"):
+        with pytest.raises(ValueError, match=r"Instances 'u3', 'u4' are known.*fit it again with keep_labels=True, or"):
             model.partial_fit(X[3:5], Y[3:5], known="replace")
         with pytest.raises(ValueError, match="known must be one of"):
             model.partial_fit(X[3:5], Y[3:5], known="ignore")
@@ -200,11 +200,13 @@ class TestReplacing:
     def test_new_and_forgotten_tasks(self):
         X, Y, T = make()
         model = OnlineTwoStepRidge(0.3, 0.7, keep_labels=True).fit(X, Y[ITEMS[:3]], tasks=T[:3])
-        with pytest.raises(ValueError, match="give the labels of new tasks for all of them at once and leave X out"):
+        with pytest.raises(
+            ValueError, match="leave X out, and give the labels of new tasks for all instances in one call"
+        ):
             model.partial_fit_tasks(T[3:], Y[ITEMS[3:]].to_numpy(), X=X.to_numpy())
         with pytest.raises(ValueError, match="Y has 5 rows, expected one for each of 20 instances"):
             model.partial_fit_tasks(T[3:], Y[ITEMS[3:]][:5], X=X[:5])
-        with pytest.raises(ValueError, match="takes the labels of tasks in one piece"):
+        with pytest.raises(ValueError, match="takes the labels of tasks in one array"):
             model.partial_fit_tasks(T[3:], chunks=[(X, Y[ITEMS[3:]])])
         # By their ids in any order, with their instances or without.
         model.partial_fit_tasks(T[3:5], Y[["d", "e"]][::-1], X=X).partial_fit_tasks(T[5:], Y[["f"]][::-1])
@@ -221,7 +223,7 @@ class TestReplacing:
         X, Y, T = make()
         X.loc["u3"] *= 1e8
         model = OnlineTwoStepRidge(keep_labels=True).fit(X, Y, tasks=T)
-        with pytest.warns(PrecisionWarning, match="What was forgotten was so much larger"):
+        with pytest.warns(PrecisionWarning, match="The forgotten data were much larger"):
             model.partial_fit(X[3:4] / 1e8, Y[3:4], known="replace")
 
 

@@ -208,7 +208,7 @@ def test_without_a_task_side_training_tasks_can_be_predicted(Model, tasks):
     regressor.fit(train, Y[train[:, 0], train[:, 1]])
     expected = Model(0.5, kernel="rbf").fit(X[:SEEN], Y[:SEEN, :KNOWN]).predict(X)
     assert_allclose(regressor.predict(cells(M, KNOWN)), expected[tuple(cells(M, KNOWN).T)], rtol=1e-9)
-    remedy = "give tasks=, their features" if tasks is None else "IndependentTaskRidge learns nothing of tasks"
+    remedy = "give tasks=, their features" if tasks is None else "IndependentTaskRidge has no task side"
     with pytest.raises(IdError, match=rf"^2 of 3 tasks are in no training pair: 9, 8; {remedy}"):
         regressor.predict([(0, 9), (0, 1), (1, 8)])
 
@@ -560,12 +560,12 @@ NAMED = tables("linear", "pandas")
         ({"model": "ridge"}, TypeError, r"^model must be a TwoStepRidge, .* found 'ridge'\.$"),
         ({"model": TwoStepRidge}, TypeError, r"^model must be a TwoStepRidge, .* found <class"),
         ({"model": None}, TypeError, r"^model must be a TwoStepRidge, .* found None\.$"),
-        ({"model": TwoStepRidge(symmetry="symmetric")}, ValueError, r"^A network has one node set, and PairReg"),
+        ({"model": TwoStepRidge(symmetry="symmetric")}, ValueError, r"^A network has one set of nodes, but PairReg"),
         ({"model": TwoStepRidge(-1.0)}, ValueError, r"^alpha must be a finite number of at least 0"),
         ({"instances": None}, ValueError, r"^instances is None: give the features or the kernel of the inst"),
         ({"instances": NAMED[0].iloc[:12]}, IdError, r"^2 of 14 instances are not in the table instances=: 'p12', "),
         ({"tasks": NAMED[1].iloc[6:]}, IdError, r"^6 of 11 tasks are not in the table tasks=: .*'d4', …; add them"),
-        ({"instances": X}, IdError, r"^14 of 14 instances are not in the table instances=: 'p0', .*such as 0\)\.$"),
+        ({"instances": X}, IdError, r"^14 of 14 instances are not in the table instances=: 'p0', .*first id is 0\)\.$"),
         ({"tasks": pd.concat([NAMED[1]] * 2)}, IdError, r"^The index of tasks has repeated ids: 'd0', "),
         ({"instances": pl.DataFrame(X)}, IdError, r"^instances is a frame of polars without ids: put them in"),
         ({"instances": X[:, 0]}, ValueError, r"^instances must be a matrix with a row for each of the instances"),
@@ -600,7 +600,7 @@ def test_what_cannot_be_fitted(change, error, message):
     lines(
         "pairs error message",
         ([("x", "d0"), ("p0", "d0")], IdError, r"^1 of 2 instances are not in the table instances=: 'x'; add them to"),
-        ([("p0", 3)], IdError, r"^1 of 1 tasks are not in the table tasks=: 3; .*\(ids are such as 'd0'\)\.$"),
+        ([("p0", 3)], IdError, r"^1 of 1 tasks are not in the table tasks=: 3; .*\(its first id is 'd0'\)\.$"),
         ([("p0",)], ValueError, r"^pairs must have two columns"),
         ([("p0", None)], ValueError, r"^pairs has a missing value in row 0"),
         ([], ValueError, r"^pairs is empty\.$"),

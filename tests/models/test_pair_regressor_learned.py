@@ -153,5 +153,5 @@ def test_models_of_one_table_refuse_several():
     with pytest.raises(TypeError, match="TwoStepRidge takes one table of the instances, found 2 descriptions"):
         PairRegressor(TwoStepRidge(), instances=X, tasks=T).fit(*_table())
     model = _model("Descriptions")
-    with pytest.raises(ValueError, match="taken out of other descriptions"):
+    with pytest.raises(ValueError, match="a selection of rows of other descriptions"):
         model.set_params(instances=model.instances[:5]).fit(*_table())

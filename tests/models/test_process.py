@@ -269,18 +269,18 @@ HOLES = np.where(np.eye(M, Q) > 0, np.nan, Y)
 @over(
     lines(
         "fit ask message",
-        ({"y": HOLES, "tasks": T[:Q]}, {}, "complete labels that weigh the same, and some of these are missing"),
+        ({"y": HOLES, "tasks": T[:Q]}, {}, "complete labels without weights, but some labels are missing"),
         ({"y": Y, "tasks": T[:Q], "sample_weight": np.arange(1.0, M + 1)}, {}, "missing or weighted: fit the rows"),
         (
             {"y": Y},
             {},
-            "is .* ridge regression here, and has no deviations or likelihood: fit it with tasks=",
+            "is .* ridge regression here, without deviations or likelihood: fit it with tasks=",
         ),
-        ({"y": Y, "tasks": T[:Q]}, {"diagonal": np.ones(M + A)}, "diagonal goes with rows of X from a precomputed"),
+        ({"y": Y, "tasks": T[:Q]}, {"diagonal": np.ones(M + A)}, "diagonal is only for rows of X from a precomputed"),
         (
             {"y": Y, "tasks": T[:Q]},
             {"task_diagonal": np.ones(Q)},
-            "task_diagonal goes with rows of tasks from a precomputed kernel",
+            "task_diagonal is only for rows of tasks from a precomputed kernel",
         ),
     )
 )

@@ -146,7 +146,7 @@ def test_forgetting_what_was_far_larger_is_warned_of():
         model = OnlineTwoStepRidge().fit(X, Y, tasks=T)
         before = model.coef_.copy()
         model.partial_fit(rows, labels)
-        with pytest.warns(PrecisionWarning, match="fit a new model on the data that are left") as caught:
+        with pytest.warns(PrecisionWarning, match="Fit a new model on the remaining data") as caught:
             model.forget(rows, labels)
         assert len(caught) == 1
         assert np.abs(model.coef_ - before).max() > 1e-9 * np.abs(before).max()

@@ -91,7 +91,7 @@ def test_cross_validation_splits_rows_and_keeps_tasks_whole(Model, rows, tasks, 
 @over(every(**every_pair_model))
 def test_tasks_that_were_cut_are_an_error_that_names_the_holder(Model, rows, tasks, pairwise):
     model = requesting(model_for(Model, pairwise), "fit", "score", "predict")
-    message = r"tasks has 8 rows, but Y has 12 columns.*hand them in a Tasks holder"
+    message = r"tasks has 8 rows, but Y has 12 columns.*pass them as Tasks\(tasks\)"
     with pytest.raises(ValueError, match=message):
         cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": tasks}, error_score="raise")
     with pytest.raises(ValueError, match=message):
@@ -103,17 +103,17 @@ def test_a_frame_of_tasks_that_was_cut_names_the_holder_too(rows, tasks, pairwis
     model = requesting(model_for(TwoStepRidge, pairwise), "fit")
     names = [f"t{j}" for j in range(Q)]
     frame = pd.DataFrame(tasks, names, names[: tasks.shape[1]])
-    with pytest.raises(ValueError, match="Tasks holder"):
+    with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
         cross_validate(model, rows, Y, cv=FOLDS, params={"tasks": frame}, error_score="raise")
     labels = pd.DataFrame(Y, columns=names)
-    with pytest.raises(ValueError, match="Tasks holder"):
+    with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
         cross_validate(model, rows, labels, cv=FOLDS, params={"tasks": frame}, error_score="raise")
 
 
 @over(both_sides)
 def test_tasks_cut_in_scoring_only_name_the_holder_too(rows, tasks, pairwise):
     model = model_for(TwoStepRidge, pairwise).fit(rows, Y, tasks=tasks)
-    with pytest.raises(ValueError, match=r"Y has shape \(4, 12\), but .* \(4, 4\)\. .* Tasks holder"):
+    with pytest.raises(ValueError, match=r"Y has shape \(4, 12\), but .* \(4, 4\)\. .* Tasks\(tasks\)"):
         model.score(rows[:4], Y[:4], tasks=tasks[:4])
 
 
@@ -170,7 +170,7 @@ def test_grid_search_over_both_alphas(rows, tasks, pairwise):
 
 def test_grid_search_of_plain_tasks_names_the_holder():
     search = GridSearchCV(requesting(TwoStepRidge(), "fit"), {"alpha": [1.0]}, cv=FOLDS, error_score="raise")
-    with pytest.raises(ValueError, match="Tasks holder"):
+    with pytest.raises(ValueError, match=r"Tasks\(tasks\)"):
         search.fit(X, Y, tasks=T)
 
 

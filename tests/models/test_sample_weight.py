@@ -188,7 +188,7 @@ def test_every_library_weighs_alike(Model, library):
 
 
 def test_a_network_takes_no_weights():
-    with pytest.raises(ValueError, match=r"^A network weighs all its edges alike: leave sample_weight out\.$"):
+    with pytest.raises(ValueError, match=r"^A network does not support weights of edges: leave sample_weight out\.$"):
         TwoStepRidge(symmetry="symmetric").fit(X, np.eye(M), sample_weight=np.ones(M))
 
 

@@ -413,7 +413,7 @@ def test_iterations_that_do_not_converge_are_told(Search):
     n_points = search.landscape_.size
     assert re.match(
         rf"For \d+ of {n_points} regularisations 1 conjugate-gradient iterations did not reach a relative residual of "
-        r"1e-05, so that their scores are rough: raise max_iter, or leave out the smallest regularisations\.$",
+        r"1e-05: their scores are approximate\. Raise max_iter, or leave out the smallest regularisations\.$",
         messages[0],
     )
     # The chosen model, and its two folds, each say so themselves.

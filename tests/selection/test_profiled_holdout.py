@@ -126,11 +126,11 @@ def test_settings_in_which_a_profiled_side_is_new_are_refused(own, refused):
 
 def test_formulas_that_would_leak_are_refused():
     model, *_ = _profiled()
-    with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
+    with pytest.raises(ValueError, match="profiles of the labels as features"):
         holdout(model.fitted_.problem, "A")
-    with pytest.raises(ValueError, match="profiles of the labels that would be left out"):
+    with pytest.raises(ValueError, match="profiles of the labels as features"):
         landscape(model, setting="A")
-    with pytest.raises(ValueError, match="has no deviations or likelihood"):
+    with pytest.raises(ValueError, match="without deviations or likelihood"):
         model.predict(return_std=True)
     assert np.isnan(evaluate(model, "A", nested=False)["null"]).all()
 
@@ -168,7 +168,7 @@ def test_rows_of_training_are_known_by_their_ids():
         assert_allclose(one, all_of_them.loc[some.index, few.index])
     with pytest.raises(ValueError, match=r"1 of 2 are new"):
         model.predict(pd.DataFrame(X.to_numpy()[:2], index=["i0", "other"]))
-    with pytest.raises(ValueError, match="told by ids: leave X out"):
+    with pytest.raises(ValueError, match="identified by ids: leave X out"):
         model.predict(pd.DataFrame(X.to_numpy()))  # numbers that are nobody's
 
 

@@ -384,7 +384,7 @@ def test_what_can_be_read_but_once_is_refused():
         IndependentTaskRidgeCV(iter(GRID)),
         KroneckerRidgeCV(map(float, GRID)),
     ):
-        with pytest.raises(TypeError, match=r"^alphas is an iterator, which can be read but once.*list\(alphas\)"):
+        with pytest.raises(TypeError, match=r"^alphas is an iterator, which can be read only once.*list\(alphas\)"):
             search.fit(X, Y, tasks=T)
     with pytest.raises(TypeError, match=r"^task_alphas is an iterator"):
         TwoStepRidgeCV(GRID, iter(GRID)).fit(X, Y, tasks=T)

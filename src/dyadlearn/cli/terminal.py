@@ -41,7 +41,7 @@ _PHRASES = (
     (re.compile(r'\("host", "parasite"\)'), "host,parasite"),
     (re.compile(r"\bgive cells=, a fold for each cell, so that"), "give --cv, a number of folds, so that"),
     (re.compile(r"\bgive groups= and task_groups=, a few of each"), "give --cv, a number of folds"),
-    (re.compile(r"\bn_splits=(\d+) folds"), r"\1 folds (--cv)"),
+    (re.compile(r"\b(?:n_splits|cv)=(\d+) folds"), r"\1 folds (--cv)"),
     (re.compile(r"\b(leave|give) X\b"), r"\1 --instances"),
     (re.compile(r"\bleave tasks out\b"), "leave --tasks out"),
     (re.compile(r"\bX\[('[^']*')\]"), r"--instances \1"),

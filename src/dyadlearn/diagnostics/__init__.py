@@ -1,4 +1,4 @@
-"""What is asked of a model before it is believed: which labels are wrong, which pairs to try, how sure it all is."""
+"""Diagnostics of fitted models: suspicious labels, recommendations, explanations, calibration and tests."""
 
 from __future__ import annotations
 

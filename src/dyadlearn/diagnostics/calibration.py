@@ -103,7 +103,7 @@ def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
 
 
 def isotonic(scores: np.ndarray, positive: np.ndarray) -> Map:
-    """Fit the map that never falls and has the least squared error, whatever its form.
+    """Fit the non-decreasing map with the least squared error (isotonic regression).
 
     Parameters
     ----------
@@ -136,20 +136,19 @@ MAPS: Mapping[str, Callable[[np.ndarray, np.ndarray], Map]] = {"sigmoid": sigmoi
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Reliability(Tabled):
-    r"""What probabilities said and what happened, in bins of equal width that hold a cell.
+    r"""Mean probability and share of positive labels in bins of equal width; empty bins are left out.
 
     Attributes
     ----------
     edges : array of shape (n_bins + 1,)
-        Of all bins, empty or not.
+        Edges of all bins, including empty ones.
     probability, share : arrays of shape (n,)
-        The mean of the probabilities in each bin, and the share of positive labels.
+        Mean probability and share of positive labels in each bin.
     count : integer array of shape (n,)
     lower, upper : arrays of shape (n,)
-        An interval for the share, at 95 %: Wilson's, for as many cells as would tell as much if they were independent.
-        Labels of one instance are alike, and so are those of one task: their deviations are added up within each
-        before they are squared. (Both directions of an edge share two nodes and are added up twice: where a network
-        counts both, intervals are rather too wide.)
+        Wilson's 95 % interval of the share, for the effective number of independent cells. Labels of the same instance
+        or task are correlated, so their deviations are summed per instance and per task before they are squared. (If a
+        network counts both directions of an edge, its intervals are slightly too wide.)
 
     Notes
     -----
@@ -176,7 +175,7 @@ class Reliability(Tabled):
 
     @property
     def error(self) -> float:
-        """The expected calibration error: how far probability and share are apart, in the mean over all cells."""
+        """Expected calibration error: mean absolute difference of probability and share of positives over all cells."""
         return float(self.count @ np.abs(self.probability - self.share) / self.count.sum())
 
     def columns(self) -> dict[str, list[Any]]:
@@ -194,7 +193,7 @@ def reliability(
     probabilities : array of shape (n,)
     positive : boolean array of shape (n,)
     rows, columns : integer arrays of shape (n,)
-        The instance and the task of each cell. The nodes of a network have one number on either side.
+        Instance and task of each cell. A node of a network has the same number on both sides.
     n_bins : int, default=10
 
     Returns
@@ -226,7 +225,7 @@ def reliability(
 def _independent(
     deviations: np.ndarray, bins: np.ndarray, rows: np.ndarray, columns: np.ndarray, n_bins: int
 ) -> np.ndarray:
-    """Return, for each bin, which part of its cells would tell as much if they were independent."""
+    """Return the effective share of independent cells in each bin."""
     size = int(max(rows.max(), columns.max())) + 1
     # A cell is in two sums and counts once; both ends of a loop in a network are one node, and so one sum.
     second = np.where(rows == columns, 0.0, deviations)
@@ -241,41 +240,40 @@ def _independent(
 
 
 def _wilson(share: np.ndarray, n: np.ndarray, z: float = 1.959963984540054) -> tuple[np.ndarray, np.ndarray]:
-    """Return Wilson's interval for a share of n independent cells."""
+    """Return Wilson's interval of a share of n independent cells."""
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
     return np.clip(middle - half, 0.0, 1.0), np.clip(middle + half, 0.0, 1.0)
 
 
-# Into how many parts cells are cut to score a map on those that it was not fitted on.
+# Number of folds in which maps are scored.
 _N_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SettingCalibration:
-    """How scores of one setting become probabilities, and how good these are on labels the map was not fitted on.
+    """Calibration map of one setting, and its quality on labels that were not used to fit it.
 
     Attributes
     ----------
     setting : str
     mapping : callable
-        The map, fitted on all held-out scores: a function of an array of scores.
+        Function from an array of scores to probabilities, fitted on all held-out scores.
     scores : array of shape (m, q)
-        Held-out predictions; in setting A, where a label is not observed, those of the model itself.
+        Held-out predictions; in setting A, missing labels have the predictions of the fitted model.
     probabilities : array of shape (m, q)
-        Of each label, by a map that was fitted without all that it left with; NaN where there is no label or no
-        prediction. The figures below are of these.
+        Probability of each label, by a map that was fitted without its fold; NaN without a label or a prediction. The
+        quality measures below use these probabilities.
     brier, log_loss : float
-        Their mean squared error, and their mean logarithmic loss.
+        Mean squared error and mean logarithmic loss of the probabilities.
     baselines : dict of str to float
-        The Brier scores of simple means, held out alike: of all labels, ``"grand_mean"``, of the instance, of the task,
-        and of both together; see `dyadlearn.holdout.baselines`.
+        Brier scores of the baselines, held out in the same way; see `dyadlearn.holdout.baselines`.
     reliability : Reliability
-        What the probabilities said beside what happened, in ten bins.
+        Mean probability and share of positive labels in ten bins.
     n_cells, n_positive : int
-        How many labels there are, and how many are positive. A pair of a symmetric network counts once in A and D.
+        Number of labels, and number of positive labels. A pair of a symmetric network counts once in A and D.
     held_out : str
-        How the scores were made.
+        Hold-out method.
     """
 
     setting: str
@@ -295,28 +293,28 @@ class SettingCalibration:
 
     @property
     def baseline_brier(self) -> float:
-        """The Brier score of the base rate: the share of positives among the labels that are left."""
+        """Brier score of the base rate, which is the share of positives among the training labels."""
         return self.baselines["grand_mean"]
 
     @property
     def calibration_error(self) -> float:
-        """The expected calibration error: how far probabilities and shares are apart in the bins, in the mean."""
+        """Expected calibration error: mean absolute difference of probability and share of positives over the bins."""
         return self.reliability.error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Tabled):
-    """Probabilities of a fitted model, in the settings that `calibrate` was asked for.
+    """Calibrated probabilities of a fitted model; the result of `calibrate`.
 
     Attributes
     ----------
     model : fitted estimator
     method : {"sigmoid", "isotonic"}
-        The form of the maps.
+        Form of the calibration maps.
     positive : float
-        The label that probabilities are of, the larger of the two.
+        Positive label, the larger of the two values.
     settings : dict of str to SettingCalibration
-        By the letters of the settings.
+        Calibration of each setting, by its letter.
     """
 
     model: Any
@@ -325,7 +323,7 @@ class Calibration(Tabled):
     settings: dict[str, SettingCalibration]
 
     def __getitem__(self, setting: str | Setting) -> SettingCalibration:
-        """Return what was found in one setting."""
+        """Return the calibration of one setting."""
         chosen = as_setting(setting)
         if chosen.value not in self.settings:
             raise ValueError(
@@ -340,7 +338,7 @@ class Calibration(Tabled):
         return f"Calibration({self.method}, Brier score and that of the base rate: {scores})"
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the figures as named columns with a row for each setting, for a data frame or a file."""
+        """Return the quality measures as named columns, one row per setting, for a data frame or a file."""
         names = ("setting", "brier", "baseline_brier", "log_loss", "calibration_error")
         others, settings = ("n_cells", "n_positive", "held_out"), self.settings.values()
         found: dict[str, list[Any]] = {name: [getattr(each, name) for each in settings] for name in names}
@@ -349,29 +347,28 @@ class Calibration(Tabled):
         return found | {name: [getattr(each, name) for each in settings] for name in others}
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:
-        """Return the probability that the label of a pair is the positive one.
+        """Return the probability of the positive label for every pair.
 
-        Instances and tasks are known where they have an id of training, and new elsewhere, as all rows of an array are;
-        each pair has the map of its setting. A known instance, or task, is the one of training, whatever features
-        come with its id. A pair that has a label is told without it, by its held-out score. An index that merely
-        counts from 0, as a frame has without being told, is no id.
+        Instances and tasks with a training id are known; all others are new, such as all rows of an array. Each pair
+        uses the map of its setting. For a known id the training features are used, whatever features are passed. A pair
+        with a training label uses its held-out score. The default RangeIndex of pandas holds no ids.
 
         Parameters
         ----------
         X : as in the model's own predict, default=None
-            Instances; None stands for those of training. For a `dyadlearn.PairRegressor`, pairs of ids.
+            Instances; None means the training instances. For a `dyadlearn.PairRegressor`, pairs of ids.
         tasks : as in the model's own predict, default=None
-            Tasks; None stands for those of training.
+            Tasks; None means the training tasks.
 
         Returns
         -------
         array or frame, as the model's own predict returns
-            NaN where nothing is predicted.
+            Probabilities; NaN where the prediction is NaN.
 
         Raises
         ------
         ValueError
-            If there are pairs of a setting that is not calibrated.
+            If a pair belongs to a setting that was not calibrated.
         """
         fitted = fitted_of(self.model)
         if isinstance(fitted, FittedPairs) and X is not None:
@@ -424,29 +421,27 @@ def calibrate(
     method: str = "sigmoid",
     cv: int | None = None,
 ) -> Calibration:
-    r"""Turn the scores of a model of labels of two values into probabilities, in each setting by a map of its own.
+    r"""Calibrate the scores of a model of two-valued labels, with one map from scores to probabilities per setting.
 
-    A score says which pair is likelier, not how likely it is. Predictions that were held out, as the setting leaves
-    things out, are laid beside their labels, and a map is fitted between the two that never falls: what is predicted
-    higher is at least as likely. A new task has another map than a new pair of known things, as its scores are worth
-    less.
+    Scores rank pairs, but they are not probabilities. For each setting, a non-decreasing map is fitted from held-out
+    predictions to labels. Settings have different maps, because scores of new tasks, for example, are less reliable
+    than scores of new pairs of known instances and tasks.
 
-    The figures that come with it are honest in this: each label is judged by a map that was fitted without it and
-    without all that left together with it, cutting rows (B), columns (C), blocks of both (D) or cells (A) into five
-    parts. The larger of the two labels is the positive one. Every label counts the same, whatever weight it has in the
-    model's loss.
+    The quality measures are cross-validated: the probability of each label comes from a map that was fitted without its
+    fold. There are five folds of cells (A), rows (B), columns (C) or blocks of both (D). The larger of the two labels
+    is the positive one. Every label has the same weight, whatever its weight in the loss of the model.
 
     Parameters
     ----------
     model : fitted estimator
-        With labels of two values.
+        Model whose labels have two values.
     setting : {"A", "B", "C", "D"}, an alias or several of them, default=None
-        What will be new; None is all that can be had of the model and its labels.
+        Settings to calibrate; None means all settings that the model and its labels support.
     method : {"sigmoid", "isotonic"}, default="sigmoid"
-        Platt's sigmoid, :math:`p = 1/(1 + e^{-(af+b)})`, whose two numbers ten positive labels or so can tell; or any
-        map that never falls, which wants hundreds of them.
+        Platt's sigmoid, :math:`p = 1/(1 + e^{-(af+b)})`, which needs about ten positive labels; or any non-decreasing
+        map, which needs hundreds.
     cv : int, default=None
-        Number of folds where labels are missing or weighted and no shortcut exists; None is five.
+        Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
 
     Returns
     -------
@@ -455,12 +450,13 @@ def calibrate(
     Raises
     ------
     ValueError
-        If labels have one value or more than two, if only one of two has predictions, or the model keeps no labels.
+        If the labels do not have exactly two values, if only one value has predictions, or if the model does not store
+        its labels.
 
     Notes
     -----
-    One label of each value is enough for an answer. With so few, Platt's targets hold the sigmoid close to the base
-    rate, and the figures are those of chance.
+    One label of each value is enough to fit a map. With so few labels, Platt's targets keep the sigmoid close to the
+    base rate, and the quality measures are no better than chance.
 
     Examples
     --------
@@ -535,7 +531,7 @@ def _labels(fitted: Fitted) -> np.ndarray:
 def _calibrated(
     fitted: Fitted, setting: Setting, values: np.ndarray, method: str, cv: int | None
 ) -> SettingCalibration:
-    """Fit the map of a setting, and judge it on cells that it was not fitted on."""
+    """Fit the map of a setting, and score it on cells that were not used to fit it."""
     from sklearn.metrics import log_loss
 
     fitted.check(setting)

@@ -1,13 +1,13 @@
-r"""Whether one model is really better than another: differences of their scores, and how far these may be off.
+r"""Comparison of models: differences of their scores, with simultaneous bootstrap intervals.
 
-All models are scored on the same held-out cells, and on the same draws of instances and of tasks, so that what makes
-a draw easy for all of them cancels. Let :math:`d_p` be the difference of the p-th pair of models, :math:`d_p^{(r)}`
-that of resample r, and :math:`s_p` the standard deviation of the latter. With the largest deviation of any pair,
+All models are scored on the same held-out cells and on the same draws of instances and tasks, so that the difficulty of
+a draw cancels. Let :math:`d_p` be the difference of the p-th pair of models, :math:`d_p^{(r)}` that of resample r, and
+:math:`s_p` the standard deviation of the latter. With the largest deviation of any pair,
 
 .. math:: M^{(r)} = \max_p \bigl| d_p^{(r)} - d_p \bigr| / s_p ,
 
-the interval of each pair is :math:`d_p \pm c\, s_p` with c the quantile of :math:`M^{(r)}` at the level wanted: all
-intervals hold together, however many models are compared.
+the interval of each pair is :math:`d_p \pm c\, s_p` with c the quantile of :math:`M^{(r)}` at the coverage: the
+intervals are simultaneous for all pairs of models.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ from dyadlearn.selection.search import NestedScore
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
 
-# Fewer resamples have no tails to speak of.
+# Fewer resamples are not enough for the tails.
 _FEWEST = 10
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much better one model is than another.
+    """Difference of the scores of two models, with an interval.
 
     Attributes
     ----------
     better, other : str
-        The names of two models; the first has the higher score, or one as high.
+        Names of the two models; the score of `better` is at least as high.
     difference : float
-        Of their scores, at least 0.
+        Difference of their scores, at least 0.
     low, high : float
-        Ends of its interval. Those of all pairs hold together.
+        Bounds of its interval. The intervals of all pairs are simultaneous.
     p_value : float
-        Two-sided: how often some pair is as many of its standard deviations away from its difference, in a resample,
-        as zero is from this one. Where it is small, other instances and tasks would hardly have turned the order.
+        Two-sided p-value, adjusted for all pairs: the share of resamples in which the largest standardised deviation of
+        any pair is at least that of zero from this difference. If it is small, other instances and tasks would hardly
+        reverse the order.
     """
 
     better: str
@@ -61,11 +62,11 @@ class Difference:
 
     @property
     def is_told(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Whether the interval excludes zero."""
         return self.low > 0
 
     def in_words(self, scoring: str, coverage: float) -> str:
-        """Return what the interval says, in a sentence without its stop."""
+        """Return the result as a sentence without a full stop."""
         figures = f"{scoring} {self.difference:+.3g}, {100 * coverage:g} % interval {self.low:.3g} to {self.high:.3g}"
         if self.is_told:
             return f"{self.better} is better than {self.other}: {figures}"
@@ -74,32 +75,32 @@ class Difference:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Tabled):
-    """Models that were scored on the same held-out cells, the best one first, as `compare` found them.
+    """Scores of models on the same held-out cells, best first; the result of `compare`.
 
     Attributes
     ----------
     setting : str
-        What was left out for each prediction.
+        Setting of the held-out predictions.
     scoring : str
-        What they are scored by; greater is better.
+        Name of the metric; greater is better.
     scores : dict of str to float
-        The score of each model, best first.
+        Score of each model, best first.
     differences : tuple of Difference
-        Of all pairs: those with the best model first.
+        Differences of all pairs of models; pairs with the best model come first.
     best_shares : dict of str to float
-        The share of resamples in which each has the highest score; equals share it.
+        Share of resamples in which each model has the highest score; tied models share a resample equally.
     methods : dict of str to str
-        How the predictions of each were held out.
+        Hold-out method of each model.
     coverage : float
-        Of the intervals.
+        Coverage of the intervals.
     n_cells : int
-        Labels that all models predict, on which they are scored.
+        Number of scored labels: those that all models predict.
     n_resamples, n_undefined : int
-        Resamples that have a score, and those that have none and were left out.
+        Number of resamples with a score, and number of resamples without one, which are excluded.
     drawn : str
-        What was drawn again for each resample, in words.
+        Description of what was resampled.
     notes : tuple of str
-        What is to be known before this is believed.
+        Notes on the validity of the comparison.
     """
 
     setting: str
@@ -124,22 +125,22 @@ class Comparison(Tabled):
 
     @property
     def best(self) -> str:
-        """The name of the model with the highest score."""
+        """Name of the model with the highest score."""
         return next(iter(self.scores))
 
     @property
     def to_best(self) -> tuple[Difference, ...]:
-        """How much better the best model is than each of the others."""
+        """Differences between the best model and each of the others."""
         return self.differences[: len(self.scores) - 1]
 
     @property
     def verdict(self) -> str:
-        """What can be told of the best model and each of the others, in a sentence for each."""
+        """Comparison of the best model with each of the others, one sentence each."""
         said = (each.in_words(self.scoring, self.coverage) for each in self.to_best)
         return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in said)
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return a row for each model as named columns; differences are those of the best model to it."""
+        """Return named columns with one row per model; differences are relative to the best model."""
         figures = {"behind": "difference", "low": "low", "high": "high", "p_value": "p_value"}
         return {
             "model": list(self.scores),
@@ -161,32 +162,31 @@ def compare(
 ) -> Comparison:
     """Compare models on the same held-out labels, with intervals for the differences of their scores.
 
-    Each model predicts every label without what the setting leaves out, as `dyadlearn.evaluate` does. Scores are those
-    of the labels that all models predict. How far their differences may be off is told by a bootstrap: instances and
-    tasks, both, are drawn with replacement and all models are scored on what was drawn. Cells are never drawn one by
-    one, since those of an instance or of a task go together. The intervals of all pairs hold together: the more models,
-    the wider they are.
+    Each model predicts every held-out label, as in `dyadlearn.evaluate`. Scores use the labels that all models predict.
+    The intervals come from a bootstrap: instances and tasks are both drawn with replacement, and all models are scored
+    on each draw. Single cells are never drawn, because cells of the same instance or task are not independent. The
+    intervals of all pairs are simultaneous: the more models, the wider they are.
 
-    What is drawn again is what is scored, not what was learnt from: the verdict is about these fitted models and other
-    instances and tasks, not about what the same methods would learn from other labels.
+    Only the scored labels are resampled, not the training labels. So the comparison is about these fitted models on
+    other instances and tasks, not about the methods on other training labels.
 
     Parameters
     ----------
     models : dict of str to fitted estimator or NestedScore
-        At least two, fitted on the same labels: with the same ids, in any order, or without ids in the same order. What
-        `dyadlearn.nested_score` found of the same grid, in this setting, may stand for a search.
+        At least two models, fitted on the same labels: with the same ids in any order, or without ids in the same
+        order. A search may be replaced by its `dyadlearn.nested_score` on the same grid in this setting.
     setting : {"A", "B", "C", "D"} or an alias
-        What is left out for each prediction.
+        Setting of the held-out predictions.
     scoring : str or callable, default=None
-        See `dyadlearn.metrics.scorer`; greater is better. None is what all of them were chosen by, else what suits the
-        labels, as in `dyadlearn.evaluate`.
+        See `dyadlearn.metrics.scorer`; greater is better. None means the `scoring` that all models share, or else the
+        default for the labels, as in `dyadlearn.evaluate`.
     n_resamples : int, default=1000
     coverage : float, default=0.95
         Of the intervals.
     random_state : int, RandomState or None, default=None
-        Draws the resamples.
+        Seed of the resamples.
     sides : (str, str), default=None
-        What an instance and a task are called, for words and tables.
+        Names of an instance and of a task, for messages and tables.
 
     Returns
     -------
@@ -199,8 +199,7 @@ def compare(
 
     See Also
     --------
-    dyadlearn.evaluate : one model in several settings.
-    dyadlearn.bootstrap_interval : how far one score may be off.
+    dyadlearn.evaluate : one model in several settings. dyadlearn.bootstrap_interval : the interval of one score.
 
     Examples
     --------
@@ -301,16 +300,16 @@ def _intervals(
     Parameters
     ----------
     observed : array of shape (s,)
-        Scores of the grid itself.
+        Scores of the original grid.
     scores : array of shape (n, s)
-        Of the resamples.
+        Scores of the resamples.
     pairs : list of (int, int), of length p
     coverage : float
     """
     first, second = np.array(pairs).T
     differences, drawn = observed[first] - observed[second], scores[:, first] - scores[:, second]
     spread = drawn.std(axis=0, ddof=1)
-    # Models that predict the same differ by rounding alone.
+    # Models with equal predictions differ only by rounding errors.
     rounding = 1e3 * np.finfo(np.float64).eps * np.abs(scores).max()
     varies = spread > rounding
     largest = np.zeros(len(drawn))
@@ -338,7 +337,7 @@ def _check_names(models: Any) -> None:
 
 
 def _of(name: str, ask: Callable[..., Any], *asked: Any) -> Any:
-    """Ask something of a model, and say which one it was if that is refused."""
+    """Call a function of a model, and add the model's name to its errors."""
     try:
         return ask(*asked)
     except (TypeError, ValueError) as error:
@@ -356,7 +355,7 @@ def _nested(name: str, found: NestedScore, setting: Setting) -> Table:
 
 
 def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and columns that bring a table into the order of the first model's labels."""
+    """Return the order of rows and columns that matches the labels of the first model."""
     ids = ((table.row_ids, labels.row_ids, names.instances), (table.column_ids, labels.column_ids, names.tasks))
     places = []
     for axis, (own, other, side) in enumerate(ids):
@@ -374,7 +373,7 @@ def _order(table: Table, name: str, labels: Table, first: str, names: SideNames)
 
 
 def _counted(own: Ids | None, other: Ids | None, count: int) -> Ids | None:
-    """Return ids, which are positions where there are none and the others are the same numbers, in any order."""
+    """Return ids; positions count as ids if the other model's ids are the same numbers in any order."""
     if own is None and other is not None and set(other.labels) == set(range(count)):
         return Ids(tuple(range(count)))
     return own
@@ -383,7 +382,7 @@ def _counted(own: Ids | None, other: Ids | None, count: int) -> Ids | None:
 def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: SideNames) -> None:
     """Raise if labels are not those of the first model."""
     values = labels.values
-    # Labels that came in single precision have no more digits than that.
+    # Compare labels in single precision if one of the tables has it.
     is_single = any(np.array_equal(each, each.astype(np.float32), equal_nan=True) for each in (Y, values))
     own, other = (each.astype(np.float32 if is_single else np.float64) for each in (Y, values))
     differ = ~((own == other) | (np.isnan(own) & np.isnan(other)))
@@ -402,19 +401,19 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
 
 
 def _scoring(models: list[Any], scoring: Any) -> Any:
-    """Return what models are compared by: what is given, what all were chosen by, or what suits the labels."""
+    """Return the metric: the given one, the one that all searches share, or the default for the labels."""
     own = [scoring_of(model, scoring) for model in models]
     return own[0] if all(each == own[0] for each in own) else usual_scoring(models[0].labels.values)
 
 
 def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str, str]:
-    """Return what is drawn again, as it is called for resamples and in words."""
+    """Return the side to resample and its description."""
     if network:
         return "nodes", names.instances
     several = dict(zip(("instances", "tasks"), names.both, strict=True))
     drawn = [side for side, count in zip(several, shape, strict=True) if count > 1]
     if not drawn:
-        raise ValueError("There is only one label, of which nothing can be drawn again: give more.")
+        raise ValueError("There is only one label, which cannot be resampled: give more labels.")
     return drawn[0] if len(drawn) == 1 else "both", " and ".join(several[side] for side in drawn)
 
 

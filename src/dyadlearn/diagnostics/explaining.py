@@ -1,4 +1,4 @@
-"""Where a prediction comes from: how much of it each training label has brought."""
+"""Explanation of a prediction by the contributions of the training labels."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from dyadlearn.sides import SideNames, side_names
 
 _CHOSEN = "The regularisation was chosen by these labels too; the weights are those at the one that was chosen."
 _LEARNED = "The kernels were learned by these labels too; the weights are those of the kernels as they are."
-# Weights and what they are made of, contributions, and masks and orders to list the largest.
+# Number of arrays (m, q) in memory: weights, contributions, masks and orders.
 _GRIDS = 8.0
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
 
 
 class Contribution(NamedTuple):
-    """What a training pair, or all labels of an instance or task, bring to a prediction.
+    """Contribution of a training pair, or of all labels of an instance or task, to a prediction.
 
     Attributes
     ----------
     id : id or position
-        Of a pair both, as a tuple.
+        Id of the instance or task; for a pair, a tuple of both ids.
     weight : float
-        By how much the prediction grows when the label grows by one; the sum of that over all labels.
+        Increase of the prediction if the label increases by one; for several labels, the sum.
     label : float
-        The label; the mean of all labels.
+        The label; for several labels, their mean.
     contribution : float
-        The sum of each weight times its label.
+        Weight times label; for several labels, the sum.
     """
 
     id: Any
@@ -52,18 +52,18 @@ class Contribution(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Contributions:
-    """The largest contributions to a prediction, and what all others bring together.
+    """The largest contributions to a prediction, and the sum of all others.
 
     Attributes
     ----------
     ids : tuple of length k
-        Ids, or positions where the labels have none; of pairs, tuples of both.
+        Ids, or positions if the labels have no ids; tuples of both for pairs.
     weights, labels, contributions : arrays of shape (k,)
-        As in `Contribution`, the largest contributions, of either sign, first.
+        Values as in `Contribution`, sorted by the absolute contribution, largest first.
     rest, rest_weight : float
-        Contribution and weight of all that is not listed, so that the contributions and the rest are the prediction.
+        Contribution and weight of all labels that are not listed. `contributions` and `rest` sum to the prediction.
     n_rest : int
-        How many are not listed.
+        Number of contributions that are not listed.
     """
 
     ids: tuple[Any, ...]
@@ -92,27 +92,27 @@ class Contributions:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(Tabled):
-    """Where one prediction comes from, as `explain` found it.
+    """Contributions to one prediction; the result of `explain`.
 
     Attributes
     ----------
     prediction : float
-        The sum of all contributions, which is what the model predicts.
+        Prediction of the model, which is the sum of all contributions.
     instance, task : id or position
-        What was asked about; of one that is new the id that it came with, or None.
+        Ids of the predicted pair; for a new row the id that it came with, or None.
     label : float
-        The label of the pair, if it is a training pair that has one, else NaN. It is then among the contributions.
+        Label of the pair if it is a labelled training pair, otherwise NaN. Such a label is one of the contributions.
     setting : str
         What is new: nothing (A), the instance (B), the task (C), or both (D).
     instances, tasks, pairs : Contributions
-        The same contributions, gathered by training instance, by training task, and one by one. In a network an edge
-        is one pair, and each of its nodes has half of it.
+        Contributions by training instance, by training task, and by pair. In a network an edge is one pair, and each of
+        its nodes gets half of its contribution.
     weights : array of shape (m, q)
-        The weight of every training label, zero where none is observed.
+        Weight of every training label; zero for missing labels.
     names : SideNames
-        What the sides are called.
+        Names of the sides.
     note : str
-        What else there is to know, or nothing.
+        Note on the validity of the weights; may be empty.
     """
 
     prediction: float
@@ -133,12 +133,12 @@ class Explanation(Tabled):
 
     @property
     def is_network(self) -> bool:
-        """Whether both sides are the same nodes, which then are listed once."""
+        """Whether both sides are the same nodes; then they are listed once."""
         return self.names.instance == self.names.task
 
     @property
     def subject(self) -> str:
-        """What was asked about, in words."""
+        """Description of the predicted pair."""
         words = []
         for name, label, is_new in zip(self.names, (self.instance, self.task), self.is_new, strict=True):
             shown = "" if label is None else f" {label!r}"
@@ -167,7 +167,8 @@ class Explanation(Tabled):
         Parameters
         ----------
         by : {"pair", "instance", "task"}, default="pair"
-            What they are gathered by. Of more labels than one, ``mean_label`` is their mean.
+            How contributions are grouped. For instances and tasks, the column ``mean_label`` is the mean of their
+            labels.
         """
         found = self.by(by)
         label = "label" if by == "pair" else "mean_label"
@@ -179,32 +180,32 @@ class Explanation(Tabled):
         return {**heads, **{name: values.tolist() for name, values in figures.items()}}
 
     def frame(self, by: str = "pair") -> Any:
-        """Return `columns` as a frame of pandas or polars, whichever is installed."""
+        """Return `columns` as a data frame of pandas or polars, whichever is installed."""
         return write_rows(self.columns(by), None)
 
 
 def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = None) -> Explanation:
     r"""Return the contribution of each training label to one prediction.
 
-    Every model here is linear in its labels, so that a prediction is
+    All kernel ridge models are linear in their labels, so a prediction is
 
     .. math:: f = \sum_{ij} w_{ij} Y_{ij},
 
-    where the weight :math:`w_{ij}` is exactly by how much the prediction would grow if that label were one larger and
-    the model fitted again with the same regularisation. The contributions :math:`w_{ij} Y_{ij}` are gathered by
-    training instance, by training task and by pair; each of the three sums to the prediction. They say what the model
-    has made of the labels, not what causes them.
+    The weight :math:`w_{ij}` is exactly the increase of the prediction if this label were larger by one and the model
+    were refitted with the same regularisation. The contributions :math:`w_{ij} Y_{ij}` are summed by training instance,
+    by training task and by pair; each of the three sums to the prediction. They explain the prediction of the model,
+    not the causes of the labels.
 
     Parameters
     ----------
     model : fitted estimator
     instance, task : id, or what describes a new one
-        One of training by its id, or by its position where the labels have no ids; or features, or kernel values with
-        training, of a new one: an array of one row, or a frame of one row, whose id is kept.
+        Id of a training instance or task, or its position if the labels have no ids. For a new one: an array or frame
+        of one row with its features, or its kernel values with the training rows.
     n : int, default=10
-        How many contributions to list of each kind.
+        Number of contributions to list by instance, by task and by pair.
     sides : (str, str), default=None
-        What an instance and a task are called, such as ``("host", "parasite")``.
+        Names of an instance and of a task, such as ``("host", "parasite")``.
 
     Returns
     -------
@@ -213,7 +214,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     Raises
     ------
     ValueError
-        If the model keeps no labels, or predicts nothing for the pair.
+        If the model does not store its labels, or if the prediction of the pair is NaN.
 
     See Also
     --------
@@ -270,7 +271,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
 def _gathered(
     ids: Ids | None, axis: int, weights: np.ndarray, Y: np.ndarray, parts: np.ndarray, observed: np.ndarray, top: int
 ) -> Contributions:
-    """Return the largest contributions of all labels along an axis together."""
+    """Return the largest contributions of instances or tasks, summed along the other axis."""
     counts = observed.sum(axis=axis)
     sums = (grid.sum(axis=axis, dtype=np.float64) for grid in (weights, np.where(observed, Y, 0.0), parts))
     weight, total, part = sums
@@ -281,7 +282,7 @@ def _gathered(
 def _of_pairs(
     labels: Table, weights: np.ndarray, parts: np.ndarray, observed: np.ndarray, top: int, *, once: bool
 ) -> Contributions:
-    """Return the largest contributions of single labels, each edge of a network `once`."""
+    """Return the largest contributions of single labels; `once` lists each edge of a network once."""
     Y, listed = labels.values, observed
     if once:
         both = np.where(np.eye(len(Y), dtype=bool), 1.0, 2.0)
@@ -295,7 +296,7 @@ def _of_pairs(
 def _largest(
     weights: np.ndarray, labels: np.ndarray, parts: np.ndarray, listed: np.ndarray, top: int
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """Return where the largest of n contributions are, and all figures of `Contributions`."""
+    """Return the positions of the n largest contributions, and the values of `Contributions`."""
     among = np.flatnonzero(listed)
     size = np.abs(parts[among])
     if top < among.size:
@@ -310,11 +311,11 @@ def _largest(
 
 
 def _asked(fitted: FittedRidge, labels: Table, given: Any, axis: int) -> tuple[Asked, Hashable]:
-    """Return an instance (axis 0) or a task as the model of pairs knows it, and its id."""
+    """Return an instance (axis 0) or a task as a row for the pairing, and its id."""
     name, ids = ("instance", "task")[axis], (labels.row_ids, labels.column_ids)[axis]
     label: Hashable = None
     if not _is_described(given):
-        # A model of long tables knows the features of more than it was fitted on.
+        # The tables of a PairRegressor may have rows that are not in training.
         is_new = isinstance(fitted, FittedPairs) and ids is not None and bool(ids.lacking([given]))
         if not is_new:
             place = _place(given, ids, labels.values.shape[axis], name)
@@ -336,14 +337,14 @@ def _id_at(ids: Ids | None, place: int) -> Hashable:
 
 
 def _is_described(given: Any) -> bool:
-    """Return whether numbers are given, and no id."""
+    """Return whether the argument is a row of numbers, not an id."""
     if isinstance(given, Mapping):
-        return bool(given)  # descriptions by their names
+        return bool(given)  # a mapping of descriptions
     return isinstance(given, list | Tasks | Table) or is_sparse(given) or getattr(given, "shape", ()) != ()
 
 
 def _place(given: Any, ids: Ids | None, count: int, name: str) -> int:
-    """Return the position of an id, or check that of one who has none."""
+    """Return the position of an id; check a position if there are no ids."""
     if ids is not None:
         try:
             return int(ids.positions([given], f"the {name}s")[0])

@@ -1,7 +1,4 @@
-"""What is asked of every fitted model: the labels that it has kept, and predictions without them.
-
-What results that are rows of named columns share: a data frame, and a table in notebooks.
-"""
+"""Access to the labels and held-out predictions of fitted models, and the base class of tabular results."""
 
 from __future__ import annotations
 
@@ -22,19 +19,19 @@ from dyadlearn._text import html_table, number, printable
 from dyadlearn.models.fitted import Fitted, FittedRidge
 from dyadlearn.settings import Setting, as_setting
 
-# Rows that a notebook shows of a long result.
+# Maximum number of rows that a notebook shows.
 _SHOWN = 20
 
 
 class Tabled:
-    """Base class of results that are rows of named columns."""
+    """Base class of results with rows and named columns."""
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the result as named columns, for a data frame or a file."""
         raise NotImplementedError
 
     def frame(self) -> Any:
-        """Return `columns` as a frame of pandas or polars, whichever is installed."""
+        """Return `columns` as a data frame of pandas or polars, whichever is installed."""
         return write_rows(self.columns(), None)
 
     def _repr_html_(self) -> str:
@@ -47,25 +44,25 @@ class Tabled:
         return f"<p>{escape(printable(str(self)))}</p>{html_table(list(columns), rows, left)}{more}"
 
 
-# What a model that keeps no labels is refused with, unless there is something better to do.
+# Default remedy in errors about models that do not store their labels.
 REMEDY = "fit TwoStepRidge on the labels"
 
 
 def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
-    """Return what a model has learned from; those that keep no labels are refused.
+    """Return the attribute `fitted_` of a model; raise if the model does not store its labels.
 
     Parameters
     ----------
     model : fitted estimator
     remedy : str
-        What a message tells to do instead.
+        How to fix the problem, for the error message.
 
     Raises
     ------
     TypeError
-        If it is no model of pairs.
+        If the object is not a model of this package.
     ValueError
-        If it is one that keeps statistics only.
+        If the model stores only statistics.
     """
     if isinstance(model, Fitted):
         return model
@@ -84,7 +81,7 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
 
 
 def closed_form_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
-    """Return what a model with a closed form has learned from; arguments and errors as in `fitted_of`."""
+    """Return `fitted_` of a model with a closed form; arguments and errors as in `fitted_of`."""
     fitted = fitted_of(model, remedy)
     if not isinstance(fitted, FittedRidge):
         raise TypeError(f"{type(fitted.estimator).__name__} has no closed form, which this needs: {remedy}.")
@@ -92,23 +89,23 @@ def closed_form_of(model: Any, remedy: str = REMEDY) -> FittedRidge:
 
 
 def labels_of(fitted: Fitted) -> Table:
-    """Return the labels (m, q) that a model was fitted on as an array of numpy, with the ids that its user knows."""
+    """Return the training labels (m, q) of a model as a numpy array, with the user's ids."""
     return replace(fitted.form, values=to_numpy(fitted.labels.dense().values), column_ids=fitted.task_ids)
 
 
 def known_settings(fitted: Fitted, settings: Iterable[str | Setting] = Setting) -> list[Setting]:
-    """Return those of some settings that a model can be asked about, each once."""
+    """Return the given settings that the model supports, without repetitions."""
     return [setting for setting in dict.fromkeys(map(as_setting, settings)) if setting in fitted.settings]
 
 
 def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
-    """Return the hold-out predictions (m, q) that `dyadlearn.evaluate` scores, and how they were made, in words."""
+    """Return the held-out predictions (m, q) that `dyadlearn.evaluate` scores, and the name of the method."""
     found = fitted.hold_out(setting, cv=cv, exact=True)
     return to_numpy(fitted.labels.spread(found.predictions)), found.method
 
 
 def asked_of(model: Any, setting: str | Setting, n: int | None) -> tuple[Fitted, Table, Setting]:
-    """Return what a model has learned from, its labels with their ids, and the setting; n is checked first."""
+    """Return `fitted_` of a model, its labels with their ids, and the setting; n is checked first."""
     if n is not None:
         check_count(n, "n")
     fitted = fitted_of(model)
@@ -116,5 +113,5 @@ def asked_of(model: Any, setting: str | Setting, n: int | None) -> tuple[Fitted,
 
 
 def ids_at(ids: Ids | None, positions: np.ndarray) -> tuple[Hashable, ...]:
-    """Return the ids at some positions, or the positions themselves where there are no ids."""
+    """Return the ids at some positions, or the positions if there are no ids."""
     return tuple(positions.tolist()) if ids is None else ids.take(positions).labels

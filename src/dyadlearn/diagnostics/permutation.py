@@ -1,4 +1,4 @@
-"""Whether there is any signal: the score of a model beside its scores on labels that were permuted."""
+"""Permutation test: the score of a model compared with its scores on permuted labels."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from dyadlearn.settings import Setting, as_setting
 _CHOICES = ("instances", "tasks", "both")
 _REMEDY = "fit TwoStepRidge on the labels to permute them"
 
-# Scores that are equal but for rounding differ by some digits at the end, more of them where kernels are singular.
+# Relative tolerance for equal scores; rounding errors are larger for singular kernels.
 _TIED = 0.6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PermutationTest(Tabled):
-    """The score of a model beside those on permuted labels, as `permutation_test` found them.
+    """Score of a model and its scores on permuted labels; the result of `permutation_test`.
 
     Attributes
     ----------
     score : float
-        Of the labels as they are.
+        Score of the original labels.
     null : array of shape (n_permutations,)
-        Of permuted labels.
+        Scores of the permuted labels.
     p_value : float
-        How often permuted labels do as well, the labels themselves counted in.
+        Share of permutations whose score is at least `score`; the original labels count as one permutation.
     setting : str
-        What was left out for each prediction.
+        Setting of the held-out predictions.
     permuted : {"instances", "tasks", "both", "vertices"}
-        What the labels were permuted against.
+        Side that was permuted.
     scoring : str
-        The name of the score, of which greater is better.
+        Name of the metric; greater is better.
     method : str
-        How the predictions were made, and whether a search was repeated.
+        Hold-out method, and whether a search was repeated.
     """
 
     score: float
@@ -72,12 +72,12 @@ class PermutationTest(Tabled):
 
     @property
     def null_mean(self) -> float:
-        """Mean of the null."""
+        """Mean of the null scores."""
         return float(self.null.mean())
 
     @property
     def null_deviation(self) -> float:
-        """Standard deviation of the null."""
+        """Standard deviation of the null scores."""
         return float(self.null.std())
 
     def columns(self) -> dict[str, list[Any]]:
@@ -99,35 +99,35 @@ def permutation_test(
 ) -> PermutationTest:
     r"""Test whether a model predicts better than it would if its labels belonged to other instances or tasks.
 
-    The labels are permuted against the instances, the tasks or both, which makes whatever features tell of them a
-    matter of chance and leaves all else as it is: how many positives a task has, how labels of two tasks go together.
+    The labels are permuted against the instances, the tasks or both. This breaks the relation between features and
+    labels and preserves everything else, such as the number of positives of a task or the correlation between tasks.
     With the score s of the labels and :math:`s_1 \dots s_n` of n permutations,
 
     .. math:: p = \frac{1 + \#\{i : s_i \ge s\}}{1 + n} .
 
-    Under the hypothesis that the permuted side does not matter, p is at most any :math:`\alpha` with a probability of
-    at most :math:`\alpha`. Scores that are equal but for rounding count as :math:`\ge`.
+    If the features of the permuted side do not matter, then :math:`P(p \le \alpha) \le \alpha` for any :math:`\alpha`.
+    Scores that are equal up to rounding count as :math:`\ge`.
 
-    **A model that chose its regularisation chooses it again for every permutation**, and whatever else it chose or
-    learned: the kernel parameters, the shares of a kernel, the weights of several. Its best score is the best of many,
-    and so is each one that it is compared with. A model with a fixed regularisation is scored at that, by the spectra
-    that it has: if you took it from a search on the same labels, give the search instead, for such a p is too small.
+    **A search is repeated for every permutation**, including everything that it chooses or learns: regularisation,
+    kernel parameters, shares and weights of kernels. So its best score is compared with best scores. A model with a
+    fixed regularisation is scored with this regularisation, from its spectra. If this value was chosen by a search on
+    the same labels, pass the search instead; otherwise p is too small.
 
     Parameters
     ----------
     model : fitted estimator
-        That keeps its labels. What leaves together in a search stays with its instances and tasks. Missing labels and
-        weights travel with the labels.
+        A model that stores its labels. Groups of a search are not permuted. Missing labels and weights are permuted
+        with the labels.
     setting : {"A", "B", "C", "D"} or an alias
-        What is left out for each prediction. In a setting other than its own, a search chooses in its own, and what it
-        has chosen is scored in this one.
+        Setting of the held-out predictions. A search that was fitted for another setting chooses in that setting, and
+        the chosen model is scored in this one.
     permute : {"instances", "tasks", "both"} or None, default=None
-        None is what is new: instances in B, tasks in C, and both in A and D, as far as the model knows of tasks. The
-        vertices of a network are permuted on both sides alike, whatever the setting.
+        Side to permute. None means what is new: instances in B, tasks in C, and both in A and D; instances only for a
+        model without tasks. The nodes of a network are always permuted on both sides in the same way.
     n_permutations : int, default=999
-        The smallest p is 1 / (n_permutations + 1).
+        Number of permutations. The smallest possible p is 1 / (n_permutations + 1).
     scoring : str or callable, default=None
-        As in `dyadlearn.evaluate`: None is the score that the model was chosen by, else what suits its labels.
+        Metric, as in `dyadlearn.evaluate`. None means the `scoring` of a search, or else the default for the labels.
     random_state : int, RandomState or None, default=None
         Seed of the permutations.
     progress : bool, default=None
@@ -175,7 +175,7 @@ def permutation_test(
 
 
 def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
-    """Return what is to be permuted; raise if it cannot be."""
+    """Return the side to permute; raise if it cannot be permuted."""
     new = what_is_new(fitted, setting)
     permuted = new if permute is None else check_choice(permute, "permute", _CHOICES)
     if fitted.is_network:
@@ -202,7 +202,7 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
 def _closed(
     fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
 ) -> tuple[float, str, Iterator[list[float]]]:
-    """Return the score, how it was held out, and those of permutations, many at a time from closed formulas."""
+    """Return the score, the hold-out method and the scores of permutations, computed together by closed forms."""
     problem, held_out = fitted.problem, fitted.hold_out(setting)
     score = judge.prepare(problem.Y, setting=setting, tie_tolerance=None)
     null = permuted_scores(problem, setting, draws, n_permutations, score, held_out.units)
@@ -212,7 +212,7 @@ def _closed(
 def _repeated(
     fitted: Fitted, setting: Setting, judge: Scorer, draws: Iterator[Permutation], n_permutations: int
 ) -> tuple[float, str, Iterator[list[float]]]:
-    """Return the same where each permutation is solved for, searched for or learned from again."""
+    """Return the same for models that must be solved, searched or learned again for each permutation."""
     labels, held_out, estimator = fitted.labels, fitted.hold_out(setting), fitted.estimator
     method, is_own, fit = held_out.method, False, None
     if estimator.searches or not isinstance(fitted, FittedRidge):
@@ -236,7 +236,7 @@ def _repeated(
     def null() -> Iterator[list[float]]:
         for permutation in islice(draws, n_permutations):
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what is to be said was said of the labels as they are
+                warnings.simplefilter("ignore")  # warnings were raised for the original labels
                 yield [statistic(labels.permuted(*permutation))]
 
     return score, method, null()
@@ -248,7 +248,7 @@ def _score(labels: Labels, held_out: Array, setting: Setting, judge: Scorer) -> 
 
 
 def _as_good(null: np.ndarray, score: float, like: Array) -> np.ndarray:
-    """Return which scores equal one up to rounding, are better or are no number: none may count as worse by chance."""
+    """Return which scores are at least a given score, up to rounding, or NaN; NaN counts against the model."""
     # Of a score near zero, such as a share of variance, rounding is that of the others.
     size = max(abs(score), float(np.nanmax(np.abs(null), initial=0.0)))
     return np.asarray(~(null < score - epsilon(like) ** _TIED * size))

@@ -199,20 +199,20 @@ def _check_shape(shape: tuple[int, ...], sides: list[_Side]) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Screening(Tabled):
-    """Observed cells in the order of how much their held-out predictions contradict them, as `screen` found them.
+    """Observed cells, sorted by how much held-out predictions contradict them; the result of `screen`.
 
     Attributes
     ----------
     instances, tasks : tuple of length k
-        The cells, by ids, or by positions where the labels have no ids.
+        Ids of the cells, or positions if the labels have no ids.
     labels, predictions, contradictions : arrays of shape (k,)
-        The label of each cell, its held-out prediction, and how much the two contradict each other.
+        Label, held-out prediction and contradiction of each cell.
     setting : str
-        What was left out for each prediction.
+        Setting of the held-out predictions.
     method : str
-        How the predictions were made.
+        Hold-out method.
     names : SideNames
-        What an instance and a task are called.
+        Names of an instance and of a task.
     """
 
     instances: tuple[Hashable, ...]
@@ -252,31 +252,32 @@ def screen(
     cv: int | None = None,
     sides: Any = None,
 ) -> Screening:
-    r"""List the labels that held-out predictions contradict most: the first to check for mistakes.
+    r"""List the labels that held-out predictions contradict most; check these first for mistakes.
 
-    With labels of two values, a cell is contradicted as far as cells of the other value look more like its value than
-    the cell itself does. Of a positive cell with the held-out prediction :math:`f`,
+    For labels of two values, the contradiction of a cell is the share of cells of the other value that are predicted
+    more like the value of the cell than the cell itself. For a positive cell with the held-out prediction :math:`f` it
+    is
 
     .. math:: c = \frac{1}{N^-} \sum_{y_n \text{ negative}} \bigl([f_n > f] + \tfrac12 [f_n = f]\bigr),
 
-    and of a negative one the share of positive cells below it; the mean of :math:`1 - c` over either is the area under
-    the ROC curve. With labels of more values :math:`c` is the absolute error of the prediction. A correct label that
-    the features do not explain is contradicted like a wrong one: the list says where to look first, not how many
-    labels are wrong.
+    and for a negative cell it is the share of positive cells with a lower prediction. The mean of :math:`1 - c` over
+    the positive cells, or over the negative ones, is the area under the ROC curve. For labels with more values,
+    :math:`c` is the absolute error of the prediction. A correct label that the features do not explain is contradicted
+    like a wrong one. So the list shows which labels to check first, not how many are wrong.
 
     Parameters
     ----------
     model : fitted estimator
     setting : {"A", "B", "C", "D"} or an alias, default="A"
-        What is left out for each prediction; A, the cell alone, leaves the most to contradict it with.
+        Setting of the held-out predictions. A leaves out only the cell and uses most information.
     n : int or None, default=20
-        How many cells to list, at most; None lists all.
+        Maximum number of cells to list; None lists all.
     label : float, default=None
-        List cells with this label only, such as 0 for positives that somebody overlooked.
+        List only cells with this label, such as 0 to find overlooked positives.
     cv : int, default=None
-        Number of folds where labels are missing or weighted and no shortcut exists; None is five.
+        Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
     sides : (str, str), default=None
-        What an instance and a task are called, in tables.
+        Names of an instance and of a task, for tables.
 
     Returns
     -------
@@ -575,24 +576,24 @@ class Ranked(Tabled):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recommendations(Ranked):
-    """The best tasks for an instance, or the best instances for a task, as `recommend` found them.
+    """The best tasks for an instance, or the best instances for a task; the result of `recommend`.
 
     Attributes
     ----------
     of : str
         What is recommended: ``"tasks"`` or ``"instances"``.
     subject : id or position
-        The instance or task they are recommended for.
+        Instance or task to recommend for.
     ids : tuple of length k
-        What is recommended, best first: ids, or positions where the labels have no ids.
+        Recommended ids, best first, or positions if the labels have no ids.
     scores, labels : arrays of shape (k,)
-        Held-out predictions, and what the labels say: NaN where they say nothing, else 0.
+        Held-out predictions, and labels: NaN if missing, otherwise 0.
     setting : str
-        What was left out for each prediction.
+        Setting of the held-out predictions.
     method : str
-        How the predictions were made.
+        Hold-out method.
     sides : SideNames
-        What one of each side is called.
+        Names of an instance and of a task.
     """
 
     labels: np.ndarray
@@ -619,19 +620,19 @@ class RecommendationLists(Ranked):
     of : str
         What is recommended: ``"tasks"`` or ``"instances"``.
     subjects : tuple of length a
-        What it is recommended for: ids, or positions where there are none.
+        Ids of the instances or tasks to recommend for, or positions if there are no ids.
     ids : tuple of length a, of tuples
-        The list of each, best first: at most k ids, or positions where there are none.
+        Recommendations for each subject, best first: at most k ids, or positions if there are no ids.
     scores : array of shape (a, k)
-        Predictions; NaN at the end of a list that is shorter.
+        Predictions; shorter lists are padded with NaN.
     labels : array of shape (a, k) or None
-        What the labels say: NaN where they say nothing, else 0. None where the subjects are new and have none.
+        Labels: NaN if missing, otherwise 0. None if the subjects are new.
     setting : str
         What is new about the pairs, or was left out for each prediction.
     method : str
-        How the predictions were made.
+        Hold-out method.
     sides : SideNames
-        What one of each side is called.
+        Names of an instance and of a task.
     """
 
     of: str
@@ -652,20 +653,20 @@ class RecommendationLists(Ranked):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TopPairs(Ranked):
-    """The likeliest pairs that are not observed, as `top_pairs` found them.
+    """The most promising unobserved pairs; the result of `top_pairs`.
 
     Attributes
     ----------
     instances, tasks : tuple of length k
-        The pairs, best first: ids, or positions where the labels have no ids.
+        Ids of the pairs, best first, or positions if the labels have no ids.
     scores, labels : arrays of shape (k,)
-        Predictions, and what the labels say: NaN where they say nothing, else 0.
+        Predictions, and labels: NaN if missing, otherwise 0.
     setting : str
-        What was left out for each prediction.
+        Setting of the held-out predictions.
     method : str
-        How the predictions were made.
+        Hold-out method.
     sides : SideNames
-        What one of each side is called.
+        Names of an instance and of a task.
     """
 
     labels: np.ndarray
@@ -704,49 +705,48 @@ def recommend(
     cv: int | None = None,
     sides: Sequence[str] | None = None,
 ) -> Recommendations | RecommendationLists:
-    """Name the best tasks for an instance, or the best instances for a task: known ones, or new ones.
+    """Recommend the best tasks for an instance, or the best instances for a task.
 
-    Of what is known, cells that are not observed are ranked by predictions that never saw them, so that a zero does not
-    speak for itself. What is new has no labels but those that `known` tells: all other tasks, or instances, are ranked
-    by the model's own predictions, which are made in blocks and never all there at once. A node of a network is not
-    recommended to itself, unless such pairs are observed.
+    For known instances and tasks, unobserved cells are ranked by held-out predictions, so that a zero label does not
+    influence its prediction. New instances and tasks have no labels except those in `known`; all other pairs are ranked
+    by the predictions of the model, which are computed in blocks to save memory. A node of a network is not recommended
+    to itself, unless such pairs are observed.
 
     Parameters
     ----------
     model : fitted estimator
     instance, task : id, or position where the labels have no ids, or a list of them
-        What to recommend for: one of them, or `X` or `tasks`. A model that learns batch by batch knows the ids of
-        instances that it keeps with their labels (``keep_labels=True``), a `PairRegressor` those that are in its
-        tables, be they in training or not.
+        Known instance or task to recommend for; give exactly one of `instance`, `task`, or `X` and `tasks`.
+        `OnlineTwoStepRidge` knows the ids of instances only with ``keep_labels=True``. A `PairRegressor` knows all ids
+        in its tables, in training or not.
     X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel
-        New instances to recommend tasks for, as `predict` takes them.
+        New instances to recommend tasks for, as in `predict`.
     tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q)
-        New tasks. Beside `X` they are what is recommended, in place of those of training; by themselves they are what
-        instances of training are recommended for.
+        New tasks. With `X`, they are the candidates to recommend, instead of the training tasks. Without `X`, training
+        instances are recommended for them.
     known : sparse matrix, array or frame of labels, or long table of pairs, default=None
-        Pairs that are known beside the labels of training and will not be named. A grid has a row for each instance and
-        a column for each task, those of `X` and `tasks` where they are given, else those of training; nothing is known
-        where it is NaN, or where a sparse matrix holds nothing. A long table is an array, list of rows or frame of
-        shape (p, 2) or (p, 3): an instance, a task and perhaps a label. Ids are matched, and what is told of others is
-        passed over; where there are no ids there are positions. What could be either by its shape is a grid, but for a
-        list.
+        Known pairs in addition to the training labels; they are not recommended. A grid has one row per instance and
+        one column per task, those of `X` and `tasks` if given, else those of training; NaN and cells that a sparse
+        matrix does not store are unknown. A long table is an array, list of rows or frame of shape (p, 2) or (p, 3): an
+        instance, a task and optionally a label. Ids are matched, and other ids are ignored; without ids, positions are
+        used. If the shape fits both forms, a list is a long table and anything else a grid.
     n : int, default=10
-        How many to name; fewer where there are fewer.
+        Maximum number of recommendations.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
-        What else the predictions for what is known do without: nothing (A), all labels of the instance (B), of the task
-        (C), of both (D).
+        Setting of the held-out predictions for known instances and tasks: leave out the cell alone (A), all labels of
+        the instance (B), of the task (C), or of both (D).
     zeros : bool, default=None
-        Whether a label of zero means that nobody has looked. None says so of grids that hold nothing but zeros and
-        ones, missing labels aside. It goes for labels in `known` too.
+        Whether a zero label means "not observed". None means True if all labels are zeros and ones, apart from missing
+        labels. This applies to labels in `known` too.
     cv : int, default=None
-        Number of folds where labels are missing or weighted and no shortcut exists; None is five.
+        Number of folds if labels are missing or weighted and hold-out has no formula; None means five.
     sides : (str, str), default=None
-        What an instance and a task are called in words and in names of columns, such as ``("user", "film")``.
+        Names of an instance and of a task in messages and column names, such as ``("user", "film")``.
 
     Returns
     -------
     Recommendations, or RecommendationLists
-        One list for one `instance` or `task`; for a list of them, `X` or `tasks`, a list for each.
+        One list for a single `instance` or `task`; one list each for a list of ids, `X` or `tasks`.
 
     See Also
     --------
@@ -807,22 +807,21 @@ def top_pairs(
     cv: int | None = None,
     sides: Sequence[str] | None = None,
 ) -> TopPairs:
-    """Name the likeliest pairs of the whole grid that are not observed.
+    """Return the most promising unobserved pairs of the whole grid.
 
-    Zeros that count as not observed are ranked by predictions that never saw them, missing labels by what the model
-    itself predicts. The grid is gone through in blocks of rows; of equal pairs the first in the order of rows are
-    named.
+    Zeros that count as not observed are ranked by held-out predictions, missing labels by the predictions of the model.
+    The grid is computed in blocks of rows. Ties are resolved by the order of rows.
 
-    In a network each pair is named once, in the direction that is predicted to be positive where labels are
-    antisymmetric. Pairs of a node with itself are left out, unless some such pair is observed.
+    In a network each pair is listed once; for antisymmetric labels, in the direction with a positive prediction. Pairs
+    of a node with itself are left out, unless such a pair is observed.
 
     Parameters
     ----------
     model : fitted estimator
     n : int, default=20
-        How many to name; fewer where there are fewer.
+        Maximum number of recommendations.
     zeros, setting, cv, sides
-        As in `recommend`.
+        Parameters as in `recommend`.
 
     Returns
     -------

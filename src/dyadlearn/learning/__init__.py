@@ -1,1 +1,1 @@
-"""Kernels that are learned: weights, exponents, shares and regularisation, by the gradient of the hold-out error."""
+"""Kernel learning: weights, exponents, shares and regularisation by gradient descent on the hold-out error."""

@@ -75,13 +75,13 @@ class Targets:
     Attributes
     ----------
     values : array of shape (m, q)
-        Zero where not observed; on a scale on which they deviate by about one.
+        Labels, scaled to a standard deviation of about one; zero if missing.
     observed : array of shape (m, q)
-        One where they are, else zero.
+        One for observed labels, zero for missing labels.
     weights : array of shape (m, q) or None
-        Positive where they are.
+        Weights, positive for observed labels.
     constant : {"grand", "task"} or None
-        What is not regularised: one number, or one for each task.
+        Type of the constant that is not regularised: one for all cells, or one per task.
     """
 
     values: Array
@@ -91,7 +91,7 @@ class Targets:
 
     @property
     def sizes(self) -> tuple[float, float]:
-        """How many instances and tasks have labels; an instance that weighs twice as much counts twice."""
+        """Effective numbers of instances and tasks with labels; weights multiply these counts."""
         xp = namespace(self.values)
         counts, task_counts = (xp.sum(self.observed, axis=axis) for axis in (1, 0))
         weights = counts if self.weights is None else xp.sum(self.observed * self.weights, axis=1)
@@ -106,14 +106,14 @@ class Fold:
     Attributes
     ----------
     train, test : arrays of shape (m, q)
-        One where a cell is, else zero; only observed cells are.
+        One for the cells of the set, zero for all others; missing labels are in neither set.
     sides : sequence of Mixture
     """
 
     train: Array
     test: Array
     sides: Sides
-    # Where the last two solves ended.
+    # Solutions of the last two solves, for warm starts.
     ends: dict[str, Array] = field(default_factory=dict)
 
 
@@ -183,14 +183,14 @@ class _System:
 
 @dataclass(frozen=True, eq=False)
 class FoldError:
-    """The mean squared error of folds that are left out, as something to descend on.
+    """Mean squared error of held-out folds, with its gradient.
 
     Parameters
     ----------
     labels : Targets
     folds : sequence of Fold
     whole : Fold
-        All labels of training, with kernels of theirs.
+        All training labels, with their kernels.
     tolerances : Tolerances
     """
 
@@ -219,17 +219,17 @@ class FoldError:
 
     @property
     def sides(self) -> Sides:
-        """The kernels of all labels of training."""
+        """Kernels of all training labels."""
         return self.whole.sides
 
     @property
     def n_parts(self) -> int:
-        """Of how many parts the error is the mean."""
+        """Number of parts whose mean is the error."""
         return len(self.folds)
 
     @property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """What parameters may be."""
+        """Bounds of the parameters."""
         return Parameters.limits(self.whole.sides, _LEAST_ALPHA)
 
     def _loss(self, fold: Fold, predicted: Array) -> tuple[float, float, Array]:
@@ -257,7 +257,7 @@ class FoldError:
         return squares / count
 
     def completed(self, parameters: Parameters, fold: Fold, tol: float | None = None) -> Array:
-        """Return what the model of a fold predicts, for all cells."""
+        """Return the predictions of the model of a fold for all cells."""
         tol = self.tolerances.comparing if tol is None else tol
         return _System(PairOperator.at(fold.sides, parameters), self.labels, fold).model(tol)[1]
 
@@ -268,7 +268,7 @@ class FoldError:
         return sum(squares for squares, _ in sums) / sum(count for _, count in sums), found
 
     def accepted(self, parameters: Parameters) -> Parameters:
-        """Return parameters with powers that are kernels, in all folds and in the whole."""
+        """Return parameters whose powers of kernels are positive semi-definite, in all folds and in the whole data."""
         parameters = parameters.accepted(self.sides)
         for fold in self.folds:
             # All but their profiles are the same.
@@ -276,7 +276,7 @@ class FoldError:
         return parameters
 
     def assembled(self, predicted: Sequence[Array]) -> Array:
-        """Return what each fold predicts for its own cells, as one grid; NaN where none does."""
+        """Return the predictions of each fold for its test cells as one grid; NaN for cells in no fold."""
         xp = namespace(self.labels.values)
         found = xp.full_like(self.labels.values, float("nan"))
         for fold, each in zip(self.folds, predicted, strict=True):
@@ -312,15 +312,15 @@ def has_exact_error(labels: Targets, setting: Setting) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ExactError:
-    """The mean squared error of exact leave-one-out, as something to descend on.
+    """Mean squared error of exact leave-one-out, with its gradient.
 
     Parameters
     ----------
     labels : Targets
-        Complete, without weights.
+        Complete labels without weights.
     sides : sequence of Mixture
     setting : Setting
-        A, B or C; without tasks A and B are the same.
+        Setting A, B or C; without tasks A and B are the same.
     """
 
     labels: Targets
@@ -331,7 +331,7 @@ class ExactError:
 
     @property
     def limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """What parameters may be."""
+        """Bounds of the parameters."""
         return Parameters.limits(self.sides, _LEAST_ALPHA_EXACT)
 
     def slope(self, parameters: Parameters, part: int) -> tuple[float, np.ndarray]:
@@ -346,17 +346,17 @@ class ExactError:
         return self.evaluate(parameters)[0]
 
     def evaluate(self, parameters: Parameters) -> tuple[float, list[Array]]:
-        """Return the error, and what is predicted."""
+        """Return the error and the predictions."""
         found = self._solved(parameters).residuals
         found = found.T if self.setting is Setting.C else found
         return _mean_square(found), [self.labels.values - found]
 
     def accepted(self, parameters: Parameters) -> Parameters:
-        """Return parameters with powers that are kernels."""
+        """Return parameters whose powers of kernels are positive semi-definite."""
         return parameters.accepted(self.sides)
 
     def assembled(self, predicted: Sequence[Array]) -> Array:
-        """Return what is predicted."""
+        """Return the predictions."""
         return predicted[0]
 
     def _solved(self, parameters: Parameters) -> _Grid | _Tasks:

@@ -1,10 +1,8 @@
-"""Learning in stages: what a stage completes describes instances and tasks for the next one.
+"""Learning in stages: labels completed by one stage describe instances and tasks in the next stage.
 
-Descent on a hold-out error: Adam, on its logarithm, with what regularises the parameters themselves.
-
-Where a stage ends: at the best of what descents find from all kernels together and from single ones.
-
-Held-out predictions of stages that were learned: each fold goes through all of them with its own labels.
+Each stage minimises the logarithm of the hold-out error plus a penalty by Adam, starting from all kernels together and
+from single kernels, and keeps the best result. Held-out predictions repeat all stages with the training labels of each
+fold.
 """
 
 from __future__ import annotations
@@ -21,50 +19,50 @@ from dyadlearn._array import Array, as_array_of, namespace
 from dyadlearn.learning.error import ExactError, Fold, FoldError, Targets, profiled_fold
 from dyadlearn.learning.mixture import Parameters, Sides, Single
 
-# Of Adam: the first step, how much of it the last one still is, and how moments fade.
+# Adam: first step size, ratio of last to first step size, and decay of the moments.
 _STEP, _LAST, _FADING = 0.1, 0.1, (0.9, 0.999)
-# The longest gradient that counts.
+# Maximum norm of a gradient; longer gradients are clipped.
 _LONGEST = 1.0
 # The relative residual of folds that are solved once in a stage, and so need not be as rough as while learning.
 _TOL = 1e-5
 
 
-#: An error that can be descended on, as a mean of parts.
+#: Differentiable hold-out error, a mean of parts.
 HoldoutError = FoldError | ExactError
 
 
 @dataclass(frozen=True)
 class Descent:
-    """How parameters are learned.
+    """Settings of the gradient descent.
 
     Attributes
     ----------
     n_steps : int
     shrinkage : float
-        How much the logarithm of the error grows with the squared distance of the weights and exponents of a side from
-        where they started, times the number of entities of that side.
+        Strength of the penalty on the squared distance of weights and exponents from their start values; it is divided
+        by the number of members of the side.
     """
 
     n_steps: int
     shrinkage: float
 
     def penalties(self, parameters: Parameters, sizes: tuple[float, float]) -> np.ndarray:
-        """Return how much each parameter is held back: the less, the more entities tell of it."""
+        """Return the penalty factor of each parameter; it decreases with the number of members of its side."""
         counts = [sum(map(len, side)) for side in zip(parameters.weights, parameters.exponents, strict=True)]
         held = [self.shrinkage / size for size in sizes[: len(counts)]]
         return np.repeat([*held, 0.0], [*counts, len(parameters.shares) + len(parameters.alpha)])
 
 
 class Descended(NamedTuple):
-    """Where a descent has come to.
+    """Result of a gradient descent.
 
     Attributes
     ----------
     parameters : Parameters
     losses : list of float
-        Errors of the parts, step by step.
+        Error of one part of the error at each step.
     interrupted : bool
-        Whether somebody stopped it on the way.
+        Whether a keyboard interrupt stopped the learning.
     """
 
     parameters: Parameters
@@ -79,11 +77,11 @@ def descend(
     watch: Callable[[float], None] = lambda loss: None,
     held: np.ndarray | None = None,
 ) -> Descended:
-    """Return parameters with a lower error, and the errors on the way.
+    """Minimise the error by gradient descent, and return the parameters and the errors of all steps.
 
-    Each step takes one part of the error in turn. The minimised function is the logarithm of the error and the penalty,
-    so that the units of the labels say nothing. A step that leads nowhere (no finite error or gradient) is not made.
-    An error of one part ends at its least value on the way. Whoever interrupts the descent gets what was reached.
+    Each step uses one part of the error in turn. The objective is the logarithm of the error plus the penalty, so it
+    does not depend on the units of the labels. A step without a finite error or gradient is skipped. If the error has
+    one part, the parameters of its least value are returned. A keyboard interrupt returns the current parameters.
 
     Parameters
     ----------
@@ -91,9 +89,9 @@ def descend(
     start : Parameters
     how : Descent
     watch : callable
-        Told the error of each step.
+        Callback that is called with the error of each step.
     held : array of bool, optional
-        Which numbers of the vector of parameters stay as they are.
+        Mask of the parameters that are not changed.
     """
     losses: list[float] = []
     limits = error.limits
@@ -140,17 +138,17 @@ _SHORT = 1 / 6
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What was learned in one stage: parameters with their error.
+    """Learned parameters of one stage, with their error.
 
     Attributes
     ----------
     parameters : Parameters
     error : float
-        The mean squared error of cells that were left out, in the units of `Targets`.
+        Mean squared error of held-out cells, in the units of `Targets`.
     losses : list of float
         Errors of the parts, step by step, of the descent that led there.
     predicted : list of arrays of shape (m, q)
-        What is predicted of each part.
+        Predictions of each part of the error.
     profiles : list of lists of arrays of shape (m, m) and (q, q)
         The profile kernels of each side, of all labels of training.
     """
@@ -169,7 +167,7 @@ def best_stage(
     how: Descent,
     watch: Callable[[float], None],
 ) -> tuple[Stage, bool]:
-    """Return the best of what is found from some starts and from single kernels, and whether somebody interrupted.
+    """Return the best parameters from several starts and from single kernels, and whether learning was interrupted.
 
     Parameters
     ----------
@@ -180,7 +178,7 @@ def best_stage(
         How many kernels each side has beside the constant, of which single ones are tried; 0 or 1 for none.
     how : Descent
     watch : callable
-        Told the error of each step.
+        Callback that is called with the error of each step.
     """
     search, interrupted = _Search(error, n_kernels, how, watch, starts[0]), False
     try:
@@ -209,7 +207,7 @@ def _is_small(shape: tuple[int, int]) -> bool:
 
 @dataclass(eq=False)
 class _Search:
-    """What was found so far."""
+    """Best parameters so far."""
 
     error: HoldoutError
     n_kernels: tuple[int, int]
@@ -282,22 +280,22 @@ def _least(errors: Iterable[float]) -> int:
     return int(np.argmin(np.where(np.isfinite(found), found, np.inf)))
 
 
-# Told the number of a stage and the error of each of its steps.
+# Callback that is called with the stage and the error of each step.
 Watch = Callable[[int, float], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """All stages, and which is the best.
+    """All stages, with the position of the best one.
 
     Attributes
     ----------
     stages : list of Stage
     best : int
     held_out : array of shape (m, q)
-        What the best one predicts for cells that were left out, NaN where none was.
+        Held-out predictions of the best stage; NaN for cells in no fold.
     interrupted : bool
-        Whether somebody stopped it on the way.
+        Whether a keyboard interrupt stopped the learning.
     """
 
     stages: list[Stage]
@@ -318,14 +316,14 @@ def learn(
     Parameters
     ----------
     error : HoldoutError
-        With the descriptions as they came; one that is exact knows of one stage.
+        Error with the original descriptions; an exact leave-one-out error allows one stage only.
     how : Descent
     n_stages : int
-        The most that are tried.
+        Maximum number of stages.
     profiled : (bool, bool)
         Whether instances, and tasks, are described by their profiles from the second stage on.
     watch : callable
-        Told the stage and the error of each step.
+        Callback that is called with the stage and the error of each step.
     """
     given, starts = error.sides, [Parameters.start(error.sides)]
     # Single kernels are tried before there are profiles: a stage with these is kept only if it is better.
@@ -360,13 +358,13 @@ def held_out_again(
     path: Sequence[Sequence[float]],
     profiled: tuple[bool, bool],
 ) -> Array:
-    """Return what the parameters of some stages predict for folds that had no part in any profile.
+    """Return held-out predictions of learned stages, with profiles computed from the training labels of each fold.
 
     Parameters
     ----------
     labels : Targets
     sides : sequence of Mixture
-        Of the descriptions as they came, without profiles.
+        Kernels of the original descriptions, without profiles.
     folds : iterable of (train, test)
         Masks (m, q) of cells to learn from, where observed, and to predict.
     path : sequence of vectors
@@ -377,12 +375,12 @@ def held_out_again(
     Returns
     -------
     array of shape (m, q)
-        NaN where no fold predicts.
+        Held-out predictions; NaN for cells in no fold.
 
     Raises
     ------
     ValueError
-        If a fold leaves no label.
+        If no training label remains without a fold.
     """
     Y, xp = labels.values, namespace(labels.values)
     found = xp.full_like(Y, float("nan"))

@@ -1,4 +1,4 @@
-"""How good predictions are: exact, for a grid or a stack of grids, in the average that suits each setting."""
+"""Metrics of predictions for a grid or a stack of grids, with the average of each setting."""
 
 from dyadlearn.metrics import errors, ranks, top
 from dyadlearn.metrics.errors import *  # noqa: F403

@@ -20,7 +20,7 @@ def _check_squares(cells: Cells) -> None:
     xp, dtype = namespace(values), cells.grid.values.dtype
     numbers = namespace(cells.grid.values).finfo(dtype)
     largest = max(float(xp.max(values)), -float(xp.min(values)))
-    # An error may be twice as large as the labels, and as many are added up.
+    # An error may be twice as large as the labels, and the squares of all cells are summed.
     most = float(numbers.max) / (4 * cells.rows.size * cells.width)
     if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
         raise ValueError(
@@ -30,7 +30,7 @@ def _check_squares(cells: Cells) -> None:
 
 
 class Loss(Metric):
-    """Base of metrics that are sums over the cells of a row of what each is off: minus the mean loss."""
+    """Base class of metrics that are minus the mean loss over the cells of a row."""
 
     can_tie = False
 
@@ -53,7 +53,7 @@ class Loss(Metric):
 
     @abstractmethod
     def _losses(self, gap: Array) -> Array:
-        """Return what a cell contributes, given what it is off."""
+        """Return the loss of a cell, given its error."""
 
     def _score(self, F: Array) -> Array:
         return -self._mean_loss(F)
@@ -71,26 +71,26 @@ class Loss(Metric):
 
 
 class AbsoluteLoss(Loss):
-    r"""The mean absolute error over the observed cells.
+    r"""Mean absolute error over the observed cells.
 
     .. math:: \frac1n \sum_i |y_i - f_i|
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels; NaN where not observed.
+        Labels; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all cells; the mean over the rows; the mean over the columns. They differ only where
-        labels are missing. Rows or columns without an observed label are left out.
+        Over all cells; the mean over the rows; the mean over the columns. The averages differ only if labels are
+        missing. Rows or columns without an observed label are excluded.
     **options
         ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -112,26 +112,26 @@ mean_absolute_error = function_of(AbsoluteLoss)
 
 
 class SquaredLoss(Loss):
-    r"""The mean squared error over the observed cells.
+    r"""Mean squared error over the observed cells.
 
     .. math:: \frac1n \sum_i (y_i - f_i)^2
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels; NaN where not observed.
+        Labels; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all cells; the mean over the rows; the mean over the columns. They differ only where
-        labels are missing. Rows or columns without an observed label are left out.
+        Over all cells; the mean over the rows; the mean over the columns. The averages differ only if labels are
+        missing. Rows or columns without an observed label are excluded.
     **options
         ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -162,9 +162,9 @@ mean_squared_error = function_of(SquaredLoss)
 
 
 class RootSquaredLoss(SquaredLoss):
-    r"""The root of the mean squared error, which is in the unit of the labels.
+    r"""Root mean squared error, in the unit of the labels.
 
-    It is the root of `mean_squared_error` in the same average, not a mean of roots: so both choose the same
+    It is the root of `mean_squared_error` with the same average, not a mean of roots. So both metrics choose the same
     regularisation.
 
     .. math:: \sqrt{\frac1n \sum_i (y_i - f_i)^2}
@@ -172,19 +172,19 @@ class RootSquaredLoss(SquaredLoss):
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels; NaN where not observed.
+        Labels; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all cells; the root of the mean over the rows; the root of the mean over the columns. They differ
-        only where labels are missing. Rows or columns without an observed label are left out.
+        Over all cells; the root of the mean over the rows; the root of the mean over the columns. The averages differ
+        only if labels are missing. Rows or columns without an observed label are excluded.
     **options
         ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -214,26 +214,26 @@ root_mean_squared_error = function_of(RootSquaredLoss)
 
 
 class R2(SquaredLoss):
-    r"""The coefficient of determination, 1 for perfect predictions and 0 for the mean of the labels.
+    r"""Coefficient of determination R²: 1 for perfect predictions, 0 for the mean of the labels.
 
     .. math:: 1 - \frac{\sum_i (y_i - f_i)^2}{\sum_i (y_i - \bar y)^2}
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels; NaN where not observed.
+        Labels; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together, with their common mean; the mean over the rows; the mean over the
-        columns. Rows or columns of equal labels are left out.
+        Over all cells together, with their common mean; the mean over the rows; the mean over the columns. Rows or
+        columns whose labels are all equal are excluded.
     **options
         ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = Fa
 
 
 class Ranked(Metric):
-    """What metrics have in common that are sums over chosen cells of where these stand in the order of their row."""
+    """Base class of metrics that are sums over chosen cells of a function of their rank in the row."""
 
     def _choose(self, chosen: np.ndarray) -> None:
         """Set the cells (R, n) whose place is looked for."""
@@ -152,7 +152,7 @@ def positives(cells: Cells, title: str) -> np.ndarray:
 
 
 class OfPositives(Ranked):
-    """What metrics have in common whose labels are of two values, the larger being the positive class."""
+    """Base class of metrics for labels of two values; the larger value is the positive class."""
 
     needs = "a positive label"
 
@@ -163,28 +163,28 @@ class OfPositives(Ranked):
 
 
 class RocAuc(OfPositives):
-    r"""The area under the ROC curve: how often a positive is ranked above a negative.
+    r"""Area under the ROC curve: the share of positive-negative pairs in which the positive is ranked higher.
 
-    With P positives and N negatives, and a tie counted as half,
+    With P positives and N negatives, where a tie counts half,
 
     .. math:: \frac{1}{PN} \sum_{i \in +} \sum_{j \in -} [f_i > f_j] + \tfrac12 [f_i = f_j] .
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels of two values, the larger being the positive class; NaN where not observed.
+        Labels of two values, the larger being the positive class; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
-        without a positive or without a negative are left out.
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns without a positive
+        or without a negative label are excluded.
     **options
         ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -232,26 +232,26 @@ roc_auc = function_of(RocAuc)
 
 
 class AveragePrecision(OfPositives):
-    r"""The average precision: the precision at the place of each positive, averaged over them.
+    r"""Average precision: the mean over all positives of the precision at their rank.
 
     .. math:: \frac1P \sum_{i \in +} \frac{\#\{j \in + : f_j \ge f_i\}}{\#\{j : f_j \ge f_i\}}
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels of two values, the larger being the positive class; NaN where not observed.
+        Labels of two values, the larger being the positive class; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns
-        without a positive are left out.
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns without a positive
+        label are excluded.
     **options
         ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -296,7 +296,7 @@ class LabelOrder:
     Parameters
     ----------
     labels : array of shape (R, n)
-        NaN where not observed.
+        NaN means "not observed".
     width : float, default=0.0
         Neighbours in the order that differ by no more than this are equal.
 
@@ -376,29 +376,29 @@ def _increasing(ranks: Array, highest: int) -> Array:
 
 
 class ConcordanceIndex(Metric):
-    r"""The concordance index: how often, of two cells, the one with the greater label is ranked above the other.
+    r"""Concordance index: the share of pairs of cells that are ranked in the order of their labels.
 
-    Pairs of equal labels do not count, and a tie of the predictions is half right. With two labels
-    it is the area under the ROC curve.
+    Pairs of equal labels are excluded, and tied predictions count half. For labels of two values it equals the area
+    under the ROC curve.
 
     .. math:: \frac{1}{\#\{(i, j) : y_i > y_j\}} \sum_{y_i > y_j} [f_i > f_j] + \tfrac12 [f_i = f_j]
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Real labels; NaN where not observed.
+        Real labels; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs
-        in the same column, then the mean over the columns. Those of equal labels only are left out.
+        Over all pairs of cells; over pairs in the same row, then the mean over the rows; over pairs in the same column,
+        then the mean over the columns. Rows or columns whose labels are all equal are excluded.
     **options
         ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -451,7 +451,7 @@ def take_along_rows(rows: Array, order: Array) -> Array:
 
 
 class Correlation(Metric):
-    """What both correlations have in common: a product of centred rows of length 1."""
+    """Base class of correlations: products of centred rows of length 1."""
 
     needs = "two observed labels that differ"
 
@@ -481,7 +481,7 @@ class Correlation(Metric):
 
 
 class Pearson(Correlation):
-    r"""The correlation of Pearson: 1 for predictions that rise with the labels on a line, −1 where they fall.
+    r"""Pearson correlation of labels and predictions, from −1 to 1.
 
     .. math::
 
@@ -490,22 +490,22 @@ class Pearson(Correlation):
     Parameters
     ----------
     Y : array of shape (m, q)
-        Real labels; NaN where not observed.
+        Real labels; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
-        are left out; equal predictions have a correlation of 0.
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns whose labels are all
+        equal are excluded; equal predictions have a correlation of 0.
     tie_tolerance : float or None, default=0.0
-        Predictions are equal where all lie within this share of the largest, in absolute value, of their row. None is
-        the rounding of hold-out predictions, 1.8e-12 in float64.
+        Predictions of a row count as equal if they differ by at most this share of the largest absolute prediction of
+        the row. None means the rounding error of held-out predictions, 1.8e-12 in float64.
     **options
         ``setting`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -555,9 +555,9 @@ pearson = function_of(Pearson)
 
 
 class Spearman(Correlation):
-    r"""The correlation of Spearman: that of Pearson between the ranks of labels and predictions.
+    r"""Spearman correlation: the Pearson correlation of the ranks of labels and predictions.
 
-    Equal labels, and predictions that tie, share the mean of their ranks r and s:
+    Equal labels and tied predictions get the mean of their ranks r and s:
 
     .. math::
 
@@ -566,19 +566,19 @@ class Spearman(Correlation):
     Parameters
     ----------
     Y : array of shape (m, q)
-        Real labels; NaN where not observed.
+        Real labels; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns of equal labels
-        are left out; equal predictions have a correlation of 0.
+        Over all cells together; the mean over the rows; the mean over the columns. Rows or columns whose labels are all
+        equal are excluded; equal predictions have a correlation of 0.
     **options
         ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------

@@ -1,10 +1,7 @@
-"""Metrics by their names, as model selection asks for them: greater is better everywhere.
+"""Scorers by name, for model selection: greater is always better.
 
-Scores of scikit-learn, applied to the cells of each row as to the predictions of an estimator.
-
-A scorer of scikit-learn is called with an estimator, its input and labels. Here the estimator is one that answers with
-its input, as a regressor does: what the scorer makes of that tells whether it can judge numbers, without any look
-inside.
+A scorer of scikit-learn is called with an estimator, its input and labels. Here it is called with a regressor that
+returns its input. If this call succeeds, the scorer can score real-valued predictions.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ from dyadlearn.labels import Labels, is_binary, read_labels
 from dyadlearn.metrics.cells import METRICS, Cells, Metric, as_average, read_stack, refuse_nan
 from dyadlearn.settings import Setting
 
-# On these every score of numbers is defined: both labels occur, all is positive, and no prediction is right.
+# Every score of real-valued predictions is defined here: two positive labels, and no exact prediction.
 _LABELS = np.array([1.0, 2.0, 1.0, 2.0, 2.0, 1.0, 2.0, 1.0])
 _PREDICTIONS = np.array([1.3, 1.6, 0.9, 2.1, 1.2, 1.4, 1.8, 0.7])
 
@@ -39,23 +36,23 @@ _PREDICTIONS = np.array([1.3, 1.6, 0.9, 2.1, 1.2, 1.4, 1.8, 0.7])
 class _Numbers(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor that predicts its input."""
 
-    score = None  # what an estimator says of itself is no score of predictions
+    score = None  # the estimator's score method must not be used
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return X
 
 
 class Borrowed(Metric):
-    """A score of scikit-learn, of all cells together or of each row or column, and then their mean.
+    """Score of scikit-learn, for all cells together, or the mean over rows or columns.
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels; NaN where not observed.
+        Labels; NaN means "not observed".
     scorer : str or callable
-        The name of a scorer of scikit-learn, or one that `sklearn.metrics.make_scorer` returned.
+        Name of a scikit-learn scorer, or a scorer that `sklearn.metrics.make_scorer` returned.
     **options
-        As in `Metric`. Ties are the scorer's business.
+        Options as in `Metric`. The scorer decides how ties are treated.
     """
 
     title = "The score of scikit-learn"
@@ -70,14 +67,14 @@ class Borrowed(Metric):
         return np.asarray([mask.any() and self._is_defined(truth[mask]) for truth, mask in rows], dtype=bool)
 
     def _is_defined(self, truth: np.ndarray) -> bool:
-        """Return whether labels (n,) have a score at all, by that of perfect predictions."""
+        """Return whether the score of labels (n,) is defined, tested with perfect predictions."""
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
                 return not np.isnan(self._scorer(self._estimator, truth, truth))
             except Warning:
                 return False
-            except ValueError:  # of what is wrong with these predictions others are told
+            except ValueError:  # other code reports errors of these predictions
                 return True
 
     def _prepare(self) -> None:
@@ -87,7 +84,7 @@ class Borrowed(Metric):
         stack = to_numpy(self._cells.arrange(F)).astype(np.float64)
         if np.isnan(stack[:, self._cells.observed]).any():
             refuse_nan()
-        with config_context(skip_parameter_validation=True):  # it was done before, and takes longer than the score
+        with config_context(skip_parameter_validation=True):  # they were validated before
             scores = [
                 self._scorer(self._estimator, row[mask], truth[mask])
                 for rows in stack
@@ -97,15 +94,15 @@ class Borrowed(Metric):
 
 
 class PreparedScorer(Protocol):
-    """A score of one grid of labels, to be called with predictions of shape (…, m, q)."""
+    """Score of one grid of labels; call it with predictions of shape (…, m, q)."""
 
     @property
     def n_undefined(self) -> int:
-        """The number of rows or columns that are left out because the score is undefined there."""
+        """Number of rows or columns that are excluded because their score is undefined."""
 
     @property
     def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """What makes scores of mean squared errors over all cells of a complete grid; None where these do not tell."""
+        """Function from mean squared errors of a complete grid to scores; None if errors do not determine the score."""
 
     def __call__(self, F: Any) -> Any:
         """Return a float, or an array of shape (…) for a stack."""
@@ -131,16 +128,16 @@ class _GridByGrid:
 
 @dataclass(frozen=True)
 class Scorer(Stored):
-    """A score of predictions, greater being better.
+    """Score of predictions; greater is better.
 
     Attributes
     ----------
     name : str
-        Of the metric or of the function.
+        Name of the metric or of the function.
     metric : subclass of Metric, or callable
         A callable takes labels and predictions, both of shape (m, q), and returns a number.
     options : dict
-        Parameters of the metric, as ``k``.
+        Parameters of the metric, such as ``k``.
 
     Examples
     --------
@@ -159,7 +156,7 @@ class Scorer(Stored):
     options: dict[str, Any] = field(default_factory=dict)
 
     def state(self) -> dict[str, Any]:
-        """Return the name and the options of a metric; a function has no state that a file could hold."""
+        """Return the name and the options of a metric, for model files; functions cannot be stored."""
         named = {"name": self.name, "options": self.options}
         return {**named, "metric": self.metric} if self.is_function else named
 
@@ -170,7 +167,7 @@ class Scorer(Stored):
 
     @property
     def is_function(self) -> bool:
-        """Whether it is a function of somebody else's, of which nobody knows how long it takes."""
+        """Whether the score is a user's function, whose cost is unknown."""
         return not isinstance(self.metric, type)
 
     def prepare(
@@ -181,24 +178,24 @@ class Scorer(Stored):
         setting: str | Setting | None = None,
         tie_tolerance: float | None = 0.0,
     ) -> PreparedScorer:
-        """Compute what depends on the labels alone, for any number of predictions to come.
+        """Precompute the parts that depend on the labels alone, and return the score of predictions.
 
         Parameters
         ----------
         Y : array of shape (m, q)
-            Labels; NaN where not observed.
+            Labels; NaN means "not observed".
         average : {"micro", "instance", "task"}, default="micro"
         setting : str or Setting, default=None
-            Chooses the average instead. A callable sees the whole grids and averages as it likes.
+            Setting that determines the average. A callable gets the whole grids and chooses its average itself.
         tie_tolerance : float or None, default=0.0
-            For a metric of order, the share of the largest prediction up to which two tie; None is the rounding of
-            hold-out predictions. A callable has its own idea of ties.
+            For rank metrics: two predictions tie if they differ by at most this share of the largest prediction. None
+            means the rounding error of held-out predictions. A callable treats ties itself.
 
         Returns
         -------
         callable
-            Takes predictions of shape (…, m, q), returns a float, or an array of shape (…); its attribute
-            ``n_undefined`` is the number of rows or columns that are left out. Threads may share it.
+            Function of predictions of shape (…, m, q) that returns a float, or an array of shape (…). Its attribute
+            ``n_undefined`` is the number of excluded rows or columns. It is thread-safe.
         """
         if isinstance(self.metric, type):
             options = {"tie_tolerance": tie_tolerance, **self.options}
@@ -208,7 +205,7 @@ class Scorer(Stored):
         return _GridByGrid(self.metric, read_labels(Y))
 
     def prepare_each_task(self, Y: Any) -> Callable[[Any], np.ndarray]:
-        """Return a function of hold-out predictions (m, q) that scores every task by itself.
+        """Return a function of held-out predictions (m, q) that scores each task separately.
 
         The scores have shape (q,), NaN for tasks where the score is undefined; ValueError if it is so for all.
         """
@@ -239,19 +236,19 @@ class Scorer(Stored):
 
 
 def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) -> Scorer:
-    """Return the scorer that a name or a function stands for.
+    """Return the scorer of a name or a function.
 
     Parameters
     ----------
     scoring : str, callable or Scorer
-        The name of a metric, one of `scorer_names`, with any number for k, as in ``"precision_at_10"``; or a function
-        of labels and predictions, both of shape (m, q), greater being better. Names and scorers of scikit-learn are
-        taken too if they judge numbers, such as ``"neg_median_absolute_error"`` or what ``make_scorer`` made of a
-        metric of two vectors: they are applied to the observed cells in the average of the setting, row by row where
-        that is wanted. A scorer of what this library has too is that of this library.
+        Name of a metric in `scorer_names`, with any number for k, such as ``"precision_at_10"``; or a function of
+        labels and predictions, both of shape (m, q), where greater is better. Names and scorers of scikit-learn are
+        accepted if they score real-valued predictions, such as ``"neg_median_absolute_error"`` or ``make_scorer`` of a
+        metric of two vectors. They are applied to the observed cells with the average of the setting. If this library
+        has the same metric, its version is used.
     **options
-        Parameters of a metric that is named: ``k`` for ``"precision_at_k"`` and its kin, ``fraction``
-        for ``"enrichment_factor"``, ``max_comparisons`` for ``"ic_index"``.
+        Parameters of a named metric: ``k`` for ``"precision_at_k"`` and similar metrics, ``fraction`` for
+        ``"enrichment_factor"``, ``max_comparisons`` for ``"ic_index"``.
 
     Returns
     -------
@@ -327,7 +324,7 @@ def _takes_two(function: Callable[..., Any]) -> bool:
 
 
 def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Array | None = None) -> PreparedScorer:
-    """Return a score of held-out predictions, averaged as the setting wants.
+    """Return the score of held-out predictions, with the average of the setting.
 
     Parameters
     ----------
@@ -335,7 +332,7 @@ def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Arra
     scoring : str, callable or Scorer
     setting : Setting
     targets : array, default=None
-        What predictions are compared with, as `dyadlearn.holdout.units.scored_labels` returns it; None is all labels.
+        Labels to score, as `dyadlearn.holdout.units.scored_labels` returns them; None means all labels.
     """
     judge, targets = scorer(scoring), labels.values if targets is None else targets
     if labels.grid is not None:
@@ -415,12 +412,12 @@ def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
 
 
 def scorer_names() -> list[str]:
-    """Return the names of all metrics of this library that `scoring` takes, in order.
+    """Return the names of all metrics of this library that `scoring` accepts, sorted.
 
     Returns
     -------
     list of str
-        In those that end in ``_at_k`` k stands for any number.
+        Names. In names that end in ``_at_k``, replace k by a number.
 
     Examples
     --------
@@ -432,7 +429,7 @@ def scorer_names() -> list[str]:
 
 
 def usual_scoring(Y: Any) -> str:
-    """Return what is usually asked of labels (m, q), where nothing was said: ranks of two values, errors of more."""
+    """Return the default metric of labels (m, q): a rank metric for two values, squared error otherwise."""
     return "roc_auc" if is_binary(Y) else "neg_mean_squared_error"
 
 

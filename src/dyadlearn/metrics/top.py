@@ -33,7 +33,7 @@ __all__ = ["enrichment_factor", "ic_index", "ndcg_at_k", "precision_at_k", "reca
 
 
 class Top(Ranked):
-    """What metrics of the best places have in common."""
+    """Base class of metrics of the best ranked cells."""
 
     @abstractmethod
     def _worth(self, count: Array) -> Array:
@@ -73,7 +73,7 @@ class Hits(OfPositives, Top):
 
 
 class HitsAtK(Hits):
-    """What precision and recall at k have in common."""
+    """Base class of precision and recall at k."""
 
     def __init__(self, Y: Any, *, k: int, **options: Any) -> None:
         self._k = check_count(k, "k")
@@ -84,32 +84,31 @@ class HitsAtK(Hits):
 
 
 class PrecisionAtK(HitsAtK):
-    r"""The share of positives among the k best ranked cells.
+    r"""Precision at k: the share of positives among the k best ranked cells.
 
-    Cells that tie for the last places share them: each counts by its chance to be among the k. With
-    :math:`r_i` the place of cell i in a random order of ties,
+    Cells that tie for the last ranks count by their probability of being among the k best. With :math:`r_i` the rank of
+    cell i, with ties in random order,
 
     .. math:: \frac1k \sum_{i \in +} \mathrm{P}(r_i \le k) .
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels of two values, the larger being the positive class; NaN where not observed.
+        Labels of two values, the larger being the positive class; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     k : int
-        Of a row with fewer observed cells all are taken.
+        Number of best ranked cells. A row with fewer observed cells uses all of them.
     average : {"micro", "instance", "task"}, default="micro"
-        The best k of all cells; of each row, then the mean over the rows; of each column, then the
-        mean over the columns. Those without an observed label are left out; without a positive the
-        precision is 0.
+        The best k of all cells; of each row, then the mean over the rows; of each column, then the mean over the
+        columns. Rows or columns without an observed label are excluded; without a positive the precision is 0.
     **options
         ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -136,30 +135,30 @@ precision_at_k = function_of(PrecisionAtK)
 
 
 class RecallAtK(HitsAtK):
-    r"""The share of the positives that are among the k best ranked cells.
+    r"""Recall at k: the share of all positives that are among the k best ranked cells.
 
-    Cells that tie for the last places share them: each counts by its chance to be among the k. With
-    :math:`r_i` the place of cell i in a random order of ties,
+    Cells that tie for the last ranks count by their probability of being among the k best. With :math:`r_i` the rank of
+    cell i, with ties in random order,
 
     .. math:: \frac1P \sum_{i \in +} \mathrm{P}(r_i \le k) .
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels of two values, the larger being the positive class; NaN where not observed.
+        Labels of two values, the larger being the positive class; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     k : int
     average : {"micro", "instance", "task"}, default="micro"
-        The best k of all cells; of each row, then the mean over the rows; of each column, then the
-        mean over the columns. Those without a positive are left out.
+        The best k of all cells; of each row, then the mean over the rows; of each column, then the mean over the
+        columns. Rows or columns without a positive label are excluded.
     **options
         ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -180,7 +179,7 @@ recall_at_k = function_of(RecallAtK)
 
 
 class EnrichmentFactor(Hits):
-    r"""How many times more frequent positives are among the best ranked cells than among all.
+    r"""Enrichment factor: the share of positives among the best ranked cells, divided by their share among all cells.
 
     With n cells, P of them positive, and k the given fraction of n, rounded up,
 
@@ -189,21 +188,21 @@ class EnrichmentFactor(Hits):
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels of two values, the larger being the positive class; NaN where not observed.
+        Labels of two values, the larger being the positive class; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     fraction : float in (0, 1], default=0.01
-        Cells that tie for the last places share them, as in `precision_at_k`.
+        Share of cells that count as best ranked. Ties are treated as in `precision_at_k`.
     average : {"micro", "instance", "task"}, default="micro"
-        The best of all cells; of each row, then the mean over the rows; of each column, then the
-        mean over the columns. Those without a positive are left out.
+        The best of all cells; of each row, then the mean over the rows; of each column, then the mean over the columns.
+        Rows or columns without a positive label are excluded.
     **options
         ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -234,31 +233,31 @@ enrichment_factor = function_of(EnrichmentFactor)
 
 
 class NdcgAtK(Top):
-    r"""The normalised discounted cumulative gain of the k best ranked cells.
+    r"""Normalised discounted cumulative gain (NDCG) of the k best ranked cells.
 
-    The labels are the gains. With :math:`r_i` the place of cell i, ties sharing the mean of their
-    discounts, the sum is divided by the largest it could be:
+    The labels are the gains. With :math:`r_i` the rank of cell i, where ties get the mean of their discounts, the sum
+    is divided by its largest possible value:
 
     .. math:: \frac{1}{D_{\max}} \sum_{r_i \le k} \frac{y_i}{\log_2(1 + r_i)}
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Labels of at least 0; NaN where not observed.
+        Labels of at least 0; NaN means "not observed".
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     k : int, default=None
-        All cells where not given.
+        Number of best ranked cells; None means all cells.
     average : {"micro", "instance", "task"}, default="micro"
-        The best k of all cells; of each row, then the mean over the rows; of each column, then the
-        mean over the columns. Those without a label above 0 are left out.
+        The best k of all cells; of each row, then the mean over the rows; of each column, then the mean over the
+        columns. Rows or columns without a label above 0 are excluded.
     **options
         ``setting``, ``tie_tolerance`` and ``return_undefined``: see `dyadlearn.metrics.cells.Metric`.
 
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     Examples
     --------
@@ -319,27 +318,27 @@ _Ordered = tuple[np.ndarray, np.ndarray, LabelOrder]
 
 
 class IcIndex(Metric):
-    r"""The interaction concordance index: how often the direction of an interaction is predicted.
+    r"""Interaction concordance index: the share of interactions whose direction is predicted correctly.
 
-    An instance may be high in all tasks and a task high for all instances; what is left is that an instance is higher
-    in one task than in another *more than other instances are*. Of all pairs of rows (i, k) and of columns (j, l) with
-    an interaction :math:`\delta y = y_{ij} + y_{kl} - y_{il} - y_{kj}` other than 0, the index is the share where
-    that of the predictions has the same sign, half where it is 0:
+    Main effects make an instance high in all tasks, or a task high for all instances. An interaction means that an
+    instance is higher in one task than in another *more than other instances are*. Of all pairs of rows (i, k) and of
+    columns (j, l) with an interaction :math:`\delta y = y_{ij} + y_{kl} - y_{il} - y_{kj}` other than 0, the index is
+    the share where that of the predictions has the same sign, half where it is 0:
 
     .. math:: \frac{1}{\#\{\delta y \ne 0\}} \sum_{\delta y \ne 0}
         [\delta y \, \delta f > 0] + \tfrac12 [\delta f = 0]
 
-    Predictions that are a sum of an effect of the row and one of the column, such as means, have an index of 0.5, be
-    they as near to the labels as you like.
+    Predictions that are a sum of an effect of the row and one of the column, such as means, have an index of 0.5,
+    however accurate they are.
 
     Parameters
     ----------
     Y : array of shape (m, q)
-        Real labels; NaN where not observed. Pairs with one of their four labels missing do not count.
+        Real labels; NaN means "not observed". Pairs with one of their four labels missing do not count.
     F : array of shape (…, m, q)
-        Predictions, a grid or a stack of grids, of the library of `Y`, to call the metric with.
+        Predictions: a grid or a stack of grids, of the same array library as `Y`.
     average : {"micro", "instance", "task"}, default="micro"
-        The same for all: four cells are of two rows and two columns, and belong to none of them alone.
+        All averages give the same value, because four cells belong to two rows and two columns.
     tie_tolerance : float or None, default=0.0
         The interaction of four predictions is 0 where it is no more than this share of the largest prediction, in
         absolute value, but never less than rounding makes of sums of two effects, 9e-16 in float64 (this goes for
@@ -353,7 +352,7 @@ class IcIndex(Metric):
     Returns
     -------
     float, or array of shape (…) for a stack
-        With `return_undefined`, a pair of this and an int.
+        The score. With `return_undefined`, a pair of the score and the number of excluded rows or columns.
 
     References
     ----------

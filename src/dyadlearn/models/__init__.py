@@ -1,4 +1,4 @@
-"""The estimators: thin shells over pure functions."""
+"""Estimators: kernel ridge models of labelled pairs, in the conventions of scikit-learn."""
 
 from dyadlearn.models.grid import IndependentTaskRidge, KroneckerRidge, PairKernelRidge, TwoStepRidge
 from dyadlearn.models.online import OnlineTwoStepRidge

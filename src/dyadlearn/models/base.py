@@ -1,4 +1,4 @@
-"""Base classes of all models: predicting, scoring, another regularisation, and what the models of a grid share."""
+"""Base classes of all models: predict, score, set_alpha, and fit and holdout of grid models."""
 
 from __future__ import annotations
 
@@ -42,64 +42,64 @@ from dyadlearn.solve.conjugate_gradients import Solution
 from dyadlearn.solve.missing import Completion
 from dyadlearn.solve.observed import ObservedSolution
 
-# Units of the instances and of the tasks that are left out together, or None.
+# Fold of each instance and of each task; None means leave-one-out.
 Groups = tuple[np.ndarray | None, np.ndarray | None]
 
-# Both sides, decomposed: for each kernel of the instances a row, with an entry for each kernel of the tasks.
+# Decomposed sides: one row per instance kernel, with one entry per task kernel.
 Sides = list[list[tuple[Side, Side | None]]]
 
 
-#: Where a model that was fitted without tasks could have had them from.
+#: How to fix a model that was fitted without tasks; the end of error messages.
 WITH_TASKS = "fit it with tasks=, the features or kernel of the training tasks."
 
 
 class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator, stored=False):  # type: ignore[misc]
-    """Base class of all models of a grid: predictions, and their score.
+    """Base class of all grid models: predict, predict_pairs and score.
 
-    A subclass reads rows to predict for (`_new_rows`), returns what it multiplies them by (`_expansion`) and keeps what
-    its rows and columns are called (`_form`).
+    A subclass implements `_new_rows`, which reads new rows, and `_expansion`, which returns the coefficients. It stores
+    the ids of its rows and columns as `_form`.
     """
 
-    #: Where arrays of numpy are computed, for models that can be told: None is here.
+    #: Device that computes with numpy arrays; None means the CPU.
     device: str | None = None
 
-    #: Whether the model learns and forgets batch by batch: then it keeps statistics of the data, and no labels.
+    #: Whether the model is updated batch by batch; such a model stores statistics of the data, not the labels.
     grows = False
 
     #: Whether the model chooses its regularisation itself.
     searches = False
 
-    #: Whether it learns its kernels from the labels as well.
+    #: Whether the model also learns its kernels from the labels.
     learns_kernels = False
 
-    #: Whether features may be missing.
+    #: Whether features may be NaN.
     allows_nan = False
 
-    # Where tasks of its own can come from, for a model that knows of none.
+    # How to fix a model without a task side; the end of error messages.
     _tasks_remedy = WITH_TASKS
 
-    # Without values: the ids of both sides as far as the model keeps them, and the form that the labels came in.
+    # Table without values: the ids of both sides, if the model stores them, and the type of the labels.
     _form: Table
 
     @abstractmethod
     def _expansion(self) -> Expansion:
-        """Return the coefficients with how rows of each side multiply them."""
+        """Return the coefficients, as an object that multiplies them by rows of each side."""
 
     @property
     @abstractmethod
     def _knows_tasks(self) -> bool:
-        """Whether the model has learnt from features, or a kernel, of the tasks."""
+        """Whether the model was fitted with features, or a kernel, of the tasks."""
 
     @abstractmethod
     def _new_rows(self, given: Any, axis: int) -> tuple[Table, Any]:
-        """Read instances (axis 0) or tasks to predict for: their ids, and their rows."""
+        """Return the ids and the rows of instances (axis 0) or tasks to predict for."""
 
     def _instance_rows(self, X: Any) -> tuple[Table, Any]:
-        """Read the instances to predict for; None stands for those of training."""
+        """Return the ids and the rows of instances to predict for; None means the training instances."""
         return (self._form, None) if X is None else self._new_rows(X, 0)
 
     def _task_rows(self, tasks: Any) -> tuple[Table | None, Any]:
-        """Read the tasks to predict for; None stands for those of training."""
+        """Return the ids and the rows of tasks to predict for; None means the training tasks."""
         if tasks is None:
             return None, None
         if not self._knows_tasks:
@@ -115,23 +115,22 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
-            Instances, new or not: features, or their kernel with the training instances. None stands for the training
-            instances, where the model keeps them.
+            Instances, new or not: features, or their kernel with the training instances. None means the training
+            instances, if the model stores them.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks, new or not: features, or their kernel with the training tasks. None stands for
-            the training tasks.
+            Tasks, new or not: features, or their kernel with the training tasks. None means the training tasks.
 
         Returns
         -------
         array or frame of shape (a, b)
-            A frame if `X` or `tasks` is one, and with ``X=None`` if the training labels were. With one-dimensional
-            training labels and no `tasks`, shape (a,).
+            A frame if `X` or `tasks` is a frame, or if `X` is None and the training labels were a frame. The shape is
+            (a,) if the training labels were one-dimensional and `tasks` is None.
         """
         table = self._predicted(X, tasks)
         return table.restore(table.values)
 
     def _predicted(self, X: Any, tasks: Any) -> Table:
-        """Return predictions with the ids that instances and tasks have."""
+        """Return predictions with the ids of instances and tasks."""
         self = self._snapshot()
         instances, rows = self._instance_rows(X)
         task_table, task_rows = self._task_rows(tasks)
@@ -142,14 +141,14 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         return Table(values, instances.row_ids, column_ids, kind)
 
     def predict_pairs(self, X: Any, tasks: Any, pairs: Any) -> Array:
-        """Predict the labels of some pairs only.
+        """Predict the labels of the given pairs only.
 
         Parameters
         ----------
         X, tasks : as in `predict`
         pairs : array-like or frame of shape (n, 2)
-            An instance and a task each: ids where `X` or `tasks` is a frame that has them (with
-            None, where the training labels had them), else row positions.
+            One instance and one task per row. They are ids if `X` or `tasks` is a frame with ids (for None: if the
+            training labels had ids), and row positions otherwise.
 
         Returns
         -------
@@ -183,9 +182,9 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
         ----------
         X, tasks : as in `predict`
         y : array, frame or series of shape (a, b)
-            True labels; where they have ids, they are matched with those of `X` and `tasks`. Cells that are
-            NaN do not count, and neither do tasks of fewer than two labels, nor those that have no predictions.
-            In a sparse matrix what is not stored does not count.
+            True labels. Ids of its rows and columns are matched with those of `X` and `tasks`. Cells that are NaN are
+            excluded, and so are tasks with fewer than two labels and tasks without predictions. In a sparse matrix,
+            cells that are not stored are excluded.
         sample_weight : array of shape (a,), default=None
             Weights of the instances.
 
@@ -205,70 +204,70 @@ class Predictor(StoredEstimator, MultiOutputMixin, RegressorMixin, BaseEstimator
             if truth.values.shape != predicted.shape:
                 raise ValueError(
                     f"Y has shape {truth.values.shape}, but the predictions for X and tasks have shape "
-                    f"{predicted.shape}. If scikit-learn cut the tasks, hand them in a Tasks holder."
+                    f"{predicted.shape}. If scikit-learn has sliced the tasks, pass them as Tasks(tasks)."
                 )
             truth = truth.rows_as(table.row_ids, "the rows of Y", "X")
             values = truth.columns_as(table.column_ids, "the columns of Y", "the tasks").values
             sample_weight = in_order(sample_weight, table.row_ids, None, "sample_weight", "X")
-            # A task that had no label to take its constant from says nothing, as was told when it was fitted.
+            # Tasks without a training label have no intercept and no predictions; fit has warned about them.
             values = np.where(np.isnan(predicted).all(axis=0), np.nan, values)
             values, predicted = reading.in_range(values, predicted)
             if not np.isnan(values).any():
                 return float(r2_score(values, predicted, sample_weight=sample_weight))
         if sample_weight is not None:
-            raise ValueError("score takes sample_weight only where every label is observed: leave it out.")
+            raise ValueError("score takes sample_weight only if no label is missing: leave it out.")
         return float(prepared_score(replace(labels, values=values), "r2", Setting.C)(predicted))
 
     def _in_form(self, values: Array) -> Array:
-        """Return an array with one column for each task as one-dimensional labels came, where they did."""
+        """Return values of shape (n,) if the labels were one-dimensional, and unchanged otherwise."""
         return namespace(values).reshape(values, (-1,)) if self._form.is_vector else values
 
     def _home(self, values: Array) -> Array:
-        """Return results in the precision of the data, and as arrays of numpy if they were computed on a device."""
+        """Return results in the precision of the data; as numpy arrays if they were computed on `device`."""
         values = cast(values, getattr(namespace(values), self._precision))
         return values if self.device is None else to_numpy(values)
 
     def _validated_instances(self, table: Table, spec: KernelSpec, *, reset: bool) -> Array:
-        """Check X as scikit-learn does, in whatever library it came."""
+        """Check X as scikit-learn does, for arrays of any supported library, and return it."""
         is_kernel = spec.is_precomputed
         allow_nan = self.allows_nan and not is_kernel
         return check_instances(self, table, is_kernel=is_kernel, reset=reset, allow_nan=allow_nan)
 
 
 class PairModel(Predictor, stored=False):
-    """Base class of the ridge models: regularisation, intervals, and how they follow new parameters (`_solve`)."""
+    """Base class of the ridge models: regularisation (set_alpha) and coefficients (coef_, intercept_)."""
 
     @property
     def _alphas(self) -> dict[str, Any]:
-        """The regularisation that the model uses, chosen or given: one or two numbers by their names."""
+        """Regularisation of the model, chosen by a search or set by the user: alpha and, if it exists, task_alpha."""
         given = self.get_params(deep=False)
         return {name: given[name] for name in ("alpha", "task_alpha") if name in given}
 
     @property
     @abstractmethod
     def _columns(self) -> list[tuple[KernelSpec, Ids | None]]:
-        """What the columns of each side are that the model knows of: its kernel, and what they are called."""
+        """Kernel and column names of each side."""
 
     @property
     def _descriptions(self) -> list[dict[str, Any]]:
-        """What each side was described by, with its kernel, by names; a single table has the name ""."""
+        """Kernel of each description of each side, by name; a single table has the name ""."""
         return [{"": spec} for spec, _ in self._columns]
 
     @abstractmethod
     def _solve(self) -> Self:
-        """Follow the regularisation that is set."""
+        """Compute the coefficients for the current regularisation."""
 
     def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> Self:
         """Change the regularisation of a fitted model without a new decomposition.
 
-        Other threads may go on reading the model meanwhile: each method and attribute answers from the old state or
-        from the new one, never from a mixture. Two threads that change a model must take turns.
+        Other threads may read the model at the same time: each method and attribute uses either the old or the new
+        state, never a mixture. Two threads must not change the same model at the same time.
 
         Parameters
         ----------
         alpha, task_alpha : float, default=None
-            New values; None leaves one as it is. A model with one regularisation has no `task_alpha`; independent
-            tasks take an array of shape (q,) as `alpha` too.
+            New values; None keeps the current value. A model with one regularisation has no `task_alpha`.
+            `IndependentTaskRidge` also accepts an array of shape (q,) as `alpha`.
 
         Returns
         -------
@@ -285,26 +284,26 @@ class PairModel(Predictor, stored=False):
 
     @abstractmethod
     def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
-        """Return interactions, main effects of instances and of tasks, and constants; None for what there is not.
+        """Return interactions, main effects of instances, main effects of tasks, and constants.
 
-        They are those of features, or kernel values, as they come; constants are one, or one for each task.
+        An effect that the model does not have is None. The effects multiply features, or kernel values, that are not
+        centred. There is one constant, or one per task.
         """
 
     @property
     def coef_(self) -> Array:
-        """The parameters W of shape (d, r), without features of the tasks (d, q) or (d,); see `intercept_`."""
+        """Coefficients W of shape (d, r); without a task side (d, q) or (d,). See `intercept_` for the formula."""
         check_is_fitted(self)
         interactions = self._effects()[0]
         return self._home(interactions if self._knows_tasks else self._in_form(interactions))
 
     @property
     def intercept_(self) -> Any:
-        """What is predicted where every feature, or kernel value, is zero: a number, or (q,) without a task side.
+        """Prediction where every feature, or kernel value, is zero: a number, or shape (q,) without a task side.
 
-        With x and t the features of an instance and a task, mapped if there are feature maps, or their kernel values
-        with those of training, and with `coef_` or `dual_coef_` for W, a prediction is
-        ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without a task side it is
-        ``x @ W + intercept_``.
+        A prediction is ``x @ W @ t + x @ instance_coef_ + task_coef_ @ t + intercept_``; without a task side it is ``x
+        @ W + intercept_``. In the primal, x and t are the features of an instance and a task, after feature maps, and W
+        is `coef_`. In the dual, they are kernel values with the training rows, and W is `dual_coef_`.
         """
         check_is_fitted(self)
         constants = self._effects()[3]
@@ -314,12 +313,12 @@ class PairModel(Predictor, stored=False):
 
     @property
     def instance_coef_(self) -> Array:
-        """Main effects of instances, (d,) or (m,): what they add whatever the task, see `intercept_`."""
+        """Main effects of instances, which do not depend on the task: shape (d,) or (m,), see `intercept_`."""
         return self._main_effects("instance_coef_", 1)
 
     @property
     def task_coef_(self) -> Array:
-        """Main effects of tasks, (r,) or (q,): what they add whatever the instance, see `intercept_`."""
+        """Main effects of tasks, which do not depend on the instance: shape (r,) or (q,), see `intercept_`."""
         return self._main_effects("task_coef_", 2)
 
     def _main_effects(self, name: str, place: int) -> Array:
@@ -334,14 +333,14 @@ class PairModel(Predictor, stored=False):
             self._checked_alpha(value, name)
 
     def _checked_alpha(self, value: Any, name: str) -> Any:
-        """Return a regularisation as a number."""
+        """Return a regularisation as a float; raise if it is negative or not a number."""
         return check_alpha(value, name)
 
 
 class PairwiseRidge(PairModel, stored=False):
-    """Base of the models of a grid: labels of pairs from an instance side and, where there is one, a task side.
+    """Base class of kernel ridge models of a grid of labels, with an instance side and an optional task side.
 
-    A subclass says which model of pairs its parameters and its fitted sides make (`_pairing`).
+    A subclass implements `_pairing`, which returns the pairing of its parameters and fitted sides.
     """
 
     kernel: Any
@@ -352,29 +351,29 @@ class PairwiseRidge(PairModel, stored=False):
     fit_intercept: bool = False
     symmetry: str | None = None
 
-    # Whether labels may be those of observed pairs alone.
+    # Whether the model can be fitted on a list of observed pairs, without forming the grid.
     _takes_pairs = True
 
-    #: Whether a side may be described by several tables.
+    #: Whether a side may have several tables of descriptions.
     takes_descriptions = False
 
-    # Of what kind the model of pairs is; one that knows no tasks learns nothing from those beside the labels.
+    # Class of the pairing if tasks are passed; one without a task side ignores their features.
     _coupled: type[Pairing] = TwoStep
 
     _side: Side
     _task_side: Side | None
-    # What the model was fitted on.
+    # Training labels.
     _labels: Labels
-    # What the user receives: "float32" or "float64".
+    # Precision of returned arrays: "float32" or "float64".
     _precision: str
     _coefficients: Array
-    # What was solved for where some labels are missing or weighted, of a grid or of a list; else None.
+    # Solution for missing or weighted labels, of a grid or of a list of pairs; None for a closed form.
     _solution: Completion | ObservedSolution | None
     _fitted_problem: Any
     _closed_problem: Any
-    # The parameters that the problem was posed with: others may be set before it is solved again.
+    # Parameters at the last solve; set_params may have changed them since.
     _solved_with: dict[str, Any]
-    # What intervals are made of, once somebody has asked for them.
+    # Held-out residuals for intervals, computed at the first call of predict_interval.
     _residuals: list[Any]
 
     _made_again: ClassVar[tuple[str, ...]] = ("_fitted_problem", "_closed_problem", "_solved_with", "_residuals")
@@ -384,23 +383,23 @@ class PairwiseRidge(PairModel, stored=False):
         return [(side.spec, side.names) for side in self._sides()]
 
     def fit(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the model on a grid of labels, all of them or some.
+        """Fit the model on a grid of labels, complete or with missing labels.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
             The instances: features, or the kernel between them.
         y : array, frame or series of shape (m, q) or (m,)
-            The grid of labels Y; NaN where a label is not observed (or None, or masked). The ids of its rows and
-            columns, where it has any, are matched with those of `X` and `tasks`. In a sparse matrix what is not stored
-            is not observed (zeros that it stores are labels); where the grid would not fit or would cost more, it is
-            never formed, see `dyadlearn.solve.observed`.
+            Grid of labels Y. NaN, None and masked cells mean "not observed". Ids of its rows and columns are matched
+            with those of `X` and `tasks`. In a sparse matrix, cells that are not stored are not observed; stored zeros
+            are labels. The grid of a sparse matrix is not formed if it does not fit in memory or if computing on the
+            pairs is cheaper, see `dyadlearn.solve.observed`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
-            The tasks: features, or the kernel between them. Without it there is no task
-            step, and the model equals `IndependentTaskRidge`.
+            The tasks: features, or the kernel between them. Without `tasks` there is no task side, and the model equals
+            `IndependentTaskRidge`.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, for each instance or for each cell; a cell of weight zero counts as not
-            observed. Beside a sparse `y` a sparse matrix may hold a weight for each of its labels.
+            Weights of the squared loss, one per instance or one per cell. A cell of weight zero is treated as not
+            observed. With a sparse `y`, a sparse matrix with one weight per label is accepted too.
 
         Returns
         -------
@@ -410,30 +409,30 @@ class PairwiseRidge(PairModel, stored=False):
             return self._fit_on(self._read(X, y, tasks, sample_weight))
 
     def _read(self, X: Any, y: Any, tasks: Any, sample_weight: Any) -> reading.Training:
-        """Check parameters and data, and bring the data into one order."""
+        """Check parameters and data, and return the data in the order of the labels."""
         return reading.read_training(self, X, y, tasks, sample_weight)
 
     def _fit_on(self, data: reading.Training, groups: Any = None, task_groups: Any = None) -> Self:
-        """Fit the model on data that were read; groups are what a search leaves out together."""
+        """Fit the model on checked data; a search leaves out instances or tasks of the same group together."""
         self._keep_labels(data)
         [[(self._side, self._task_side)]] = self._decomposed(data, [self._spec()], [self._task_spec()])
         return self._solve()
 
     def _refitted(self, data: reading.Training, groups: Groups, setting: Setting) -> Self:
-        """Return a model like this one that is fitted on other data, to be asked in a setting."""
+        """Return a clone that is fitted on other data, for predictions in a setting."""
         again: Self = clone(self).set_params(progress=False)
         again.n_features_in_ = int(data.instances.values.shape[1])
         return again._fit_on(data, *groups)
 
     def _keep_labels(self, data: reading.Training) -> None:
-        """Keep the labels, for hold-out and other regularisations."""
+        """Store the labels for hold-out and for other regularisations."""
         self._labels, self._form, self._precision = data.labels, data.form, data.precision
         self._solution = None
 
     def _decomposed(
         self, data: reading.Training, specs: Sequence[KernelSpec], task_specs: Sequence[KernelSpec]
     ) -> Sides:
-        """Decompose each side, once for each of its kernels."""
+        """Return the decomposed sides, one decomposition per kernel."""
         has_tasks = data.tasks is not None and self._coupled.knows_tasks
         wanted: dict[str, Any] = {"constant": self._pairing_type(has_tasks).constant if self.fit_intercept else None}
         sides = [fit_side(data.instances, replace(spec, **wanted), "instance") for spec in specs]
@@ -445,21 +444,21 @@ class PairwiseRidge(PairModel, stored=False):
         return [[(side, task_side) for task_side in task_sides] for side in sides]
 
     def _posed(self) -> Any:
-        """Return the problem of the sides and the regularisation that the model has."""
+        """Return the problem with the fitted sides and the current regularisation."""
         return self._pose(self._side, self._task_side, self._alphas)
 
     def _pose(self, side: Side, task_side: Side | None, alphas: Mapping[str, Any]) -> Any:
-        """Return the problem with what every model has: the labels and when a solver stops."""
+        """Return the problem of sides and regularisation, with the labels and the solver's stopping rule."""
         return Problem(self._pairing(side, task_side, **alphas), self._labels, **self._stopping())
 
     def _solve(self) -> Self:
-        """Compute the coefficients from the spectra, for the regularisation that is set.
+        """Compute the coefficients for the current regularisation from the spectra.
 
-        Labels are completed where some are missing; the problem is kept with its coefficients.
+        Missing labels are completed. The problem is stored with its coefficients.
         """
         problem = self._posed()
         check_regularisation(problem.pairing)
-        # The solution for another regularisation is a good place to start.
+        # Warm start from the solution for the previous regularisation.
         self._solution = found = problem.solve(self._solution)
         warn_of_tasks_without_labels(problem, 3)
         self._keep(problem)
@@ -470,14 +469,14 @@ class PairwiseRidge(PairModel, stored=False):
         return self
 
     def _keep(self, problem: Any) -> None:
-        """Keep the problem that was posed, and the one whose closed form solves it."""
+        """Store the problem, and the problem with completed labels, which has a closed form."""
         self._fitted_problem = self._closed_problem = problem
         if isinstance(self._solution, Completion):
             self._closed_problem = problem.with_grid(self._solution.labels)
         self._solved_with, self._residuals = self.get_params(deep=False), []
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters and what was learnt; the problem is posed again when they are read."""
+        """Return the parameters and fitted attributes; the problem is rebuilt from them on loading."""
         found = super().state()
         if self.__sklearn_is_fitted__():
             then = self._solved_with.items()
@@ -486,7 +485,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
-        """Return the model that a state describes; arguments and errors as in `Stored`."""
+        """Return the model of a stored state; arguments and errors as in `Stored`."""
         own = dict(state)
         changed = own.pop("solved_with", {})
         model = super().from_state(own, where)
@@ -513,7 +512,7 @@ class PairwiseRidge(PairModel, stored=False):
         )
 
     def _pose_again(self, changed: Mapping[str, Any]) -> None:
-        """Pose the problem of a model that was read; `changed` are the parameters that were other ones then."""
+        """Rebuild the problem of a loaded model; `changed` has the parameters that differed at the last solve."""
         now = self.get_params(deep=False)
         if not changed.keys() <= now.keys():
             raise misfit(type(self).__name__)
@@ -527,7 +526,7 @@ class PairwiseRidge(PairModel, stored=False):
             raise misfit(type(self).__name__)
 
     def _stopping(self) -> dict[str, Any]:
-        """Return when an iterative solver stops, for models that have one."""
+        """Return the stopping rule of the iterative solver, empty for models without one."""
         checks = {"tol": check_alpha, "max_iter": check_count}
         return {name: check(getattr(self, name), name) for name, check in checks.items() if hasattr(self, name)}
 
@@ -535,8 +534,7 @@ class PairwiseRidge(PairModel, stored=False):
     def completed_(self) -> Any:
         """Labels where they are observed and predictions elsewhere, in the form the labels came in.
 
-        Closed forms and hold-out shortcuts of the complete grid apply to it. With weights, or where all labels are
-        observed, it is the grid of labels itself, holes filled.
+        Without weights, closed forms and hold-out formulas of the complete grid apply to these completed labels.
         """
         self = self._snapshot()
         problem, closed = self._gridded("completed_"), self._closed_problem
@@ -550,51 +548,51 @@ class PairwiseRidge(PairModel, stored=False):
 
     @property
     def residual_(self) -> float:
-        """Relative norm of what the solved linear system leaves over, computed anew; 0 where none was iterated on."""
+        """Relative residual norm of the solved linear system, computed from the solution; 0 for a closed form."""
         return self._iterated.residual
 
     @property
     def _iterated(self) -> Solution | ObservedSolution:
-        """What an iterative solver found; no iterations for a closed form."""
+        """Solution of the iterative solver; a closed form has zero iterations."""
         found = self._snapshot()._solution
         if isinstance(found, Completion):
             return found.solution
         return Solution(None, 0, 0.0, True) if found is None else found
 
     def _expansion(self) -> Expansion:
-        """Return the coefficients with how rows of each side multiply them."""
+        """Return the coefficients, as an object that multiplies them by rows of each side."""
         pairing: Pairing = self._closed_problem.pairing
         return pairing.expansion(self._coefficients)
 
     def holdout(self, setting: str | Setting, *, groups: Any = None, task_groups: Any = None, cells: Any = None) -> Any:
-        """Predict every label of the training grid as if the model had never seen it.
+        """Predict every label of the training grid by a model that was fitted without it.
 
-        The answer is exact. It comes from the fitted spectra without refitting, but where labels are missing or
-        weighted and no shortcut exists: there what is left out is hidden, and the rest solved again.
+        The predictions are exact. They are computed from the fitted spectra without refitting. If labels are missing or
+        weighted and there is no formula, each fold is hidden and the remaining labels are solved for again.
 
         Parameters
         ----------
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
-            What is left out for a cell: the pair alone (A), its instance (B), its task (C) or both (D).
+            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D).
         groups : array-like of shape (m,), default=None
-            Labels of instances that are left out together (k-fold, clusters), for B and D.
+            Group of each instance (fold, cluster); a group is left out together. For B and D.
         task_groups : array-like of shape (q,), default=None
-            Labels of tasks that are left out together, for C and D.
+            Group of each task; a group is left out together. For C and D.
         cells : array-like of shape (m, q), default=None
-            Fold labels of cells that are left out together, for A.
+            Fold of each cell; a fold is left out together. For A.
 
         Returns
         -------
         array or frame of shape (m, q) or (m,)
-            In the form the labels came in. NaN, with a `NoLabelWarning`, where an independent task has no other label
-            to take its constant from. Of a model of observed pairs alone a sparse matrix, with a prediction for each
-            of them; `cells` may then be a sparse matrix too, or have a fold for each pair in the order of rows and
-            columns.
+            Held-out predictions, of the type of the labels. They are NaN, with a `NoLabelWarning`, where an independent
+            task has no other label from which to estimate its intercept. A model that was fitted on a list of observed
+            pairs returns a sparse matrix with one prediction per pair. For such a model `cells` may also be a sparse
+            matrix, or an array with one fold per pair, ordered by row and column.
 
         Raises
         ------
         LeverageError
-            If the model interpolates what is to be left out.
+            If the model interpolates the labels that are left out (leverage 1).
         """
         self = self._snapshot()
         problem, setting = self._problem(), as_setting(setting)
@@ -606,38 +604,39 @@ class PairwiseRidge(PairModel, stored=False):
         return self._as_labels(held_out)
 
     def _as_labels(self, values: Array) -> Any:
-        """Return values of the labels in the form that the labels came in; those of a list as a sparse matrix."""
+        """Return one value per label in the type of the training labels; a sparse matrix for a list of pairs."""
         return self._problem().labels.restored(self._home(values), self._form)
 
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
     ) -> tuple[Any, Any]:
-        """Return intervals of labels, from how far off labels were when they were held out alike.
+        """Return prediction intervals, computed from the held-out residuals of the same setting.
 
-        Intervals for new instances, or new tasks, are jackknife+ intervals of exact leave-one-out; where labels are
-        missing or weighted they come from folds (CV+). If rows (columns) are exchangeable, and the regularisation was
-        not chosen on them, they hold a new label with a probability of at least ``2 * coverage - 1``, and of about
-        `coverage` in practice. Intervals for pairs of known instances and tasks, for pairs that are new on both sides,
-        and in a network, are calibrated by the residuals of that setting, without a guarantee. All of them widen where
-        a row lies far from those of training. Nothing is fitted again, but for folds, which are kept. A model of
-        observed pairs alone has intervals of one width for each setting, from the residuals of five folds.
+        Intervals for new instances (B) or new tasks (C) are jackknife+ intervals of exact leave-one-out. If labels are
+        missing or weighted, they are CV+ intervals of folds. They contain a new label with probability at least ``2 *
+        coverage - 1``, in practice about `coverage`, if rows (columns) are exchangeable and the regularisation was not
+        chosen on them. Intervals for known pairs (A), for pairs that are new on both sides (D) and for networks are
+        calibrated on the residuals of that setting and have no guarantee. All intervals are wider for rows that are far
+        from the training rows. Nothing is refitted, except for folds, whose results are cached. A model that was fitted
+        on a list of observed pairs has intervals of one width per setting, from the residuals of five folds.
 
         Parameters
         ----------
         X, tasks : as in `predict`
         coverage : float, default=0.9
-            The share of labels that intervals are to hold.
+            Share of labels that the intervals should contain.
         setting : {"A", "B", "C", "D"} or an alias, default=None
-            What is new. None tells it by ids: those of training are known, others new; rows without ids are new, and
-            with None for `X` or `tasks` those of training are known. Known rows are those of training whatever
-            features come with their ids.
+            Which sides are new. With None, the ids decide: rows with a training id are known, all other rows are new,
+            and rows without ids are new. ``X=None`` or ``tasks=None`` means the known training rows. For a known id the
+            training features are used, whatever features are passed.
 
         Returns
         -------
         lower, upper : arrays or frames of shape (a, b)
-            As `predict` returns predictions. Infinite where there are too few residuals for such a coverage, and NaN
-            where nothing is predicted. For observed labels of training they lie around the held-out prediction, not
-            around the fitted one, which has seen the label; but for those of a model of observed pairs alone.
+            Bounds, of the type that `predict` returns. They are infinite if there are too few residuals for the
+            coverage, and NaN where the prediction is NaN. For observed training labels they are centred on the held-out
+            prediction, because the fitted prediction has used the label. A model that was fitted on a list of observed
+            pairs always centres them on the fitted prediction.
 
         Examples
         --------
@@ -655,9 +654,9 @@ class PairwiseRidge(PairModel, stored=False):
         return predicted_intervals(self.fitted_, self._intervals(), X, tasks, coverage, setting)
 
     def _intervals(self) -> Any:
-        """Return what held-out residuals say of other labels, computed once for each setting."""
+        """Return the interval estimator, which computes the held-out residuals once per setting."""
         if not self._residuals:
-            self._residuals.append(self._made_intervals())  # of two threads the first counts
+            self._residuals.append(self._made_intervals())  # if two threads append, the first entry is used
         return self._residuals[0]
 
     def _made_intervals(self) -> Any:
@@ -668,24 +667,24 @@ class PairwiseRidge(PairModel, stored=False):
         return intervals_of(self._problem(), kept, by_formula=not self.describes_by_labels)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is kept of a model, less what intervals have found so far: they find it again."""
+        """Return the attributes to pickle; residuals of intervals are left out and recomputed when needed."""
         state = super().__getstate__()
         return {**state, "_residuals": []} if "_residuals" in state else state
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
-        """Return the held-out predictions that the model keeps of a setting; None if it keeps none."""
+        """Return the stored held-out predictions of a setting; None if there are none."""
         return None
 
     def _kernels_given(self, axis: int) -> tuple[str, ...]:
-        """Return which descriptions of a side are kernels that were computed beforehand, after several were given."""
+        """Return the names of the descriptions of a side that are precomputed kernels."""
         return ()
 
     def _hold_out(
         self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
     ) -> HeldOut:
-        """Return held-out predictions and how they were made; arguments as in `Fitted.hold_out`.
+        """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`.
 
-        Without groups and folds they are those that a model was chosen by, where it keeps them.
+        Without groups and folds, a search returns the predictions by which it has chosen its model, if it stores them.
         """
         kept = self._kept_holdout(setting) if cv is None and groups is None and task_groups is None else None
         if kept is not None:
@@ -699,12 +698,12 @@ class PairwiseRidge(PairModel, stored=False):
         return HeldOut(self._held_out(setting, how.units), how.words, how.units)
 
     def _held_out(self, setting: Setting, units: Units) -> Array:
-        """Return held-out predictions of the shape of the labels' values."""
+        """Return one held-out prediction per label."""
         return leave_out(self._problem(), setting, units)
 
     @property
     def dual_coef_(self) -> Array:
-        """Dual parameters A of shape (m, q), or (m,) after one-dimensional labels."""
+        """Dual coefficients A of shape (m, q), or (m,) for one-dimensional labels."""
         self = self._snapshot()
         dual = self._expansion().dual
         if dual is None:
@@ -719,9 +718,9 @@ class PairwiseRidge(PairModel, stored=False):
 
     @property
     def coef_(self) -> Array:
-        """Primal parameters W of shape (d, r), without a task side (d, q) or (d,); see `intercept_`.
+        """Primal coefficients W of shape (d, r); without a task side (d, q) or (d,). See `intercept_` for the formula.
 
-        Only there when every side runs in the primal.
+        The attribute exists only if every side is solved in the primal.
         """
         check_is_fitted(self)
         if not all(side.is_primal and side.directions is None for side in self._sides()):
@@ -744,7 +743,7 @@ class PairwiseRidge(PairModel, stored=False):
 
     @property
     def _n_columns(self) -> int:
-        """How many columns the instances came with."""
+        """Number of columns of the training instances."""
         return self._side.n_columns
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -757,23 +756,23 @@ class PairwiseRidge(PairModel, stored=False):
         return tags
 
     def _pairing_type(self, has_tasks: bool) -> type[Pairing]:
-        """Return what `_pairing` will be."""
+        """Return the class of the pairing that `_pairing` will return."""
         if self.symmetry is not None:
             return Network
         return self._coupled if has_tasks else Independent
 
     @property
     def _sign(self) -> int:
-        """What the labels of a network equal their transpose times."""
+        """Sign s of a network's labels, Y = s Yᵀ: 1 for symmetric, -1 for antisymmetric labels."""
         return -1 if self.symmetry == "antisymmetric" else 1
 
     @abstractmethod
     def _pairing(self, side: Side, task_side: Side | None, alpha: float) -> Pairing:
-        """Return the model of pairs that parameters, fitted sides and regularisations make."""
+        """Return the pairing: the model of pairs with these sides and this regularisation."""
 
     @property
     def fitted_(self) -> FittedRidge:
-        """What the model has learned from: labels, decomposed sides, the model of pairs; see `FittedRidge`."""
+        """Training labels, decomposed sides and pairing of the fitted model; see `FittedRidge`."""
         now = self._snapshot()
         posed: Problem = now._fitted_problem
         return FittedRidge(
@@ -789,26 +788,26 @@ class PairwiseRidge(PairModel, stored=False):
 
     @property
     def describes_by_labels(self) -> bool:
-        """Whether the labels describe a side too: no formula leaves them out, but the model does so itself."""
+        """Whether the labels are also features of a side; then no formula holds them out, and the model is refitted."""
         return False
 
     @property
     def _settings(self) -> tuple[Setting, ...]:
-        """The settings that the model can be asked about."""
+        """Settings that the model supports."""
         return settings_of(self._problem().pairing)
 
     def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
-        """Raise if a setting, or what leaves together in it, has no meaning for this model."""
+        """Raise if the model does not support the setting, or these groups in it."""
         check_request(self._problem().pairing, setting, groups, task_groups, cells)
 
     def _problem(self) -> Problem:
-        """Return the problem that was solved last."""
+        """Return the last solved problem."""
         check_is_fitted(self)
         problem: Problem = self._fitted_problem
         return problem
 
     def _gridded(self, name: str) -> Problem:
-        """Return the problem of a grid for an attribute of some name, which a model of pairs alone does not have."""
+        """Return the problem of a grid; raise AttributeError for `name` if the model was fitted on a list of pairs."""
         problem = self._problem()
         try:
             _ = problem.Y
@@ -847,7 +846,7 @@ class PairwiseRidge(PairModel, stored=False):
         return table, side.new_rows(self._as_fitted(rows, ("X", "tasks")[axis]))
 
     def _as_fitted(self, rows: Array, name: str) -> Array:
-        # A model with a device that was read from a file computes here.
+        # A model with a device that was loaded from a file computes on the CPU.
         if self.device is not None and is_foreign(self._coefficients) and not is_foreign(rows):
             rows = as_array_of(dense(rows), self._coefficients)
         check_same_library({name: rows, "the fitted model": self._coefficients})

@@ -1,4 +1,4 @@
-"""Docstrings of estimators that are composed: what a base class documents, a class derived from it does not repeat."""
+"""Compose the docstrings of estimators: a subclass inherits the parameter and attribute entries of its base classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T", bound=type)
 
 _SECTION = re.compile(r"^(\w[\w ]*)\n-{3,}\n", re.MULTILINE)
-# A name or several, their type, and what is said of them on lines that are indented.
+# One or several names, their type, and the indented lines of their description.
 _ENTRY = re.compile(r"^(\S.*?)( : .*)?\n((?:(?: .*)?\n)*)", re.MULTILINE)
 
 
@@ -46,13 +46,13 @@ def documented(cls: T) -> T:
 
 
 def parameter_docs(cls: type) -> dict[str, str]:
-    """Return what is said of each parameter of a class; of several at once the same."""
+    """Return the docstring entry of each parameter of a class; parameters documented together share one entry."""
     known = _entries(cls, "Parameters", inspect.signature(cls).parameters)
     return {name: known[name] for name in inspect.signature(cls).parameters if name in known}
 
 
 def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> dict[str, str]:
-    """Return the entries of a section by the names they are about, of the first class that documents each."""
+    """Return the entries of a section by name, each from the first class that documents it."""
     found: dict[str, str] = {}
     for base in cls.__mro__:
         for names, kind, body in _own_entries(base, section):
@@ -62,7 +62,7 @@ def _entries(cls: type, section: str, wanted: Iterable[str] | None = None) -> di
 
 
 def _own_entries(cls: type, section: str) -> Iterator[tuple[list[str], str, str]]:
-    """Yield the names, the type and the text of each entry of a section of a docstring."""
+    """Yield the names, the type and the text of each entry in a section of the class's docstring."""
     _, *parts = _SECTION.split(inspect.cleandoc(vars(cls).get("__doc__") or "") + "\n")
     body = dict(zip(parts[::2], parts[1::2], strict=True)).get(section, "")
     for names, kind, text in _ENTRY.findall(body):

@@ -1,4 +1,4 @@
-"""What a fitted model has learned from, as everything outside the models reads it, and intervals of predictions."""
+"""Training data and predictions of a fitted model, as other packages read them, and prediction intervals."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ from dyadlearn.solve.conjugate_gradients import Solution
 
 
 class HeldOut(NamedTuple):
-    """Predictions of a model for labels that it has not seen.
+    """Held-out predictions of all labels.
 
     Attributes
     ----------
     predictions : array of the shape of the labels' values
     method : str
-        How they were made, in words.
+        Description of the hold-out method, for reports.
     units : Units
-        What left together.
+        Folds of instances, tasks or pairs.
     is_fixed : bool
-        Whether they are those of the model as it is: another one that was fitted again has no kernels in common.
+        Whether the predictions use the kernels of the fitted model. False if a model with other kernels was fitted for
+        each fold.
     """
 
     predictions: Array
@@ -48,14 +49,14 @@ class HeldOut(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predicting:
-    """How rows of a user are read, and predicted for, by a fitted estimator; labels it may have none.
+    """Interface for predictions of a fitted estimator, which need not store its labels.
 
     Attributes
     ----------
     form : Table
-        Without values: the ids of instances and tasks as the user knows them, and the form that the labels came in.
+        Table without values: the user's ids of instances and tasks, and the type of the labels.
     estimator : estimator
-        The fitted model of a grid; of a `PairRegressor` the one that it wraps.
+        The fitted grid model; for a `PairRegressor`, the wrapped model.
     """
 
     form: Table
@@ -63,17 +64,17 @@ class Predicting:
 
     @property
     def instance_ids(self) -> Ids | None:
-        """The ids of the instances as the user knows them."""
+        """The user's ids of the instances; None means no ids."""
         return self.form.row_ids
 
     @property
     def task_ids(self) -> Ids | None:
-        """The ids of the tasks as the user knows them."""
+        """The user's ids of the tasks; None means no ids."""
         return self.form.column_ids
 
     @property
     def descriptions(self) -> list[dict[str, tuple[Any, Ids | None]]]:
-        """What each side was described by: its kernel and the names of its columns, by names; "" is a single table."""
+        """Kernel and column names of each description of each side, by name; a single table has the name ""."""
         sides = zip(self.estimator._descriptions, self.estimator._columns, strict=True)
         return [
             {name: (spec, names if name == "" else spec.columns) for name, spec in specs.items()}
@@ -81,46 +82,46 @@ class Predicting:
         ]
 
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
-        """Return what tables of the user say of instances (axis 0) or tasks; None without tables."""
+        """Return the rows of some instances (axis 0) or tasks in the user's tables; None without tables."""
         return None
 
     def given(self, values: Any, axis: int) -> Any:
-        """Return instances (axis 0) or tasks of the user as the estimator takes them."""
+        """Return the user's instances (axis 0) or tasks in the form that the estimator accepts."""
         return values
 
     def rows(self, X: Any) -> tuple[Table, Any]:
-        """Return instances to predict for, read and checked: their ids, and their rows; None is those of training."""
+        """Return the ids and checked rows of instances to predict for; None means the training instances."""
         return self.estimator._instance_rows(X)  # type: ignore[no-any-return]
 
     def columns(self, tasks: Any) -> tuple[Table | None, Any]:
-        """Return tasks to predict for, as `rows` returns instances."""
+        """Return the ids and checked rows of tasks to predict for; None means the training tasks."""
         return self.estimator._task_rows(tasks)  # type: ignore[no-any-return]
 
     @cached_property
     def expansion(self) -> Any:
-        """What rows of each side are multiplied by: `grid` and `at` return predictions."""
+        """Coefficients, as an object whose methods `grid` and `at` return predictions."""
         return self.estimator._expansion()
 
     def predict(self, rows: Any = None, columns: Any = None) -> Array:
-        """Return predictions (a, b) for rows of each side; None stands for those of training."""
+        """Return predictions (a, b) for rows of each side; None means the training rows."""
         return self.expansion.grid(rows, columns)
 
     def predicted(self, X: Any, tasks: Any) -> Table:
-        """Return predictions for instances and tasks as the user has them, with their ids."""
+        """Return predictions for the user's instances and tasks, with their ids."""
         return self.estimator._predicted(X, tasks)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted(Predicting):
-    """The labels of a fitted estimator and what can be asked of it; its attribute `fitted_`.
+    """Labels, supported settings and hold-out of a fitted estimator; its attribute `fitted_`.
 
     Attributes
     ----------
     form, estimator : as in `Predicting`
     labels : Labels
-        Those that the model was fitted on.
+        Training labels.
     settings : tuple of Setting
-        Those that the model can be asked about.
+        Settings that the model supports.
     """
 
     labels: Labels
@@ -128,46 +129,46 @@ class Fitted(Predicting):
 
     @property
     def is_network(self) -> bool:
-        """Whether both sides are the same nodes, so that a pair stands in the grid twice."""
+        """Whether instances and tasks are the same nodes; then each pair is in the grid twice."""
         return self.symmetry != 0
 
     @property
     def symmetry(self) -> int:
-        """0, or in a network what the labels equal their transpose times."""
+        """Sign s of a network's labels, Y = s Yᵀ; 0 if the model is not a network."""
         return 0
 
     @property
     def task_ids(self) -> Ids | None:
-        """The ids of the tasks as the user knows them; those of the nodes of a network."""
+        """The user's ids of the tasks, or of the nodes of a network; None means no ids."""
         return self.form.column_ids or (self.form.row_ids if self.is_network else None)
 
     @property
     def completed(self) -> Array:
-        """The labels (m, q), the model's own predictions where they are missing."""
+        """Labels (m, q), with predictions in place of missing labels."""
         labels, predictions = self.labels.dense().values, self.predict()
         xp = namespace(labels)
         return xp.where(xp.isnan(labels), predictions, labels)
 
     @property
     def problem(self) -> Problem:
-        """The model of pairs with its labels; TypeError if the estimator has no closed form."""
+        """Pairing with its labels; raises TypeError if the estimator has no closed form."""
         raise TypeError(
-            f"{type(self.estimator).__name__} has no closed form, which this needs: fit TwoStepRidge on the labels."
+            f"{type(self.estimator).__name__} has no closed form, which is needed here: fit TwoStepRidge on the labels."
         )
 
     @property
     def searched_setting(self) -> Setting | None:
-        """The setting that a search has chosen for; None for a model that has chosen nothing."""
+        """Setting for which a search has chosen its parameters; None for a model without a search."""
         own = getattr(self.estimator, "holdout_setting_", None)
         return None if own is None else as_setting(own)
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters that the estimator was fitted with, whatever was set since."""
+        """Parameters of the estimator at its last fit."""
         return self.estimator._solved_with  # type: ignore[no-any-return]
 
     def places(self, X: Any, tasks: Any) -> list[np.ndarray | None]:
-        """Return where instances and tasks stand in training, -1 for new ones; None where they are all of it."""
+        """Return training positions of instances and of tasks, -1 for new rows; None means all training rows."""
         found: list[np.ndarray | None] = []
         for given, read, ids in ((X, self.rows, self.instance_ids), (tasks, self.columns, self.task_ids)):
             table, rows = (None, None) if given is None else read(given)
@@ -175,11 +176,11 @@ class Fitted(Predicting):
         return found
 
     def check(self, setting: Setting) -> None:
-        """Raise ValueError if the model cannot be asked about a setting."""
+        """Raise ValueError if the model does not support the setting."""
         if setting not in self.settings:
             raise ValueError(
-                f"Setting {setting.value} predicts new tasks, of which this {type(self.estimator).__name__} knows "
-                "nothing: fit it with tasks=, the features or kernel of the training tasks."
+                f"Setting {setting.value} predicts new tasks, but this {type(self.estimator).__name__} was fitted "
+                "without them: fit it with tasks=, the features or kernel of the training tasks."
             )
 
     def hold_out(
@@ -192,20 +193,21 @@ class Fitted(Predicting):
         nested: bool = False,
         exact: bool = False,
     ) -> HeldOut:
-        """Predict every label as if the estimator had never seen what the setting leaves out.
+        """Predict every label by a model that was fitted without what the setting leaves out.
 
         Parameters
         ----------
         setting : Setting
         cv : int, SettingKFold or list of folds, default=None
-            Folds to leave out. Without folds and groups a search returns the predictions it keeps of its own setting,
-            and for the others `dyadlearn.holdout.plan` decides.
+            Folds to leave out. Without folds and groups, a search returns the stored predictions of the setting for
+            which it was fitted; in all other cases `dyadlearn.holdout.plan` chooses the method.
         groups, task_groups : array-like of shape (m,) and (q,), default=None
-            What is left out together, in the order of the training data; ignored in settings that leave none out.
+            Groups that are left out together, in the order of the training data. They are ignored in settings that do
+            not leave out that side.
         nested : bool, default=False
-            Whether a model that learned its kernels learns them again without each fold.
+            Whether a model with learned kernels learns them again without each fold.
         exact : bool, default=False
-            Whether complete labels are left out one at a time, by formulas, whatever `cv` is.
+            Whether complete labels are left out one at a time by the exact formula; `cv` is then ignored.
         """
         how = {
             "cv": cv,
@@ -220,26 +222,26 @@ class Fitted(Predicting):
         Parameters
         ----------
         setting : Setting
-            What the estimator that the function returns will be asked for.
+            Setting in which the refitted estimator will predict.
         """
         return self.estimator._refitter(setting)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
 class FittedRidge(Fitted):
-    """The labels, the decomposed sides and the model of pairs of a fitted estimator.
+    """Labels, decomposed sides and pairing of a fitted kernel ridge model.
 
     Attributes
     ----------
     labels, form, estimator, settings : as in `Fitted`
     posed : Problem
-        The model of pairs with its labels, as they were fitted.
+        Pairing with the training labels.
     closed : Problem
-        The same model with completed labels, to which closed forms apply.
+        The same pairing with completed labels, which has a closed form.
     sides : tuple of Side
-        The decomposed instances and, where the model has them, tasks.
+        Decomposed instances and, if the model has a task side, tasks.
     coefficients : array
-        As the model of pairs has them.
+        Coefficients of the pairing.
 
     Examples
     --------
@@ -259,43 +261,43 @@ class FittedRidge(Fitted):
 
     @property
     def problem(self) -> Problem:
-        """The model of pairs with its labels, as they were fitted; ValueError if the labels describe its sides."""
+        """Pairing with the training labels; raises ValueError if labels are also features of a side."""
         if self.estimator.describes_by_labels:
             raise ValueError(
-                "This model describes instances or tasks by profiles of the labels that would be left out, so that it "
-                "cannot be held out with its kernels as they are: use its own holdout(), evaluate(), which learns them "
-                "again, or fit it with stages=1."
+                "This model uses profiles of the labels as features, so labels cannot be held out with its kernels "
+                "unchanged: use model.holdout() or evaluate(), which learn the kernels again, or fit the model with "
+                "stages=1."
             )
         return self.posed
 
     def check(self, setting: Setting) -> None:
-        """Raise ValueError if the model cannot be asked about a setting."""
+        """Raise ValueError if the model does not support the setting."""
         self.estimator._check_request(setting)
 
     @property
     def pairing(self) -> Pairing:
-        """The model of pairs."""
+        """Pairing: the model of pairs."""
         return self.posed.pairing
 
     @property
     def solution(self) -> Solution:
-        """What an iterative solver found; no iterations for a closed form."""
+        """Solution of the iterative solver; a closed form has zero iterations."""
         return self.estimator._iterated  # type: ignore[no-any-return]
 
     @property
     def completed(self) -> Array:
-        """The labels (m, q), the model's own predictions where they are missing."""
+        """Labels (m, q), with predictions in place of missing labels."""
         return super().completed if self.labels.grid is None else self.closed.Y
 
     @property
     def symmetry(self) -> int:
-        """0, or in a network what the labels equal their transpose times."""
+        """Sign s of a network's labels, Y = s Yᵀ; 0 if the model is not a network."""
         return self.pairing.symmetry
 
     def leave_out(self, setting: str | Setting, units: Units | None = None) -> Array:
-        """Return the prediction of each label by a model without its unit; None leaves out one at a time.
+        """Return held-out predictions of all labels; without `units`, one label, row or column is left out at a time.
 
-        The kernels are those of the fit. A model that learned them from the labels has `holdout` for more.
+        The kernels are not learned again. For a model with learned kernels see `holdout`.
         """
         setting, units = as_setting(setting), Units() if units is None else units
         check_request(self.pairing, setting, units.instances, units.tasks, units.cells)
@@ -303,7 +305,7 @@ class FittedRidge(Fitted):
 
 
 def as_fitted(model: Any) -> Any:
-    """Return what a fitted estimator has learned from, or what is that already."""
+    """Return the attribute `fitted_` of an estimator; return a `Fitted` object unchanged."""
     if isinstance(model, Fitted):
         return model
     check_is_fitted(model)
@@ -311,25 +313,25 @@ def as_fitted(model: Any) -> Any:
 
 
 def predicting(model: Any) -> Predicting:
-    """Return how a fitted model predicts, labels or not: a growing one keeps statistics only."""
+    """Return the prediction interface of a fitted model, also for online models that do not store labels."""
     if isinstance(model, Predicting) or not getattr(model, "grows", False):
         return as_fitted(model)  # type: ignore[no-any-return]
     check_is_fitted(model)
     return model._predicting()  # type: ignore[no-any-return]
 
 
-# Intervals: which pairs are new, and how, and what held-out residuals say of them -------------------------------------
+# Prediction intervals: find out which rows are new, and compute the bounds -------------------------------------
 
 
 def training_places(rows: Any, ids: Ids | None, training: Ids | None) -> np.ndarray:
-    """Return where each of n rows stands in training, -1 for new ones; rows without ids are new.
+    """Return the training position of each of n rows, -1 for new rows; rows without ids are new.
 
     Parameters
     ----------
     rows : NewRows, or array of shape (n, d)
-        As they are read; those that are decomposed may know their places.
+        Rows as read; decomposed rows may store their positions.
     ids, training : Ids or None
-        Those of the rows and of training.
+        Ids of the rows and of the training rows.
     """
     places: np.ndarray | None = getattr(rows, "places", None)
     if places is not None:
@@ -355,13 +357,13 @@ def interval_grids(
     ----------
     fitted : Fitted
     intervals : Intervals or FlatIntervals
-        Of the same model.
+        Interval estimator of the same model.
     rows : (rows or None, rows or None)
-        Instances and tasks that are asked for; None stands for those of training.
+        Instances and tasks to predict for; None means the training rows.
     ids : (Ids or None, Ids or None)
-        Of these.
+        Ids of `rows`.
     places : (integer array or None, integer array or None)
-        Where they stand in training, -1 for new ones.
+        Training positions of `rows`, -1 for new rows.
     coverage, setting : as in `PairwiseRidge.predict_interval`
     """
     coverage = check_share(coverage, "coverage")
@@ -399,29 +401,29 @@ def interval_grids(
 def _checked_places(
     rows: Any, ids: Ids | None, places: np.ndarray | None, size: int, new: bool | None, words: tuple[str, str]
 ) -> np.ndarray:
-    """Return where each row of a side stands in training, -1 for new ones; `new` says that all are new, or none."""
+    """Return the training position of each row, -1 for new rows; `new` forces all rows to be new (True) or known."""
     name, what = words
     if rows is None or places is None:
         if new:
-            raise ValueError(f"The setting is one of new {what}: give {name}, or a setting in which these are known.")
+            raise ValueError(f"The setting predicts new {what}: give {name}, or choose a setting with known {what}.")
         return np.arange(size)
     if new is False and (places < 0).any():
         known = own_ids(ids)
         if known is None:
             raise ValueError(
-                f"The setting is one of known {what}, but {name} has no ids, and rows without ids count as new: leave "
-                f"{name} out, or give ids to it and to the labels."
+                f"The setting predicts known {what}, but {name} has no ids, and rows without ids count as new: leave "
+                f"{name} out, or give ids to {name} and to the labels."
             )
         unknown = [known.labels[place] for place in np.flatnonzero(places < 0)]
         raise IdError(
-            f"The setting is one of known {what}, but {shown(unknown)} were not in training: leave them out, or ask "
-            "for another setting."
+            f"The setting predicts known {what}, but {shown(unknown)} were not in training: leave them out, or "
+            "choose another setting."
         )
     return np.full(_size(rows), -1) if new else places
 
 
 def _kinds(places: np.ndarray) -> list[tuple[np.ndarray, bool]]:
-    """Return which rows are known, and which are new, with whether they are new."""
+    """Return the positions of known rows and of new rows, each with whether they are new."""
     kinds = [(np.flatnonzero(places >= 0), False), (np.flatnonzero(places < 0), True)]
     return [kind for kind in kinds if kind[0].size] or kinds[1:]
 
@@ -435,7 +437,7 @@ def _block(
     task_places: np.ndarray,
     coverage: float,
 ) -> Bounds:
-    """Return bounds of pairs of one setting; rows, or columns, that are None are those at some places in training."""
+    """Return bounds of pairs of one setting; rows or columns that are None are the given training positions."""
     if rows is not None and columns is not None:
         return intervals.new_both(rows, columns, fitted.predict(rows, columns), coverage)
     if rows is not None:
@@ -444,7 +446,7 @@ def _block(
     if columns is not None:
         whole, sign = fitted.predict(None, columns).T, fitted.symmetry
         if sign:
-            # A new vertex has the same neighbours whichever side it stands on, of the other sign in one kind.
+            # A new node has the same edges as instance and as task, with opposite signs if antisymmetric.
             lower, upper = intervals.new_rows(columns, sign * whole, coverage)
             lower, upper = (lower, upper) if sign > 0 else (-upper, -lower)
         else:
@@ -479,5 +481,5 @@ def predicted_intervals(
 
 
 def _size(rows: Any) -> int:
-    """Return the number of rows, decomposed or as they came."""
+    """Return the number of rows of an array or of decomposed rows."""
     return int(rows.shape[0]) if hasattr(rows, "shape") else int(rows.size)

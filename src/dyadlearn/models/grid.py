@@ -1,8 +1,6 @@
-"""The models of a grid: ridge regression for each task on its own, in two steps, and on pairs.
+"""Kernel ridge models of a grid of labels: independent tasks, two-step, Kronecker and pair kernels.
 
-What a model says as a Gaussian process: how sure it is, and how likely its labels are.
-
-Ridge regression on pairs, with a shared function and functions of each task's and each instance's own.
+Kronecker and pair-kernel models are also Gaussian processes, with posterior deviations and a marginal likelihood.
 """
 
 from __future__ import annotations
@@ -27,30 +25,30 @@ from dyadlearn.pairing.process import Process
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters:
-    """Parameters that all models of a grid have.
+    """Parameters of all kernel ridge models of a grid.
 
     Parameters
     ----------
     kernel : str or callable, default="linear"
-        Name of a kernel (see `dyadlearn.kernels.kernel_names`), a function of two feature
-        matrices that returns their kernel matrix, or ``"precomputed"``. A linear kernel on fewer
-        features than rows is solved in the primal.
+        Name of a kernel (see `dyadlearn.kernels.kernel_names`), a function of two feature matrices that returns their
+        kernel matrix, or ``"precomputed"``. A linear kernel with fewer features than rows is solved in the primal.
     kernel_params : dict, default=None
         Parameters of the kernel, such as ``{"gamma": 0.1}``.
     repair : {"clip", "shift", "error"}, default="clip"
-        What to do with a kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+        Treatment of an asymmetric or indefinite kernel: see `dyadlearn.kernels.repair`.
     device : str, default=None
-        Where arrays of numpy are computed: None is here, ``"cuda"`` a GPU, by torch or, without it, cupy. Answers are
-        arrays of numpy all the same. Arrays of another library are computed where they live, without it.
+        Device that computes with numpy arrays. None means the CPU. ``"cuda"`` means a GPU, used through torch or, if
+        torch is not installed, through cupy. Results are numpy arrays in any case. Arrays of other libraries are
+        computed on their current device; leave `device` out for them.
 
     Attributes
     ----------
     dual_coef_ : array of shape (m, q) or (m,)
-        Dual parameters.
+        Dual coefficients A.
     coef_ : array of shape (d, q) or (d,)
-        Primal parameters; only in the primal.
+        Primal coefficients W; only if the model is solved in the primal.
     intercept_ : array of shape (q,) or float
-        What is added to features times `coef_`, or kernel values times `dual_coef_`.
+        Constant term, added to features times `coef_`, or to kernel values times `dual_coef_`.
     completed_ : array or frame of shape (m, q) or (m,)
         Labels where they are observed, predictions elsewhere.
     n_iter_ : int
@@ -60,7 +58,7 @@ class KernelParameters:
     n_features_in_ : int
         Number of features, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
+        Column names; only if `X` was a frame and all its column names are strings.
     """
 
     kernel: Any = "linear"
@@ -72,26 +70,27 @@ class KernelParameters:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskKernelParameters(KernelParameters):
-    """Parameters that all models with a task kernel have.
+    """Parameters of all kernel ridge models with a task kernel.
 
     Parameters
     ----------
     kernel, task_kernel : str or callable, default="linear"
-        Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a
-        function of two feature matrices that returns their kernel matrix, or ``"precomputed"``.
-        A linear kernel on fewer features than rows is solved in the primal.
+        Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a function of two
+        feature matrices that returns their kernel matrix, or ``"precomputed"``. A linear kernel with fewer features
+        than rows is solved in the primal.
     kernel_params, task_kernel_params : dict, default=None
         Parameters of the kernels, such as ``{"gamma": 0.1}``.
     tol, max_iter : float and int, default=1e-8 and 1000
-        Where labels are missing or weighted: the relative residual at which conjugate gradients stop, and the
-        iterations after which they give up with a `ConvergenceWarning`. For a search a `tol` of 1e-5 will do.
+        Stopping rule of conjugate gradients, which are used only if labels are missing or weighted: the relative
+        residual to reach, and the number of iterations after which a `ConvergenceWarning` is raised. For a search, a
+        `tol` of 1e-5 is sufficient.
 
     Attributes
     ----------
     coef_ : array of shape (d, r), without tasks (d, q) or (d,)
-        Primal parameters; only where both sides run in the primal.
+        Primal coefficients W; only if both sides are solved in the primal.
     intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
-        Grand mean and main effects, for features or kernel values as they come: see `intercept_`.
+        Grand mean and main effects, for features or kernel values that are not centred: see `intercept_`.
     """
 
     task_kernel: Any = "linear"
@@ -101,12 +100,12 @@ class TaskKernelParameters(KernelParameters):
 
 
 class ProcessRidge(PairwiseRidge, stored=False):
-    """Base of the models whose predictions are the mean of a Gaussian process, given its labels.
+    """Base class of models whose predictions are the posterior mean of a Gaussian process.
 
     Attributes
     ----------
     scale_ : float
-        The noise scale of the Gaussian process whose mean is predicted; only of complete labels without weights.
+        Scale of the Gaussian process, see `scale_`; only for complete labels without weights.
     """
 
     _coupled: type[PairKernel] = PairKernel
@@ -120,39 +119,38 @@ class ProcessRidge(PairwiseRidge, stored=False):
         diagonal: Any = None,
         task_diagonal: Any = None,
     ) -> Any:
-        r"""Predict the labels of every given instance with every given task, and how sure that is.
+        r"""Predict the labels of every given instance with every given task, optionally with standard deviations.
 
-        A deviation is that of the *latent* function, the label without its noise, under the Gaussian process whose mean
-        is predicted (see `log_marginal_likelihood`): :math:`\hat\tau\sqrt{v}`, where v is the posterior variance and
-        :math:`\hat\tau` is `scale_`. A label itself deviates by :math:`\hat\tau\sqrt{v + \lambda}`. Both are calibrated
-        only as far as labels really are such a process; hold-out shows how far off predictions are, whatever they are.
+        The deviation is the posterior standard deviation of the *latent* function, that is, of the label without its
+        noise (see `log_marginal_likelihood`). It is :math:`\hat\tau\sqrt{v}`, where v is the posterior variance and
+        :math:`\hat\tau` is `scale_`. The deviation of a label is :math:`\hat\tau\sqrt{v + \lambda}`. Both are
+        calibrated only if the labels follow this Gaussian process. Hold-out errors do not need that assumption.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (a, d), or (a, m) for a precomputed kernel, default=None
-            Instances, new or not: features, or their kernel with the training instances. None stands for the training
+            Instances, new or not: features, or their kernel with the training instances. None means the training
             instances.
         tasks : array, sparse matrix, frame or Tasks of shape (b, r) or (b, q), default=None
-            Tasks, new or not: features, or their kernel with the training tasks. None stands for
-            the training tasks.
+            Tasks, new or not: features, or their kernel with the training tasks. None means the training tasks.
         return_std : bool, default=False
-            Whether to return deviations too. Labels must be complete and weigh the same.
+            Whether to return deviations too. The training labels must be complete and unweighted.
         diagonal, task_diagonal : array or series of shape (a,) and (b,), default=None
-            For deviations from a precomputed kernel: the kernel of every row of `X`, or of `tasks`, with itself.
+            Kernel of every row of `X`, or of `tasks`, with itself; required for deviations with a precomputed kernel.
 
         Returns
         -------
         predictions : array or frame of shape (a, b)
-            A frame if `X` or `tasks` is one. With one-dimensional training labels and no
-            `tasks`, shape (a,).
+            A frame if `X` or `tasks` is a frame. The shape is (a,) if the training labels were one-dimensional and
+            `tasks` is None.
         deviations : array or frame of shape (a, b)
             Only with ``return_std=True``.
 
         Warns
         -----
         PrecisionWarning
-            If a variance comes out negative by more than rounding: a kernel is not positive semi-definite, or
-            `diagonal` is not its.
+            If a variance is negative by more than rounding errors: a kernel is not positive semi-definite, or
+            `diagonal` belongs to another kernel.
         """
         if not return_std:
             return super().predict(X, tasks)
@@ -170,37 +168,38 @@ class ProcessRidge(PairwiseRidge, stored=False):
 
     @property
     def scale_(self) -> float:
-        r"""The noise scale :math:`\hat\tau` of the process, in the units of the labels.
+        r"""Scale :math:`\hat\tau` of the Gaussian process, in the units of the labels.
 
         .. math:: \hat\tau^2 = \frac{\langle\mathbf{Y}, \mathbf{A}\rangle}{n - 1}
 
-        with the dual parameters **A** and the number n of labels; n itself without an intercept. Labels vary around the
-        latent function by :math:`\hat\tau\sqrt\lambda`.
+        **A** are the dual coefficients and n is the number of labels; without an intercept the denominator is n. The
+        standard deviation of the noise is :math:`\hat\tau\sqrt\lambda`.
         """
         self = self._snapshot()
         try:
             return self._process().scale(self._problem().Y)
-        except ValueError as error:  # an attribute that a model does not have
+        except ValueError as error:  # hasattr expects AttributeError
             raise AttributeError(f"scale_ does not exist. {error}") from error
 
     def log_marginal_likelihood(
         self, *, method: str = "restricted", scale: float | None = None, eval_gradient: bool = False
     ) -> Any:
-        r"""Return how likely the training labels are under the Gaussian process of the model.
+        r"""Return the log marginal likelihood of the training labels under the Gaussian process of the model.
 
         .. math:: \mathrm{vec}(\mathbf{Y}) \sim
                   \mathcal{N}\bigl(\mu\mathbf{1},\; \tau^2(\mathbf{P} + \lambda\mathbf{I})\bigr),
 
-        where **P** is the kernel between all pairs. Without an intercept μ is zero, and both methods are the same.
+        where **P** is the kernel between all pairs. Without an intercept, μ is zero and both methods give the same
+        value.
 
         Parameters
         ----------
         method : {"restricted", "profile"}, default="restricted"
-            What is done with a free mean: it is integrated out with a flat prior, or set to its most likely value.
-            Restricted likelihoods of models with and without an intercept do not compare.
+            Treatment of the free mean μ: integrate it out with a flat prior, or set it to its most likely value.
+            Restricted likelihoods of a model with an intercept and of one without cannot be compared.
         scale : float, default=None
-            The noise scale τ, in the units of the labels. None is the most likely one, which is `scale_` where the mean
-            is integrated out.
+            Scale τ, in the units of the labels. None means its most likely value, which equals `scale_` if the mean is
+            integrated out.
         eval_gradient : bool, default=False
             Whether to return the gradient too.
 
@@ -209,8 +208,9 @@ class ProcessRidge(PairwiseRidge, stored=False):
         value : float
         gradient : dict
             Only with ``eval_gradient=True``: derivatives with respect to the logarithms of ``alpha``, of the shares
-            ``product``, ``per_task`` and ``per_instance`` of the kernels (zero for one that is zero), and of ``scale``
-            where it is given. That of a factor of all kernels is the sum of those of the shares.
+            ``product``, ``per_task`` and ``per_instance`` (the derivative of a zero share is zero), and of ``scale`` if
+            it is given. The derivative with respect to a common factor of all kernels is the sum of the derivatives of
+            the shares.
 
         Examples
         --------
@@ -226,7 +226,7 @@ class ProcessRidge(PairwiseRidge, stored=False):
         """
         check_choice(method, "method", ("restricted", "profile"))
         if scale is not None and check_alpha(scale, "scale") == 0:
-            raise ValueError("scale must be above 0, found 0: no label varies then.")
+            raise ValueError("scale must be above 0, found 0: give a positive number, or None.")
         self = self._snapshot()
         restricted, labels = method == "restricted", self._problem().Y
         value, gradient = self._process().log_likelihood(labels, restricted=restricted, scale=scale)
@@ -238,20 +238,19 @@ class ProcessRidge(PairwiseRidge, stored=False):
         return self._coupled(side.spectrum, task_side.spectrum, alpha, self._shares(), side.spec.constant is not None)
 
     def _shares(self) -> tuple[float, float, float]:
-        """Return the shares of the product kernel, of the functions of each task and of those of each instance."""
+        """Return the shares `product`, `per_task` and `per_instance` of the pair kernel."""
         return 1.0, 0.0, 0.0
 
     def _process(self) -> Process:
-        """Return the process, where there is one."""
+        """Return the Gaussian process; raise if the model has none."""
         problem, name = self._problem(), type(self).__name__
         if self.describes_by_labels or not isinstance(problem.pairing, PairKernel):
-            remedy = "judge its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
-            raise ValueError(f"{name} is {problem.pairing.words} here, and has no deviations or likelihood: {remedy}.")
+            remedy = "assess its predictions by holdout" if problem.pairing.knows_tasks else "fit it with tasks="
+            raise ValueError(f"{name} is {problem.pairing.words} here, without deviations or likelihood: {remedy}.")
         if problem.labels.full is None:
             raise ValueError(
-                f"Deviations and likelihoods of {name} are those of complete labels that weigh the same, and some of "
-                "these are missing or weighted: fit the rows and columns that are complete, or judge predictions by "
-                "holdout."
+                f"Deviations and likelihoods of {name} need complete labels without weights, but some labels are "
+                "missing or weighted: fit the rows and columns that are complete, or assess predictions by holdout."
             )
         return Process(replace(problem.pairing))
 
@@ -259,18 +258,18 @@ class ProcessRidge(PairwiseRidge, stored=False):
 def _prior(
     side: Side, table: Table | None, rows: NewRows | None, given: Any, owner: str, name: str
 ) -> tuple[NewRows | None, Array | None]:
-    """Return rows, with their kernel with themselves of what was decomposed; None where nobody asks for it."""
+    """Return rows and the kernel of each row with itself; None if it is not needed."""
     needs = rows is not None and side.spec.is_precomputed
     if given is not None and not needs:
         raise ValueError(
-            f"{name} goes with rows of {owner} from a precomputed kernel; here it is known already: leave it out."
+            f"{name} is only for rows of {owner} from a precomputed kernel; here it is computed: leave it out."
         )
     if rows is None or side.is_primal:
         return rows, None
     if given is None and needs:
         raise ValueError(
-            f"return_std needs the kernel of every row of {owner} with itself, and a precomputed kernel tells that of "
-            f"{owner} with training only: give {name}=, {rows.size} numbers."
+            f"return_std needs the kernel of every row of {owner} with itself, but a precomputed kernel has only the "
+            f"values with the training rows: give {name}=, {rows.size} numbers."
         )
     if needs:
         given = in_order(given, None if table is None else table.row_ids, None, name, owner)
@@ -281,35 +280,36 @@ def _prior(
 
 
 def _checked_diagonal(given: Any, size: int, like: Array, owner: str, name: str) -> Array:
-    """Return variances that a user gave as an array in the library and precision of the model."""
+    """Return the user's kernel diagonal as an array in the library and precision of the model."""
     with reading_numbers(given, name):
         values = np.asarray(to_numpy(given) if is_foreign(given) else given, dtype=np.float64)
     if values.shape not in ((size,), (size, 1)):
         raise ValueError(f"{name} must hold a number for each of {size} rows of {owner}, found shape {values.shape}.")
     if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError(f"{name} must hold finite numbers of at least 0, found NaN, infinity or less.")
+        raise ValueError(f"{name} must hold finite numbers of at least 0, found NaN, infinity or a negative number.")
     return as_array_of(values.reshape(-1), like, like.dtype)
 
 
 @documented
 @dataclass(eq=False, repr=False)
 class IndependentTaskRidge(KernelParameters, PairwiseRidge):
-    r"""Kernel ridge regression for every task on its own.
+    r"""Kernel ridge regression for each task independently.
 
     .. math:: \mathbf{f}(\mathbf{d}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\mathbf{Y}
 
-    With an intercept, which is the default, kernel and labels are those of the task without their means.
+    This is Equation 2 of the paper. With an intercept, the default, the kernel and the labels of each task are centred.
 
     Parameters
     ----------
     alpha : float or array of shape (q,), default=1.0
-        Regularisation :math:`\lambda_d \ge 0`, of all tasks or of each; 0 is least squares (the pseudo-inverse).
+        Regularisation :math:`\lambda_d \ge 0`, one value for all tasks or one per task; 0 means least squares (the
+        pseudo-inverse).
     filter : SpectralFilter, default=None
-        Spectral filter; None is `Tikhonov`, ridge regression itself.
+        Spectral filter; None means `Tikhonov`, which is ridge regression.
     fit_intercept : bool, default=True
-        Whether every task has a constant of its own, which is not regularised. False is the model of the paper, for
-        labels whose zero means something. A task without any label has no constant: its predictions are NaN, and
-        labels that nothing is predicted for once they are left out are not scored; `NoLabelWarning` says which.
+        Whether each task has an intercept, which is not regularised. False is the model of the paper, for labels with a
+        meaningful zero. A task without labels has no intercept, so its predictions are NaN. The only label of a task
+        has no held-out prediction and is not scored. A `NoLabelWarning` names these tasks.
 
     Examples
     --------
@@ -322,7 +322,7 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
     array([[3. , 1.2]])
     """
 
-    # Tasks may be handed in, so that all models are called alike.
+    # fit accepts and ignores tasks, so that all models have the same signature.
     _coupled = Independent
     _tasks_remedy = "use TwoStepRidge or KroneckerRidge."
 
@@ -338,7 +338,7 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
         alpha, n_tasks = self._checked_alpha(alpha, "alpha"), self._labels.shape[1]
         if np.shape(alpha) not in ((), (n_tasks,)):
             raise ValueError(
-                f"alpha has {len(alpha)} values, but Y has {n_tasks} tasks: give one number, or a value for each."
+                f"alpha has {len(alpha)} values, but Y has {n_tasks} tasks: give one number, or one per task."
             )
         return Independent.of(side.spectrum, checked_filter(self.filter, "filter"), alpha)
 
@@ -346,12 +346,14 @@ class IndependentTaskRidge(KernelParameters, PairwiseRidge):
 @documented
 @dataclass(eq=False, repr=False)
 class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
-    r"""Two kernel ridge regressions in a row, over instances and over tasks.
+    r"""Two-step kernel ridge regression: one step over instances, one step over tasks.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top(\mathbf{K}+\lambda_d\mathbf{I})^{-1}\,
               \mathbf{Y}\,(\mathbf{G}+\lambda_t\mathbf{I})^{-1}\mathbf{g}
 
-    With an intercept, which is the default, each side has a constant: the kernels are centred, and predictions are
+    These are Equations 11 to 13 of the paper.
+
+    With an intercept, the default, the kernels are centred, each side has a constant, and predictions are
 
     .. math:: \mu + \mathbf{k}_c^\top\mathbf{a} + \mathbf{b}^\top\mathbf{g}_c
               + \mathbf{k}_c^\top\mathbf{A}\,\mathbf{g}_c
@@ -359,20 +361,19 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
     Parameters
     ----------
     alpha, task_alpha : float, default=1.0
-        Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks. With
-        ``task_alpha=0`` a full-rank task kernel gives independent-task ridge, a singular one projects
-        the labels on its range.
+        Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks. With ``task_alpha=0``, a
+        task kernel of full rank gives `IndependentTaskRidge` (Theorem 1 of the paper); a singular task kernel projects
+        the labels onto its range.
     filter, task_filter : SpectralFilter, default=None
-        Spectral filter of each side; None is `Tikhonov`, ridge regression itself.
+        Spectral filter of each side; None means `Tikhonov`, which is ridge regression.
     fit_intercept : bool, default=True
-        Whether each side has a constant that is not regularised: a free grand mean, main effects of instances
-        regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both. False is the model
-        of the paper, for labels whose zero means something.
+        Whether each side has a constant that is not regularised. Then the grand mean is free, main effects of instances
+        are regularised by ``alpha`` alone, main effects of tasks by ``task_alpha`` alone, and interactions by both.
+        False is the model of the paper, for labels with a meaningful zero.
     symmetry : {"symmetric", "antisymmetric"}, default=None
-        For a network, whose nodes are instances and tasks at once: Y is square and equal to its
-        transpose, or to minus its transpose. `X` describes the nodes, `tasks` is not given, and there is
-        one kernel, one filter and one regularisation (``task_alpha`` equal to ``alpha``). Hold-out then
-        takes edges and vertices out of both sides.
+        For a network, whose nodes are both the instances and the tasks: Y is square and equals its transpose, or minus
+        its transpose. `X` describes the nodes and `tasks` is left out. There is one kernel, one filter and one
+        regularisation (``task_alpha`` equal to ``alpha``). Hold-out leaves edges and nodes out of both sides.
 
     Examples
     --------
@@ -392,12 +393,14 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
     symmetry: str | None = field(default=None, kw_only=True)
 
     def set_alpha(self, alpha: float | None = None, task_alpha: float | None = None) -> Self:
-        """Change the regularisation of a fitted model without a new decomposition; a network has one.
+        """Change the regularisation of a fitted model without a new decomposition.
+
+        A network has one regularisation: `task_alpha` is left out or equals `alpha`.
 
         Parameters
         ----------
         alpha, task_alpha : float, default=None
-            New values; None leaves one as it is.
+            New values; None keeps the current value.
 
         Returns
         -------
@@ -433,25 +436,26 @@ class TwoStepRidge(TaskKernelParameters, PairwiseRidge):
 @documented
 @dataclass(eq=False, repr=False)
 class KroneckerRidge(TaskKernelParameters, ProcessRidge):
-    r"""Kernel ridge regression on pairs, with the product of both kernels.
+    r"""Kernel ridge regression on pairs with the product (Kronecker) kernel.
 
     .. math:: (\mathbf{G}\otimes\mathbf{K}+\lambda\mathbf{I})\,\mathrm{vec}(\mathbf{A})
-              = \mathrm{vec}(\mathbf{Y}), \qquad
-              f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top\mathbf{A}\,\mathbf{g}
+              = \mathrm{vec}(\mathbf{Y}), \qquad f(\mathbf{d}, \mathbf{t}) = \mathbf{k}^\top\mathbf{A}\,\mathbf{g}
 
-    With an intercept, which is the default, each side has a constant feature, whose products with the other side's
-    kernel are main effects, and the grand mean is not regularised at all: the kernels are :math:`\mathbf{K} +
-    \mathbf{11}^\top` and :math:`\mathbf{G} + \mathbf{11}^\top`, and :math:`f` has a free :math:`\mu` beside it.
+    These are Equations 5 and 6 of the paper.
 
-    A network, whose nodes are instances and tasks at once, is for `TwoStepRidge` with ``symmetry=``.
+    With an intercept, the default, each side has a constant feature. Its products with the kernel of the other side are
+    the main effects. The grand mean is not regularised. The kernels are :math:`\mathbf{K} + \mathbf{11}^\top` and
+    :math:`\mathbf{G} + \mathbf{11}^\top`, and :math:`f` has a free :math:`\mu` beside it.
+
+    For a network, whose nodes are both the instances and the tasks, use `TwoStepRidge` with ``symmetry=``.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Regularisation :math:`\lambda \ge 0`; 0 is ordinary Kronecker kernel least squares.
+        Regularisation :math:`\lambda \ge 0`; 0 means ordinary Kronecker kernel least squares.
     fit_intercept : bool, default=True
-        Whether there are main effects of instances and of tasks, regularised as the interactions are, and a grand mean
-        that is not regularised. False is the model of the paper, for labels whose zero means something.
+        Whether the model has main effects of instances and of tasks, regularised as the interactions are, and a grand
+        mean that is not regularised. False is the model of the paper, for labels with a meaningful zero.
 
     Examples
     --------
@@ -472,42 +476,43 @@ class KroneckerRidge(TaskKernelParameters, ProcessRidge):
 @documented
 @dataclass(eq=False, repr=False)
 class PairKernelRidge(TaskKernelParameters, ProcessRidge):
-    r"""Kernel ridge regression on pairs, with any kernel that both sides' eigenvectors diagonalise.
+    r"""Kernel ridge regression on pairs with a sum of three kernels: of pairs, per task and per instance.
 
     The kernel between the pairs (d, t) and (d', t') is
 
     .. math:: a\,k(d,d')\,g(t,t') + b\,k(d,d')\,[t=t'] + c\,[d=d']\,g(t,t') ,
 
-    with a share of a function that all pairs have in common (`product`), of a function of the instances for each task
-    (`per_task`) and of one of the tasks for each instance (`per_instance`). The first alone is `KroneckerRidge`; the
-    other two together are the Cartesian kernel; ``product=1, per_task=ε, per_instance=δ`` and ``alpha=λ + δε`` is
-    Kronecker ridge regression with δ and ε added to the diagonals of the kernels.
+    where a is the share of a function that all pairs have in common (`product`), b that of a separate function of the
+    instances for each task (`per_task`), and c that of a separate function of the tasks for each instance
+    (`per_instance`). `product` alone is `KroneckerRidge`. `per_task` and `per_instance` together are the Cartesian
+    kernel. ``product=1, per_task=ε, per_instance=δ`` with ``alpha=λ + δε`` is Kronecker ridge regression with δ added
+    to the diagonal of the instance kernel and ε to that of the task kernel.
 
-    A task that was not there in training has nothing in common with any other but the shared function, whatever its
-    features: `per_task` says nothing of it, and `per_instance` nothing of a new instance. Instances and tasks of
-    training are asked for by None: ``predict(X)`` has `product` and `per_task`, ``predict(None, tasks)`` has `product`
-    and `per_instance`, ``predict(None)`` all three, and ``predict(X, tasks)`` has `product` alone.
+    `per_task` contributes nothing to a new task, and `per_instance` nothing to a new instance, whatever their features.
+    Pass None for the training instances or the training tasks: ``predict(X)`` uses `product` and `per_task`,
+    ``predict(None, tasks)`` uses `product` and `per_instance`, ``predict(None)`` uses all three, and ``predict(X,
+    tasks)`` uses `product` alone.
 
     Parameters
     ----------
     alpha : float, default=1.0
         Regularisation :math:`\lambda \ge 0`.
     product, per_task, per_instance : float, default=1.0, 0.0 and 0.0
-        The shares a, b and c, at least 0 and not all of them zero. Only what they are beside each other and `alpha`
-        matters.
+        The shares a, b and c, at least 0 and not all zero. Multiplying all three and `alpha` by the same factor does
+        not change the predictions.
     kernel, task_kernel : str or callable, default="linear"
-        Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a
-        function of two feature matrices that returns their kernel matrix, or ``"precomputed"``.
-        A linear kernel on fewer features than rows is solved in the primal, but for tasks where `per_task`, and for
-        instances where `per_instance` is above zero.
+        Kernel of the instances and of the tasks: a name (see `dyadlearn.kernels.kernel_names`), a function of two
+        feature matrices that returns their kernel matrix, or ``"precomputed"``. A linear kernel with fewer features
+        than rows is solved in the primal, except for the tasks if `per_task` is above zero and for the instances if
+        `per_instance` is above zero.
     fit_intercept : bool, default=True
-        Whether there are main effects of instances and of tasks, regularised as the interactions are, and a grand mean
-        that is not regularised: see `KroneckerRidge`.
+        Whether the model has main effects of instances and of tasks, regularised as the interactions are, and a grand
+        mean that is not regularised: see `KroneckerRidge`.
 
     Attributes
     ----------
     dual_coef_ : array of shape (m, q) or (m,)
-        Dual parameters of the pairs, which all three share.
+        Dual coefficients of the pairs, common to all three kernels.
     intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) or (m,) and (r,) or (q,)
         Grand mean and main effects of the shared function: see `intercept_`.
 
@@ -529,11 +534,11 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
     per_instance: float = field(default=0.0, kw_only=True)
 
     def _shares(self) -> tuple[float, float, float]:
-        """Return the shares that the model uses, given or chosen."""
+        """Return the shares of the model, set by the user or chosen by a search."""
         return self.product, self.per_task, self.per_instance
 
     def _all_shares(self) -> list[tuple[float, float, float]]:
-        """Return all shares that the sides are to serve."""
+        """Return all shares for which the decomposed sides are used."""
         return [self._shares()]
 
     def _check_params(self) -> None:
@@ -549,7 +554,7 @@ class PairKernelRidge(TaskKernelParameters, ProcessRidge):
 
 
 def check_shares(shares: tuple[float, float, float]) -> None:
-    """Raise if no pair kernel has such shares."""
+    """Raise if a share is negative or if all shares are zero."""
     for name, share in zip(("product", "per_task", "per_instance"), shares, strict=True):
         check_alpha(share, name)
     if not any(shares):

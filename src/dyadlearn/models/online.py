@@ -1,7 +1,4 @@
-"""Two-step ridge regression that learns and forgets batch by batch.
-
-How a model that learns batch by batch reads what it is given, and what multiplies its coefficients.
-"""
+"""Two-step ridge regression that is updated batch by batch."""
 
 from __future__ import annotations
 
@@ -44,107 +41,106 @@ from dyadlearn.models.side import KernelSpec, check_rows
 from dyadlearn.pairing.expansion import Expansion, NewRows
 from dyadlearn.settings import Setting, as_setting
 
-#: The sides are linear in their features.
+#: Both sides have linear kernels.
 LINEAR = KernelSpec("linear", None, "error")
 
 
 def _own_ids(ids: Ids | None, given: Any) -> Ids | None:
-    """Return ids of rows as they came, but for the numbers that pandas gives to rows by itself: those are no ids."""
+    """Return the ids of rows; None for the default RangeIndex of pandas, which holds no ids."""
     index: Any = getattr(given, "index", None)
     return None if type(index).__name__ == "RangeIndex" and index.name is None else ids
 
 
 def _fitted(transformer: Any, name: str, *data: Any) -> Any:
-    """Return a transformer that is fitted as it is, or a clone fitted on `data`; a linear map as a checked array."""
+    """Return a fitted transformer: the given one if it is fitted, else a clone fitted on `data`; check an array."""
     if not hasattr(transformer, "transform"):
         return check_matrix(transformer, name)
     return transformer if reading.is_fitted(transformer) else clone(transformer).fit(*data)
 
 
-#: Instances with their labels, piece by piece.
+#: Chunks of instances with their labels.
 Chunks = Iterable[tuple[Any, Any]]
 #: Values of a regularisation.
 Alphas = Iterable[float] | float | None
 
-#: How much of what is left may be rounding of what was forgotten, before that is said.
+#: Relative rounding error of the remaining statistics above which `forget` warns.
 _LOST = 1e-8
 
 
 @dataclass(eq=False, repr=False)
 class OnlineTwoStepRidge(PairModel):
-    r"""Two-step ridge regression, linear in features, that learns and forgets batch by batch.
+    r"""Two-step ridge regression with linear kernels that learns and forgets batch by batch.
 
     .. math:: f(\mathbf{d}, \mathbf{t}) = \boldsymbol\phi(\mathbf{d})^\top
               (\boldsymbol\Phi^\top\boldsymbol\Phi+\lambda_d\mathbf{I})^{-1}\,\boldsymbol\Phi^\top\mathbf{Y}
               \boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}\boldsymbol\psi(\mathbf{t})
 
-    Instances and tasks come and go in any order; at every moment the model equals `TwoStepRidge` with linear kernels
-    fitted on what it has learnt and not forgotten, if labels are complete. It keeps the statistics in the middle of
-    the formula, whose size does not depend on the number of instances: d² + d·q + r² + q·r numbers for d features of
-    the instances and r of the q tasks, without features of the tasks d² + d·q.
+    Instances and tasks can be added and removed in any order (Algorithms 1 and 2 of the paper). If labels are complete,
+    the model always equals `TwoStepRidge` with linear kernels, fitted on the data that were learned and not forgotten.
+    It stores only the statistics of the formula, whose size does not depend on the number of instances: d² + d·q + r² +
+    q·r numbers for d instance features, r task features and q tasks; without task features d² + d·q.
 
-    With an intercept, which is the default, the features of both sides are those about their means, and constants
-    beside them are not regularised: predictions are
+    With an intercept, the default, the features of both sides are centred and constants are not regularised.
+    Predictions are
 
     .. math:: \mu + (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{a} +
               \mathbf{b}^\top(\boldsymbol\psi-\bar{\boldsymbol\psi}) +
               (\boldsymbol\phi-\bar{\boldsymbol\phi})^\top\mathbf{W}\,(\boldsymbol\psi-\bar{\boldsymbol\psi})
 
-    with means that move with the data. Offsets of features and of labels, however large, cost no digits.
+    The means are updated with the data. Large offsets of features or labels cause no loss of precision.
 
-    Labels may have holes, NaN where they are not observed. Then every task j is learnt from the instances
-    :math:`o_j` that it is observed for,
+    Labels may be missing (NaN). Then every task j is learned from the instances :math:`o_j` with an observed label,
 
     .. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
               \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}, \qquad
               \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
               (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1},
 
-    with an intercept about means over :math:`o_j`. That is `TwoStepRegressor` with two ridge regressions, and without
-    features of the tasks `IndependentTaskRidge`; it is not `TwoStepRidge`, which with holes completes its labels by
-    both steps. Tasks that were observed for different instances have a Gram matrix each, q·d² numbers at worst. A
-    task without a label has no part in the second step, which predicts it from its features; without any there is
-    nothing to take its constant from, and NaN is predicted.
+    where an intercept centres on the means over :math:`o_j`. This equals `TwoStepRegressor` with two ridge regressions,
+    and without task features `IndependentTaskRidge`. It differs from `TwoStepRidge`, which completes missing labels by
+    both steps. Tasks that are observed for different instances have separate Gram matrices, at most q·d² numbers. A
+    task without labels is not used to fit the second step, which predicts it from its features. Without task features
+    such a task has no intercept, and its predictions are NaN.
 
     Parameters
     ----------
     alpha, task_alpha : float, default=1.0
         Regularisation :math:`\lambda_d, \lambda_t \ge 0` of the instances and of the tasks.
     fit_intercept : bool, default=True
-        Whether each side has a constant that is not regularised: a free grand mean, main effects of instances
-        regularised by ``alpha`` alone and of tasks by ``task_alpha`` alone, interactions by both; without features of
-        the tasks each task has a constant of its own. False is the model of the paper, for labels whose zero means
-        something. It counts from the next `fit`.
+        Whether each side has a constant that is not regularised. Then the grand mean is free, main effects of instances
+        are regularised by ``alpha`` alone, main effects of tasks by ``task_alpha`` alone, and interactions by both.
+        Without task features each task has an intercept. False is the model of the paper, for labels with a meaningful
+        zero. A change takes effect at the next `fit`.
     feature_map, task_feature_map : transformer or array of shape (p, d), default=None
-        What makes features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks:
-        `Landmarks` or any of scikit-learn's. One that is fitted is used as it is; of any other a clone is fitted on
-        the first batch. An array is a linear map: rows are multiplied by it. None takes the features as they come.
+        Map from rows to features :math:`\boldsymbol\phi` of instances and :math:`\boldsymbol\psi` of tasks: `Landmarks`
+        or a scikit-learn transformer. A fitted transformer is used unchanged; otherwise a clone is fitted on the first
+        batch. An array is a linear map, by which rows are multiplied. None uses the columns as features.
     keep_labels : bool, default=False
-        Whether to keep all instances and their labels, so that the labels of known ids can be replaced and new tasks
-        need not bring the instances again. Takes memory for every instance and every observed label.
+        Whether to store all instances and their labels. Then labels of known ids can be replaced, and new tasks can be
+        added without passing the instances again. The memory grows with the number of instances and observed labels.
 
     Attributes
     ----------
     coef_ : array of shape (d, r), without features of the tasks (d, q) or (d,)
-        The parameters W, of features as they come.
+        Coefficients W, for features that are not centred.
     intercept_, instance_coef_, task_coef_ : float and arrays of shape (d,) and (r,)
-        Grand mean and main effects: see `intercept_`. Without features of the tasks there is an intercept for each of
-        them, shape (q,) or a float.
+        Grand mean and main effects: see `intercept_`. Without task features there is one intercept per task, of shape
+        (q,) or a float.
     n_seen_, n_tasks_ : int
-        Number of instances and of tasks that are learnt and not forgotten.
+        Number of instances and of tasks that were learned and not forgotten.
     statistics_ : Statistics
-        What is known of the data.
+        Sufficient statistics of the data.
     feature_map_, task_feature_map_ : transformer or array
-        The fitted feature maps, where there are any.
+        Fitted feature maps; only if the parameter is not None.
     n_features_in_ : int
         Number of columns of `X`.
     feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
+        Column names; only if `X` was a frame and all its column names are strings.
 
     See Also
     --------
-    TwoStepRidge : the same model fitted at once, with any kernel.
-    TwoStepRegressor : two regressors in a row, which with two `Ridge` is the same for labels with holes.
+    TwoStepRidge : the same model fitted on all data at once, with any kernel.
+    TwoStepRegressor : any two regressors; with two `Ridge` it equals this model for missing labels.
 
     Examples
     --------
@@ -190,18 +186,18 @@ class OnlineTwoStepRidge(PairModel):
 
     @property
     def statistics_(self) -> Statistics:
-        """What is known of the data."""
+        """Sufficient statistics of the data."""
         check_is_fitted(self)
         return self._learnt.model.statistics
 
     @property
     def n_seen_(self) -> int:
-        """Number of instances that are learnt and not forgotten."""
+        """Number of instances that were learned and not forgotten."""
         return self.statistics_.n_rows
 
     @property
     def n_tasks_(self) -> int:
-        """Number of tasks that are learnt and not forgotten."""
+        """Number of tasks that were learned and not forgotten."""
         return self.statistics_.n_tasks
 
     # Predicting ----------------------------------------------------------------------------------
@@ -216,9 +212,9 @@ class OnlineTwoStepRidge(PairModel):
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
     ) -> tuple[Any, Any]:
-        """Return the lower and upper ends of intervals, as `TwoStepRidge.predict_interval` does.
+        """Return the lower and upper bounds of prediction intervals, as `TwoStepRidge.predict_interval` does.
 
-        Intervals are made of the residuals of held-out labels, so the model must have ``keep_labels=True``.
+        Intervals are computed from the residuals of held-out labels, so the model needs ``keep_labels=True``.
         """
         model, table, task_table = self.to_two_step(), None, None
         if X is not None:
@@ -230,12 +226,12 @@ class OnlineTwoStepRidge(PairModel):
         return model.predict_interval(table, task_table, coverage=coverage, setting=setting)
 
     def _predicting(self) -> FittedOnline:
-        """Return how the model predicts, and what it has kept."""
+        """Return the prediction interface of the model, with its stored data."""
         now = self._snapshot()
         return FittedOnline(now._form, now, now._learnt)
 
     def continue_from(self, statistics: Statistics) -> Self:
-        """Replace what the model has learnt by statistics of the same features and tasks that were gathered elsewhere.
+        """Replace the statistics of the model by others of the same features and tasks.
 
         Parameters
         ----------
@@ -268,20 +264,20 @@ class OnlineTwoStepRidge(PairModel):
         return NewRows(self._learnt.model.statistics.rows_of_tasks(double(Psi)), lambda part: part, 0)
 
     def _rows_of(self, rows: Array) -> NewRows:
-        """Return instances (a, p) that are checked already as rows to predict for."""
-        # A feature map may make many features of few, and with a constant or in single precision they are copied.
+        """Return checked instances (a, p) as rows to predict for."""
+        # A feature map may add many features; with a constant or in single precision features are copied.
         model = self._learnt.model
         is_copied = model.statistics.has_constant or rows.dtype != model.statistics.gram.dtype
         width = model.n_coefficients if is_copied or self.feature_map is not None else 0
         return NewRows(rows, lambda part: model.rows(self._mapped(part)), width)
 
-    # What users hand in --------------------------------------------------------------------------
+    # Checking input ----------------------------------------------------------------------------
 
     def _check_library(self, **given: Array) -> None:
         check_same_library({**given, "the model": self._learnt.model.statistics.gram})
 
     def _read_rows(self, X: Any, y: Any, known: Ids | None, *, reset: bool) -> tuple[Array, Table, Ids | None]:
-        """Return instances (l, p), their labels (l, q), matched by id where both have ids, and the ids."""
+        """Return instances (l, p), their labels (l, q) and their ids; rows are matched by id if both have ids."""
         grid, table = self._read_labels(y, known), read_table(X, "X")
         reading.check_orientation(grid, table, None)
         has_ids = _own_ids(table.row_ids, X) is not None or _own_ids(grid.row_ids, y) is not None
@@ -291,7 +287,7 @@ class OnlineTwoStepRidge(PairModel):
         return rows, grid, table.row_ids if has_ids else None
 
     def _read_labels(self, y: Any, known: Ids | None) -> Table:
-        """Return labels, NaN where not observed, or CSR, with columns in the order of `known` ids if both have ids."""
+        """Return labels, dense with NaN or CSR; columns are in the order of the `known` ids if both have ids."""
         reading.check_labels_given(y, self)
         if is_sparse(y):
             values = check_array(y, accept_sparse="csr", dtype=[np.float64, np.float32], input_name="Y")
@@ -304,29 +300,29 @@ class OnlineTwoStepRidge(PairModel):
         return grid.columns_as(known, "the columns of Y", "the tasks")
 
     def _read_tasks(self, tasks: Any, target: Ids | None) -> Table:
-        """Return tasks as they came, in the order of the `target` ids where both have ids."""
+        """Return the table of tasks, in the order of the `target` ids if both have ids."""
         table = read_table(reading.unwrap_tasks(tasks), "tasks")
         return reading.align_side(table, target, LINEAR, "tasks", "the columns of Y")
 
     def _known_tasks(self, tasks: Any, target: Ids | None) -> tuple[Table, Array]:
-        """Return what `_read_tasks` does, and features Ψ, of tasks that are described as those of training were."""
+        """Return the table and the features Ψ of tasks, whose columns must be those of the training tasks."""
         table = self._read_tasks(tasks, target)
         rows = reading.checked_tasks(table, LINEAR, self._learnt.task_names, self._learnt.n_task_features)
         return table, self._mapped_tasks(rows)
 
     def _task_features(self, tasks: Any, ids: Ids | None) -> tuple[Array | None, Ids | None]:
-        """Return features Ψ (l, r) of tasks, None for a model that knows none, and their ids."""
+        """Return features Ψ (l, r) of tasks, None for a model without task features, and the ids of the tasks."""
         if not self._knows_tasks:
             if tasks is not None:
-                raise ValueError("This model was fitted without features of the tasks: leave tasks out.")
+                raise ValueError("This model was fitted without task features: leave tasks out.")
             return None, ids
         if tasks is None:
-            raise ValueError("tasks is None, but this model has features of its tasks: give those of the new tasks.")
+            raise ValueError("tasks is None, but this model has task features: give those of the new tasks.")
         table, Psi = self._known_tasks(tasks, ids)
         return double(copied(Psi)), table.row_ids
 
     def _known_rows(self, X: Any, y: Any) -> tuple[Batch, Array, Table]:
-        """Return instances, their features Φ, and the labels they have for the known tasks."""
+        """Return instances, their features Φ, and their labels for the known tasks."""
         rows, grid, ids = self._read_rows(X, y, self._learnt.task_ids, reset=False)
         if grid.values.shape[1] != self.n_tasks_:
             raise ValueError(
@@ -339,16 +335,16 @@ class OnlineTwoStepRidge(PairModel):
     def _task_parts(
         self, pieces: Iterable[tuple[Any, Any]], n_tasks: int, ids: Ids | None
     ) -> Iterator[tuple[Array, Array]]:
-        """Yield features of instances and their labels for some tasks, which have these ids, piece by piece."""
+        """Yield features of instances and their labels for tasks with the given ids, chunk by chunk."""
         for X, y in pieces:
             if X is None:
-                raise ValueError("X is missing: give the instances that y labels, or let the model keep_labels=True.")
+                raise ValueError("X is missing: give the instances of y, or fit the model with keep_labels=True.")
             rows, grid, _ = self._read_rows(X, y, ids, reset=False)
             _check_width(grid, n_tasks)
             yield self._mapped(rows), grid.values
 
     def _labels_of_kept(self, X: Any, y: Any, n_tasks: int, ids: Ids | None) -> Array:
-        """Return labels of some tasks for the instances that are kept, in their order."""
+        """Return labels of some tasks for all stored instances, in the stored order."""
         kept = self._learnt.kept
         if X is None:
             grid = self._read_labels(y, ids)
@@ -357,8 +353,8 @@ class OnlineTwoStepRidge(PairModel):
             _, grid, row_ids = self._read_rows(X, y, ids, reset=False)
             if row_ids is None or kept.ids is None:
                 raise ValueError(
-                    "This model keeps all instances with their labels: give the labels of new tasks for all of them at "
-                    "once and leave X out, in the order that they were learnt, or with their ids."
+                    "This model stores all instances with their labels: leave X out, and give the labels of new tasks "
+                    "for all instances in one call, in the order in which they were learned, or with their ids."
                 )
             grid = replace(grid, row_ids=row_ids)
         if grid.values.shape[0] != self.n_seen_:
@@ -390,17 +386,17 @@ class OnlineTwoStepRidge(PairModel):
     # Learning and forgetting ---------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
-        """Forget everything and learn a first batch.
+        """Fit the model on a first batch; earlier data are forgotten.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (m, p)
             The instances.
         y : array, sparse matrix, frame or series of shape (m, q) or (m,)
-            Their labels for all tasks; NaN where a label is not observed. The zeros that a sparse matrix does not
-            store are labels too.
+            Labels for all tasks; NaN means "not observed". In a sparse matrix, cells that are not stored are zeros, and
+            these are labels, unlike in the other models.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
-            The tasks. Without it there is no task step, and tasks are learnt independently.
+            The tasks. Without `tasks` there is no task step, and tasks are learned independently.
 
         Returns
         -------
@@ -437,24 +433,23 @@ class OnlineTwoStepRidge(PairModel):
             return self._changed(None, nothing.keeping(Batch(int(rows.shape[0]), ids, rows, grid.values)))
 
     def partial_fit(self, X: Any, y: Any, tasks: Any = None, *, known: str = "error") -> Self:
-        """Learn instances: new ones, and with ``known="replace"`` new labels of known ones.
+        """Learn new instances or, with ``known="replace"``, new labels of known instances.
 
-        Instances are known by their ids, which are those of frames: the index of pandas, unless it is the numbering
-        that pandas makes by itself, or a first column of text. Of instances without ids nobody can tell whether they
-        were learnt before: given twice they count twice.
+        Instances are identified by the ids of a frame: the index of pandas, unless it is the default RangeIndex, or a
+        first column of text. Instances without ids cannot be recognised: if they are passed twice, they count twice.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            NaN where a label is not observed. Columns with ids are matched with the known tasks.
+            Labels; NaN means "not observed". Columns with ids are matched with the known tasks.
         tasks : array, sparse matrix, frame or Tasks of shape (q, p'), default=None
-            For the first call, as in `fit`; later either left out or the same.
+            Tasks as in `fit`, for the first call. In later calls, leave them out or pass the same tasks.
         known : {"error", "replace"}, default="error"
-            What becomes of instances whose ids are known. An error names them, and nothing is learnt. If they are
-            replaced, their labels are exchanged for those given, which may be as little as one: where `y` is NaN,
-            the label that an instance had stays. The features are those given now. Afterwards the model is as if
-            they had come so at first. That needs ``keep_labels=True``.
+            Treatment of instances whose ids are known. "error" raises an error with their ids, and nothing is learned.
+            "replace" replaces their features and their observed labels; where `y` is NaN, the previous label remains.
+            Afterwards the model equals one that was fitted on the new values from the start. "replace" needs
+            ``keep_labels=True``.
 
         Returns
         -------
@@ -467,7 +462,7 @@ class OnlineTwoStepRidge(PairModel):
         if tasks is not None:
             Psi, _ = self._task_features(tasks, learnt.task_ids)
             if not equal_features(Psi, learnt.model.statistics.tasks):
-                raise ValueError("tasks are not those the model knows: give new tasks to partial_fit_tasks.")
+                raise ValueError("tasks differ from the tasks of the model: pass new tasks to partial_fit_tasks.")
         batch, Phi, _ = self._known_rows(X, y)
         _check_labels(batch.labels)
         places = learnt.known_among(batch.ids)
@@ -481,7 +476,7 @@ class OnlineTwoStepRidge(PairModel):
         return self
 
     def _check_replaceable(self, learnt: Knowledge, batch: Batch, places: np.ndarray, known: str) -> None:
-        """Raise if instances are known already, unless they are to be replaced and can be."""
+        """Raise if instances are known and must not, or cannot, be replaced."""
         ids = () if batch.ids is None else batch.ids.take(places.tolist()).labels
         if known == "error":
             raise IdError(
@@ -490,21 +485,20 @@ class OnlineTwoStepRidge(PairModel):
             )
         if not learnt.keeps_labels:
             raise ValueError(
-                f"Instances {shown(ids)} are known, and to replace their labels the model must have kept them: fit it "
-                "anew with keep_labels=True, or forget the instances with their old labels and learn them again."
+                f"Instances {shown(ids)} are known, but the model does not store their labels to replace them: fit "
+                "it again with keep_labels=True, or forget the instances with their old labels and learn them again."
             )
 
     def forget(self, X: Any, y: Any) -> Self:
-        """Unlearn instances: afterwards the model is as if they had never come.
+        """Remove instances; afterwards the model equals one that was fitted without them.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Instances as they were learnt, and their labels for all known tasks, NaN where they had none. An instance
-            that was learnt with an id is known by it, and has to be given with it unless labels are kept. Where
-            they are, those that the model does not know are refused, and of several equal ones the first that was
-            learnt leaves.
+            Instances and labels with which they were learned, for all known tasks; NaN for missing labels. An instance
+            that was learned with an id must be passed with this id, unless labels are stored. With ``keep_labels=True``
+            unknown instances raise an error, and of several equal instances the first is removed.
 
         Returns
         -------
@@ -513,7 +507,7 @@ class OnlineTwoStepRidge(PairModel):
         Warns
         -----
         PrecisionWarning
-            If the instances were so much larger than those that are left that their rounding shows.
+            If the removed instances were so much larger than the remaining ones that rounding errors matter.
         """
         learnt = self._current()
         batch, Phi, _ = self._known_rows(X, y)
@@ -524,23 +518,23 @@ class OnlineTwoStepRidge(PairModel):
         return self._changed(learnt, after)
 
     def partial_fit_tasks(self, tasks: Any, y: Any = None, X: Any = None, *, chunks: Chunks | None = None) -> Self:
-        """Learn new tasks, labelled for all known instances.
+        """Learn new tasks with their labels for all known instances.
 
-        A label may be NaN, not observed; the instance must come all the same. So the Gram matrix of the instances that
-        come is compared with that of all that were learnt, and other instances are refused.
+        A label may be NaN, but every instance must be passed. This is checked by comparing the Gram matrix of the
+        passed instances with that of all learned instances; an error is raised if they differ.
 
         Parameters
         ----------
         tasks : array, sparse matrix, frame or Tasks of shape (l, p'), or None
             The new tasks. None for a model without features of the tasks.
         y : array, sparse matrix or frame of shape (m, l) or (m,), default=None
-            Their labels for all instances.
+            Labels of the new tasks for all instances.
         X : array, sparse matrix or frame of shape (m, p), default=None
-            The instances, as they were learnt. None stands for all of them, in the order they were learnt, if the model
-            keeps their labels.
+            The instances as they were learned. None means all instances in the order in which they were learned; this
+            needs ``keep_labels=True``.
         chunks : iterable of (X, y), default=None
-            Instances and labels in pieces, in place of `y` and `X`: each learnt instance is in one of the pieces. One
-            piece is in memory at a time. A model with ``keep_labels=True`` does not take pieces.
+            Chunks of instances and labels, instead of `y` and `X`. Each learned instance is in exactly one chunk. One
+            chunk is in memory at a time. A model with ``keep_labels=True`` does not accept chunks.
 
         Returns
         -------
@@ -559,10 +553,10 @@ class OnlineTwoStepRidge(PairModel):
         """
         learnt = self._current()
         if chunks is not None and (X is not None or y is not None):
-            raise ValueError("There are chunks beside X or y: give either of them.")
+            raise ValueError("chunks is given together with X or y: give either chunks, or X and y.")
         if chunks is not None and learnt.keeps_labels:
             raise ValueError(
-                "A model with keep_labels=True takes the labels of tasks in one piece: give y, not chunks."
+                "A model with keep_labels=True takes the labels of tasks in one array: give y, not chunks."
             )
         pieces = iter([(X, y)] if chunks is None else chunks)
         first = next(pieces, None)
@@ -580,12 +574,12 @@ class OnlineTwoStepRidge(PairModel):
         return self._changed(learnt, learnt.with_tasks(learnt.seen_of_tasks(parts, Psi), ids, labels))
 
     def forget_tasks(self, tasks: Any) -> Self:
-        """Unlearn tasks: afterwards the model is as if they had never come.
+        """Remove tasks; afterwards the model equals one that was fitted without them.
 
         Parameters
         ----------
         tasks : id, position, or sequence of them
-            Ids where the known tasks have ids, else positions.
+            Ids if the known tasks have ids, positions otherwise.
 
         Returns
         -------
@@ -596,13 +590,13 @@ class OnlineTwoStepRidge(PairModel):
         wanted = [tasks] if isinstance(tasks, str | int | np.integer) else list(tasks)
         where = reading.positions(wanted, learnt.task_ids, n_tasks, "the known tasks")
         if len(set(where.tolist())) < len(where):
-            raise ValueError("tasks names a task more than once.")
+            raise ValueError("tasks contains a task more than once: give each task once.")
         if len(where) >= n_tasks:
-            raise ValueError("A model needs at least one task: these are all it has. Fit it anew instead.")
+            raise ValueError("These are all tasks, but a model needs at least one task: fit a new model instead.")
         return self._changed(learnt, learnt.without_tasks(where))
 
     def _changed(self, before: Knowledge | None, after: Knowledge) -> Self:
-        """Keep what is known now; warn if more tasks than before have no label to take their constant from."""
+        """Store the new state; warn if more tasks than before have no label and so no intercept."""
         unpredicted = after.model.unpredicted
         if np.count_nonzero(unpredicted) > (0 if before is None else np.count_nonzero(before.model.unpredicted)):
             warn_of_unlabelled(unpredicted, 3)
@@ -610,13 +604,13 @@ class OnlineTwoStepRidge(PairModel):
         return self
 
     def _current(self) -> Knowledge:
-        """Return what is known, under the regularisation that is set now."""
+        """Return the state of the model, with the current regularisation."""
         check_is_fitted(self)
         self._check_params()
         if bool(self.fit_intercept) != self.statistics_.has_constant:
             raise ValueError(
-                f"The model was fitted with fit_intercept={self.statistics_.has_constant}, and what it keeps of its "
-                "data serves nothing else: set it back, or fit the model anew."
+                f"The model was fitted with fit_intercept={self.statistics_.has_constant}, and its statistics cannot "
+                "be used with another value: set it back, or fit the model again."
             )
         return replace(self._learnt, model=self._learnt.model.with_alphas(self.alpha, self.task_alpha))
 
@@ -627,26 +621,27 @@ class OnlineTwoStepRidge(PairModel):
     def _effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
         return self._learnt.model.effects
 
-    # Held-out predictions of what was learnt and is shown again -------------------------------------
+    # Held-out predictions of learned labels that are passed again -------------------------------------
 
     def holdout(self, X: Any, y: Any, setting: str | Setting = "B") -> Any:
-        """Predict learnt labels as if the model had never seen them, exactly.
+        """Return exact held-out predictions of learned labels.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (l, p)
         y : array, sparse matrix, frame or series of shape (l, q) or (l,)
-            Some of the instances that were learnt, such as the last batch, and their labels; NaN where they had none,
-            which is predicted too.
+            Some of the learned instances, such as the last batch, and their labels. Missing labels are NaN and are
+            predicted too.
         setting : {"B", "A", "C", "D"} or an alias, default="B"
-            What is left out for a cell: its instance (B), the pair alone (A), its task (C) or both (D). A pair that is
-            left out of complete labels is completed by both steps, as in `TwoStepRidge`; once there were holes, its
-            label leaves its task and nothing else.
+            What is left out to predict a cell: its instance (B), the pair alone (A), its task (C) or both (D). In A
+            with complete labels, the left-out pair is completed by both steps, as in `TwoStepRidge`. In A with missing
+            labels, it is left out of the first step of its task only.
 
         Returns
         -------
         array or frame of shape (l, q) or (l,)
-            NaN, with a warning, for the only label of a task where that has nothing else to take its constant from.
+            Held-out predictions. They are NaN, with a warning, for the only label of a task, which then has no label to
+            estimate its intercept from.
         """
         wanted, self = as_setting(setting), self._snapshot()
         model, Phi, grid = self._left_out(X, y, wanted)
@@ -657,20 +652,20 @@ class OnlineTwoStepRidge(PairModel):
     def landscape(
         self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
     ) -> np.ndarray:
-        """Return the negative mean squared error of hold-out predictions for every regularisation.
+        """Return the negative mean squared error of held-out predictions for every combination of regularisations.
 
         Parameters
         ----------
         X, y : as in `holdout`
         alphas, task_alphas : iterables of float, or float, default=None
-            Values of the two regularisations; None is 10⁻⁷ … 10⁶.
+            Values of the two regularisations; None means 10⁻⁷ … 10⁶.
         setting : {"B", "A", "C", "D"} or an alias, default="B"
 
         Returns
         -------
         array of shape (n_alphas, n_task_alphas), without features of the tasks (n_alphas,)
-            Greater is better. NaN, with a warning that names the values, where the model interpolates what is to be
-            left out; if it does so everywhere, `LeverageError` is raised.
+            Scores; greater is better. A score is NaN, with a warning that names the values, if the model interpolates
+            the labels that are left out. If it does so for all values, `LeverageError` is raised.
         """
         rows = check_alphas(alphas, "alphas")
         columns = check_alphas(task_alphas, "task_alphas")
@@ -688,15 +683,15 @@ class OnlineTwoStepRidge(PairModel):
     def tune(
         self, X: Any, y: Any, alphas: Alphas = None, task_alphas: Alphas = None, *, setting: str | Setting = "B"
     ) -> Self:
-        """Set the regularisation that is best for hold-out predictions; parameters as in `landscape`.
+        """Set the regularisation with the best held-out predictions; parameters as in `landscape`.
 
-        Of values that are equally good the largest are taken. The scores are kept as `landscape_`.
+        Ties are resolved in favour of the largest values. The scores are stored as `landscape_`.
         """
         rows, columns = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
         return self.set_best(self.landscape(X, y, rows, columns, setting=setting), rows, columns)
 
     def set_best(self, scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float]) -> Self:
-        """Set the regularisation that has the best of scores as `landscape` returns them, and keep these."""
+        """Set the regularisation with the best score and store the scores, which are those of `landscape`."""
         best = best_point(scores, alphas, task_alphas if scores.ndim == 2 else None)
         with all_or_nothing(self):
             self.set_alpha(alphas[best[0]], task_alphas[best[1]] if scores.ndim == 2 else None)
@@ -704,12 +699,12 @@ class OnlineTwoStepRidge(PairModel):
         return self
 
     def to_two_step(self) -> TwoStepRidge:
-        """Return the equal `TwoStepRidge`, fitted on the features and labels of the instances that are kept.
+        """Return the equivalent `TwoStepRidge`, fitted on the stored features and labels.
 
         Raises
         ------
         ValueError
-            If the model keeps statistics only.
+            If the model stores only statistics.
         """
         learnt = self._current()
         if not learnt.keeps_labels:
@@ -727,11 +722,11 @@ class OnlineTwoStepRidge(PairModel):
 
     @property
     def fitted_(self) -> FittedRidge:
-        """What the equal `TwoStepRidge` has learned from, where labels are kept: see `to_two_step`."""
+        """Labels, sides and pairing of the equivalent `TwoStepRidge`, see `to_two_step`; needs stored labels."""
         return self.to_two_step().fitted_
 
     def _left_out(self, X: Any, y: Any, setting: Setting) -> tuple[OnlineRidge, Array, Table]:
-        """Return features (l, d) and labels of rows that were learnt, and what they are left out of."""
+        """Return the model, and the features (l, d) and labels of learned rows that are left out of it."""
         check_is_fitted(self)
         model = self._learnt.model
         check_knows_tasks(model.statistics, setting)
@@ -763,38 +758,35 @@ class OnlineTwoStepRidge(PairModel):
 
 
 def _check_width(grid: Table, n_tasks: int) -> None:
-    """Raise if labels are not those of so many tasks."""
+    """Raise if the labels do not have one column per task."""
     if grid.values.shape[1] != n_tasks:
         raise ValueError(f"Y has {grid.values.shape[1]} columns, expected the labels of {n_tasks} task(s).")
 
 
 def _check_labels(labels: Array) -> None:
-    """Raise if none of the labels to learn from is observed."""
+    """Raise if no label is observed."""
     if not is_sparse(labels):
         check_labels(labels)
 
 
 def _check_complete(labels: Array) -> None:
-    """Raise if a label of instances that were learnt with every label is missing."""
+    """Raise if a label is missing, for a model that was fitted on complete labels."""
     if has_holes(labels):
-        raise ValueError(
-            "Y contains NaN, but every label of these instances was learnt: give the labels that they were learnt with."
-        )
+        raise ValueError("Y contains NaN, but the model was fitted on complete labels: give the labels of the fit.")
 
 
 def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str) -> None:
-    """Warn of labels that have no prediction without them, being the only ones of their tasks."""
+    """Warn about labels without a held-out prediction, because they are the only labels of their tasks."""
     if not model.statistics.is_complete:
         warn_of_lone(lone_labels(model, labels), Labels.of_grid(dense(labels)), setting, what, 3)
 
 
 def _warn_of_lost(lost: float) -> None:
-    """Warn if much of what is left is rounding of what was forgotten."""
+    """Warn if the relative rounding error of the remaining statistics is large."""
     if lost > _LOST:
         warnings.warn(
-            "What was forgotten was so much larger than what is left that its rounding may change that by "
-            f"{lost:.0e} of it: fit a new model on the data that are left, and scale what is so large before it is "
-            "learnt.",
+            "The forgotten data were much larger than the remaining data: results may have a relative rounding error "
+            f"of {lost:.0e}. Fit a new model on the remaining data, and scale large values before they are learned.",
             PrecisionWarning,
             stacklevel=3,
         )
@@ -802,18 +794,18 @@ def _warn_of_lost(lost: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class FittedOnline(Predicting):
-    """How an online model predicts, and what it has kept.
+    """Prediction interface of an online model, with its stored data.
 
     Attributes
     ----------
     form, estimator : as in `Predicting`
     knowledge : Knowledge
-        Statistics, ids, and labels where they are kept.
+        Statistics, ids and, with ``keep_labels=True``, labels.
     """
 
     knowledge: Knowledge
 
     def kept_rows(self, rows: Array) -> NewRows:
-        """Return rows that the model has kept, to predict for."""
+        """Return stored rows of the model as rows to predict for."""
         found: NewRows = self.estimator._rows_of(rows)
         return found

@@ -1,7 +1,4 @@
-"""Models for long tables: pairs of ids instead of grids.
-
-Tables of all instances, or all tasks, that are looked up by id: one table of a side, or several descriptions.
-"""
+"""Model of long tables, whose rows are pairs of ids and a value, and the tables in which ids are looked up."""
 
 from __future__ import annotations
 
@@ -36,18 +33,18 @@ from dyadlearn.settings import Setting
 
 @dataclass(frozen=True, eq=False)
 class Entities:
-    """All that is known of the instances or of the tasks: one table, or several descriptions.
+    """Features or kernels of all instances, or of all tasks: one table, or several descriptions.
 
     Attributes
     ----------
     tables : Table or Descriptions
-        A matrix with the names of its features, where they have any; or descriptions without ids.
+        A matrix with optional feature names, or descriptions without ids.
     ids : Ids
-        Of all entities.
+        Ids of all rows.
     side : str
-        What messages call them.
+        Name of the side in messages: "instances" or "tasks".
     is_kernel : bool
-        Whether the one table is a kernel.
+        Whether the single table is a kernel.
     """
 
     tables: Table | Descriptions
@@ -57,17 +54,17 @@ class Entities:
 
     @property
     def names(self) -> Ids | None:
-        """The names of features; descriptions check theirs themselves."""
+        """Feature names of the single table; None for several descriptions, which check their names themselves."""
         return self.tables.column_ids if isinstance(self.tables, Table) else None
 
     @property
     def base(self) -> Ids | None:
-        """The ids of all entities of descriptions, in the order of the columns of kernels; None of one table."""
+        """Ids of all rows of several descriptions, in the order of kernel columns; None for a single table."""
         return None if isinstance(self.tables, Table) else self.ids
 
     @property
     def arrays(self) -> list[Array]:
-        """The values of all tables."""
+        """Values of all tables."""
         tables = [self.tables] if isinstance(self.tables, Table) else self.tables.tables.values()
         return [table.values for table in tables]
 
@@ -78,15 +75,16 @@ class Entities:
         base: Ids | None = None,
         kernels: Collection[str] = (),
     ) -> Any:
-        """Return the rows of some ids; of a kernel only their values with those of the training ids.
+        """Return the rows of some ids; for a kernel, only the columns of the training ids.
 
         Parameters
         ----------
         wanted, training : sequences of ids
         base : Ids, default=None
-            Of descriptions: the ids of all entities when the model was fitted; None if it is to be fitted now.
+            For several descriptions: ids of all rows when the model was fitted. None means that the model is being
+            fitted.
         kernels : names
-            Of descriptions that are kernels: their columns are put in the order of `base`.
+            Names of the descriptions that are kernels; their columns are reordered as `base`.
         """
         rows = self._positions(wanted)
         if isinstance(self.tables, Table):
@@ -94,8 +92,8 @@ class Entities:
             return take_rows(taken.T, self._positions(training)).T if self.is_kernel else taken
         if base is None or base.labels == self.ids.labels:
             return self.tables[rows]
-        self._positions(training)  # all must be there
-        # Of those that are gone nothing is looked at, as they are not of training.
+        self._positions(training)  # raises if a training id is missing
+        # Columns of removed ids are not used, because they are not training ids.
         columns = np.maximum(reading.among(base.labels, self.ids.labels), 0)
         tables = {
             name: table.take(rows, columns if name in kernels else None) for name, table in self.tables.tables.items()
@@ -104,12 +102,12 @@ class Entities:
         return Descriptions(tables, np.where(then < 0, len(base) + rows, then), len(base))
 
     def _positions(self, wanted: Sequence[Hashable]) -> np.ndarray:
-        remedy = f"add them to it, or leave their pairs out (ids are such as {self.ids.labels[0]!r})"
+        remedy = f"add them to it, or leave their pairs out (its first id is {self.ids.labels[0]!r})"
         return positions_of(self.ids, wanted, self.side, f"not in the table {self.side}=", remedy)
 
 
 def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
-    """Return what there is to know of all instances (axis 0) or tasks, as the kernels of a model want it.
+    """Return the table or descriptions of all instances (axis 0) or tasks, checked for the kernels of a model.
 
     Parameters
     ----------
@@ -128,17 +126,17 @@ def read_entities(given: Any, model: PairwiseRidge, axis: int) -> Entities:
     if not model.takes_descriptions:
         raise TypeError(
             f"{type(model).__name__} takes one table of the {side}, found {len(several.names)} descriptions: give one "
-            "of them, or use LearnedKernelRidge."
+            "table, or use LearnedKernelRidge."
         )
     if several.places is not None:
-        raise ValueError(f"{side} were taken out of other descriptions: give all of them, which are looked up by id.")
+        raise ValueError(f"{side} are a selection of rows of other descriptions: give the complete descriptions.")
     ids = several.row_ids or Ids(tuple(range(len(several))))
     tables = {name: _bare(table, ids) for name, table in several.tables.items()}
     return Entities(Descriptions(tables, None, several.n_first), ids, side)
 
 
 def positions_of(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, remedy: str) -> np.ndarray:
-    """Return where some ids stand; those that do not are counted and a few of them named."""
+    """Return the positions of ids; raise an error with the number and some examples of unknown ids."""
     places = reading.among(wanted, ids.labels)
     unknown = [label for label, place in zip(wanted, places, strict=True) if place < 0]
     if unknown:
@@ -147,7 +145,7 @@ def positions_of(ids: Ids, wanted: Sequence[Hashable], side: str, where: str, re
 
 
 def _read_table(given: Any, spec: KernelSpec, side: str) -> Table:
-    """Return the table of a side: a matrix, the ids of its rows and, of features, their names where they have any."""
+    """Return the table of a side: a matrix, its row ids and, for features, their names if there are any."""
     table = reading.align_side(read_table(given, side), None, spec, side, side)
     if table.kind is not None and table.row_ids is None:
         raise IdError(
@@ -167,80 +165,82 @@ def _read_table(given: Any, spec: KernelSpec, side: str) -> Table:
 
 
 def _matrix(values: Any) -> Array:
-    """Return values that can be cut by rows."""
+    """Return values as an array, or as a CSR matrix, whose rows can be selected."""
     if is_sparse(values):
         return values.tocsr()
     return values if is_foreign(values) else np.asarray(values)
 
 
 def _bare(table: Table, ids: Ids) -> Table:
-    """Return one description without ids, of which the names of features stay."""
+    """Return one description without ids; feature names are preserved."""
     names = own_ids(table.column_ids)
     if names is not None and set(names.labels) == set(ids.labels):
-        names = None  # columns of a kernel, which are in the order of its rows
+        names = None  # columns of a kernel, in the order of its rows
     return replace(table, values=_matrix(table.values), row_ids=None, column_ids=names, kind=None)
 
 
-# How messages call instances and tasks that are given beside the tables.
+# Names in messages of instances and tasks that are not in the tables.
 _SIDES = ("X", "tasks")
 
 
 @dataclass(frozen=True, eq=False)
 class FittedPairs(FittedRidge):
-    """What a `PairRegressor` has learned from; its tables describe more than it was fitted on.
+    """Labels, sides and pairing of a fitted `PairRegressor`, with access to its tables.
 
     Attributes
     ----------
     owner : PairRegressor
+        The fitted estimator; its tables may have more rows than it was fitted on.
     """
 
     owner: PairRegressor
 
     def describe(self, wanted: Sequence[Hashable], axis: int) -> Any:
-        """Return what a table says of some instances (axis 0) or tasks."""
+        """Return the rows of some instances (axis 0) or tasks in the tables."""
         return self.owner._looked_up(wanted, axis)
 
     def given(self, values: Any, axis: int) -> Any:
-        """Return instances (axis 0) or tasks that are in no table as the wrapped model takes them, with their ids."""
+        """Return instances (axis 0) or tasks that are not in the tables in the form that the wrapped model accepts."""
         return None if values is None else self.owner._given(values, axis)
 
 
 class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    r"""A model of pairs that is fitted on a long table: ids of an instance and a task, and a value, in each row.
+    r"""Fit a grid model on a long table with an instance id, a task id and a value in each row.
 
-    The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on it. Where
-    such a grid would not fit or would cost more, Kronecker and two-step ridge are fitted on the pairs alone.
-    Rows :math:`r` that repeat a pair are averaged with their weights, and pairs without a row are not observed:
+    The rows become a grid of the instances and tasks that occur in them, and the wrapped model is fitted on this grid.
+    If the grid does not fit in memory, or if computing on the pairs is cheaper, Kronecker and two-step ridge are fitted
+    on the list of pairs. Rows :math:`r` that repeat a pair are averaged with their weights. Pairs without a row are not
+    observed:
 
     .. math:: Y_{it} = \frac{\sum_{r : (i, t)} w_r\, y_r}{\sum_{r : (i, t)} w_r}
 
-    What there is to know about instances and tasks stands in two tables that are looked up by id, and never cut or
-    copied: so the cross-validation and search of scikit-learn work as they are on tables of pairs, in all four
-    settings with `SettingKFold`.
+    Features or kernels of instances and tasks are in two tables. They are looked up by id, and never sliced or copied.
+    So cross-validation and searches of scikit-learn work on tables of pairs, in all four settings with `SettingKFold`.
 
     Parameters
     ----------
     model : TwoStepRidge, or any other model of a grid, with or without a search
-        What is fitted, as a clone; its own parameters are ``model__alpha`` and so on.
+        The model to fit; it is cloned. Its parameters are ``model__alpha`` and so on.
     instances : array, sparse matrix or frame of shape (M, d), or (M, M) for a precomputed kernel; or Descriptions
-        Features of all instances that will be asked for, or the kernel between them. Their ids are the index of a
-        pandas frame, the first column of any other if it is text, and the row positions of an array. For a model that
-        takes several descriptions of a side, such as `LearnedKernelRidge`, a mapping or list of such tables too.
+        Features of all instances to be used in training or prediction, or the kernel between them. Their ids are the
+        index of a pandas frame, the first column of any other frame if it is text, or the row positions of an array. A
+        model that accepts several descriptions of a side, such as `LearnedKernelRidge`, takes a mapping or a list of
+        such tables too.
     tasks : array, sparse matrix, frame or Tasks of shape (Q, r), or (Q, Q) for a precomputed kernel, default=None
-        The same for the tasks. Without it the model is fitted without tasks, and only training tasks can be predicted.
+        The same for the tasks. Without this table the model has no task side, and only training tasks can be predicted.
 
     Attributes
     ----------
     model_ : the fitted model
-        Its grid has the instances and tasks of the training pairs as rows and columns.
+        The rows and columns of its grid are the instances and tasks of the training pairs.
     instance_ids_, task_ids_ : tuple of shape (m,) and (q,)
-        Their ids, in the order they first appear.
+        Ids of the training instances and tasks, in the order of their first appearance.
     n_dropped_ : int
-        Training rows without an id or a value, or with a weight of zero, that were left out.
+        Number of training rows that were left out, because an id or the value is missing or the weight is zero.
     n_repeated_, n_contradicting_ : int
-        Training pairs that stand in more than one row, and those of them whose values differ.
+        Number of training pairs with more than one row, and number of these pairs whose values differ.
     n_features_in_ : int
-        2, an instance and a task.
+        2: an instance id and a task id.
 
     See Also
     --------
@@ -249,8 +249,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     Notes
     -----
-    The tables are looked up when predicting, not when fitting only. For entities that came later,
-    ``set_params(instances=longer_table)`` is enough; a precomputed kernel must still hold the training entities.
+    The tables are used in `predict`, not only in `fit`. To predict for instances that were added later, call
+    ``set_params(instances=longer_table)``; refitting is not needed. A precomputed kernel must still contain the
+    training instances.
 
     Examples
     --------
@@ -266,7 +267,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     (1, 1)
     """
 
-    # scikit-learn takes any first argument that is not called X for metadata.
+    # scikit-learn treats a first argument that is not called X as metadata.
     __metadata_request__fit = {"pairs": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"pairs": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"pairs": UNUSED}  # noqa: RUF012
@@ -278,7 +279,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     n_repeated_: int
     n_contradicting_: int
     _names: tuple[Ids | None, Ids | None]
-    # Of sides with several descriptions: the ids of all entities when the model was fitted, which have places.
+    # Ids of all rows of a side with several descriptions, at the time of the fit.
     _bases: tuple[Ids | None, Ids | None]
 
     _shapes: ClassVar[Mapping[str, str]] = {"instance_ids_": "m", "task_ids_": "q"}
@@ -289,17 +290,17 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         self.tasks = tasks
 
     def fit(self, pairs: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model on the pairs that have a value.
+        """Fit the model on all pairs with a value.
 
         Parameters
         ----------
         pairs : array, list of rows or frame, of shape (n, 2)
-            An instance id and a task id in each row. A row that lacks one is left out, and counted.
+            An instance id and a task id in each row. Rows with a missing id are left out and counted in `n_dropped_`.
         y : array, list or series of shape (n,)
-            Their values, row by row; a row with NaN is left out, and counted.
+            Values of the pairs. Rows with NaN are left out and counted in `n_dropped_`.
         sample_weight : array, list or series of shape (n,), default=None
-            How much each row counts, at least 0: in the average of a repeated pair, and summed up as the weight of
-            that pair in the model. Without it every pair weighs the same, however often it is repeated.
+            Weights of the rows, at least 0. A repeated pair gets the weighted mean of its values and the sum of its
+            weights. Without weights every pair has the same weight, however often it is repeated.
 
         Returns
         -------
@@ -315,13 +316,13 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return self
 
     def given_to_model(self, pairs: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Labels, Any, Any]:
-        """Return what the wrapped model is fitted on: instances, labels, tasks and weights; arguments as in `fit`."""
+        """Return the training data of the wrapped model: instances, labels, tasks, weights; arguments as in `fit`."""
         return self._read(pairs, y, sample_weight)[2]
 
     def _read(
         self, pairs: Any, y: Any, sample_weight: Any
     ) -> tuple[LongPairs, tuple[Entities, Entities | None], tuple[Any, Labels, Any, Any]]:
-        """Return the distinct pairs, the tables of both sides, and what the wrapped model is fitted on."""
+        """Return the distinct pairs, the tables of both sides, and the training data of the wrapped model."""
         model = self._checked_model()
         reading.check_labels_given(y, self, ": give a value per pair")
         first, second = id_columns(pairs, "pairs")
@@ -334,7 +335,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         T = None if tasks is None else tasks.looked_up(found.tasks, found.tasks)
         values = found.values
         if is_whole(y):
-            # An average of whole numbers is as precise as what it stands beside.
+            # Averages of integers get the precision of the features.
             sides = (*instances.arrays, *(() if tasks is None else tasks.arrays))
             values = values.astype(np.float32 if float_dtype(*sides) == namespace(*sides).float32 else np.float64)
         shape = (len(found.instances), len(found.tasks))
@@ -344,7 +345,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
 
     @property
     def fitted_(self) -> FittedPairs:
-        """What the wrapped model has learned from, with the ids of the pairs."""
+        """Labels, sides and pairing of the wrapped model, with the ids of the pairs."""
         check_is_fitted(self)
         found = self.model_.fitted_
         form = replace(found.form, row_ids=Ids(self.instance_ids_), column_ids=Ids(self.task_ids_))
@@ -352,12 +353,12 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return FittedPairs(**{**parts, "form": form}, owner=self._snapshot())
 
     def predict(self, pairs: Any) -> Array:
-        """Predict the values of some pairs.
+        """Predict the values of the given pairs.
 
         Parameters
         ----------
         pairs : array, list of rows or frame, of shape (n, 2)
-            An instance id and a task id in each row, seen in training or not, that are in the tables.
+            An instance id and a task id in each row. The ids must be in the tables, but not in the training pairs.
 
         Returns
         -------
@@ -376,7 +377,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def predict_interval(
         self, pairs: Any, *, coverage: float = 0.9, setting: str | Setting | None = None
     ) -> tuple[Array, Array]:
-        """Return intervals of the values of some pairs; ids decide what is new.
+        """Return prediction intervals of the given pairs; ids that are not in the training pairs are new.
 
         Parameters
         ----------
@@ -396,7 +397,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
             None if T is None else reading.among(task_ids, self.task_ids_),
         )
         if model.describes_by_labels:
-            # Such a model knows those of training only, and these as they are.
+            # Such a model can use only its training rows, with the features that they had.
             if (places[0] >= 0).all():
                 X, rows = None, places[0][rows]
             if places[1] is not None and (places[1] >= 0).all():
@@ -415,9 +416,9 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def _asked(
         self, pairs: Any
     ) -> tuple[Any, Any, tuple[np.ndarray, np.ndarray], tuple[Sequence[Hashable], Sequence[Hashable]]]:
-        """Return the distinct instances and tasks of pairs, where those of each pair stand among them, and their ids.
+        """Return rows of the distinct instances and tasks of pairs, the positions of each pair in them, and their ids.
 
-        Without features of the tasks these are those of training.
+        Without a task side, the tasks are the training tasks.
         """
         first, second = id_columns(pairs, "pairs")
         rows, instance_ids = distinct(first, "pairs")
@@ -432,14 +433,14 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def _predict_known(
         self, X: Any, T: Any, new: tuple[np.ndarray, np.ndarray], places: tuple[np.ndarray, np.ndarray]
     ) -> Array:
-        """Predict pairs of which instances or tasks of training are known by themselves.
+        """Predict pairs for a model that treats training instances or tasks differently from new ones.
 
         Parameters
         ----------
         X, T : arrays or Descriptions
-            All instances and tasks that are asked about.
+            All instances and tasks to predict for.
         new, places : (integer array of shape (n,), integer array of shape (n,))
-            Where instances and tasks of the pairs stand there, and in training, -1 where they do not.
+            Positions of the pairs' instances and tasks in X and T, and in the training data, -1 for new ones.
         """
         known, pieces, members = [place >= 0 for place in places], [], []
         for of_training in product((False, True), repeat=2):
@@ -452,13 +453,13 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return take_rows(namespace(pieces[0]).concat(pieces), np.argsort(np.concatenate(members)))
 
     def score(self, pairs: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R² over the pairs that have a value.
+        """Return the coefficient of determination R² over all pairs with a value.
 
         Parameters
         ----------
         pairs : as in `predict`
         y : array, list or series of shape (n,)
-            True values; a pair with NaN does not count.
+            True values; pairs with NaN are excluded.
         sample_weight : array, list or series of shape (n,), default=None
 
         Returns
@@ -473,7 +474,7 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         return float(r2_score(truth, predicted, sample_weight=None if weights is None else weights[observed]))
 
     def __sklearn_clone__(self) -> Self:
-        # The tables may be large, and every fold of a cross-validation makes a clone: all share them.
+        # The tables may be large, and cross-validation clones the model for every fold: clones share the tables.
         bare = copy.copy(self)
         bare.instances = bare.tasks = None
         cloned: Self = BaseEstimator.__sklearn_clone__(bare)
@@ -490,28 +491,26 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
     def _checked_model(self) -> PairwiseRidge:
         model = self.model
         if not isinstance(model, PairwiseRidge):
-            raise TypeError(
-                f"model must be a {listed(searches=False)}, or one that chooses its regularisation, found {model!r}."
-            )
+            raise TypeError(f"model must be a {listed(searches=False)}, or a search over one of them, found {model!r}.")
         if model.symmetry is not None:
             raise ValueError(
-                "A network has one node set, and PairRegressor two tables: fit the model itself on the grid."
+                "A network has one set of nodes, but PairRegressor has two tables: fit the model itself on the grid."
             )
         return model
 
     def _looked_up(self, wanted: Sequence[Hashable], axis: int) -> Any:
-        """Return what a table says of some instances (axis 0) or tasks; without one, new tasks are refused."""
+        """Return the rows of some instances (axis 0) or tasks in the tables; raise for new tasks without a table."""
         given, training = ((self.instances, self.instance_ids_), (self.tasks, self.task_ids_))[axis]
         if axis and (given is None or self.model_._task_side is None):
-            self._training_tasks(wanted)  # which refuses those
+            self._training_tasks(wanted)  # raises for new tasks
         table = read_entities(given, self.model_, axis)
         reading.check_names(self._names[axis], table.names, table.side)
         return table.looked_up(wanted, training, self._bases[axis], self.model_._kernels_given(axis))
 
     def _given(self, given: Any, axis: int) -> Any:
-        """Return instances (axis 0) or tasks that are in no table as the wrapped model takes them, with their ids.
+        """Return instances (axis 0) or tasks that are not in the tables in the form that the wrapped model accepts.
 
-        The wrapped model has never seen ids or names: columns of a kernel are matched here, and features by name.
+        The wrapped model has no ids or names, so kernel columns and feature names are matched here.
         """
         spec = (self.model_._spec, self.model_._task_spec)[axis]()
         if read_descriptions(reading.unwrap_tasks(given), _SIDES[axis]) is not None:
@@ -531,5 +530,5 @@ class PairRegressor(StoredEstimator, RegressorMixin, BaseEstimator):  # type: ig
         if self.tasks is None:
             remedy = "give tasks=, their features or kernel, to predict for new ones"
         else:
-            remedy = f"{type(self.model_).__name__} learns nothing of tasks and knows only those it was fitted on"
+            remedy = f"{type(self.model_).__name__} has no task side and predicts training tasks only"
         return positions_of(Ids(self.task_ids_), wanted, "tasks", "in no training pair", remedy)

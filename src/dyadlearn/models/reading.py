@@ -1,4 +1,4 @@
-"""How what users hand in becomes what a model is fitted on and predicts for: labels and both sides in one order."""
+"""Check the user's input and bring labels, instances and tasks into one order."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ from dyadlearn.vectrick import gather_cost
 
 
 class Tasks(Stored):
-    """Tasks that no cross-validation will slice.
+    """Wrap the tasks so that cross-validation of scikit-learn does not slice them.
 
-    scikit-learn cuts any array-like metadata as long as `X` into training and test rows. With as
-    many tasks as instances that would cut the tasks too. A holder is not array-like, so it is
-    passed on whole.
+    scikit-learn slices all array-like metadata with as many rows as `X` into training and test rows. If there are as
+    many tasks as instances, it would slice the tasks too. This wrapper is not array-like, so it is passed on unchanged.
 
     Parameters
     ----------
@@ -77,12 +76,12 @@ class Tasks(Stored):
 
 
 def unwrap_tasks(tasks: Any) -> Any:
-    """Return the array in a `Tasks` holder, or what came without one."""
+    """Return the array in a `Tasks` object; return any other object unchanged."""
     return tasks.array if isinstance(tasks, Tasks) else tasks
 
 
 def align_side(table: Table, target: Ids | None, spec: KernelSpec, name: str, target_name: str) -> Table:
-    """Bring a side's table into the order of the labels; where these have ids, its rows have them too."""
+    """Return a side's table in the order of the labels, with their ids if they have any."""
     if spec.is_precomputed and table.column_ids is not None:
         row_ids = table.row_ids or table.column_ids
         if len(row_ids) == len(table.column_ids):
@@ -97,25 +96,25 @@ def align_side(table: Table, target: Ids | None, spec: KernelSpec, name: str, ta
 
 
 def in_training_order(table: Table, spec: KernelSpec, ids: Ids | None, name: str) -> Table:
-    """Bring the columns of a precomputed kernel block into the order of the training ids."""
+    """Return the rows of a precomputed kernel with columns in the order of the training ids."""
     if not spec.is_precomputed or table.column_ids is None or ids is None:
         return table
     known = set(ids.labels)
     if table.row_ids is not None and not known & set(table.column_ids.labels) and known <= set(table.row_ids.labels):
         raise IdError(
-            f"{name} lies on its side: the ids of training are in its rows, and belong in its columns, with a row for "
-            "each that is predicted for. Transpose it."
+            f"{name} looks transposed: the training ids are in its rows, but they must be in its columns, with one row "
+            f"per prediction; pass {name}.T."
         )
     return table.columns_as(ids, f"the columns of {name}", "the training data")
 
 
 def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
-    """Raise if features have other names than in training, or another order, as scikit-learn does."""
+    """Raise if feature names or their order differ from the training data, as scikit-learn does."""
     if expected is None or found is None or expected.labels == found.labels:
         return
-    remedy = "give it the features that it had"
+    remedy = "pass the features of the training data"
     if set(expected.labels) == set(found.labels):
-        remedy = "put its columns in the order that they had"
+        remedy = "put the columns in the order of the training data"
     raise ValueError(
         f"The feature names of {owner} should match those that were passed during fit, in the same order: expected "
         f"{list(expected.labels)[:5]}, found {list(found.labels)[:5]}; {remedy}."
@@ -125,7 +124,7 @@ def check_names(expected: Ids | None, found: Ids | None, owner: str) -> None:
 def checked_tasks(
     table: Table, spec: KernelSpec, names: Ids | None, n_columns: int, *, allow_nan: bool = False
 ) -> Array:
-    """Return the rows of tasks to predict for, with the columns that those of training had."""
+    """Return the rows of tasks to predict for; raise if their columns differ from the training tasks."""
     if not spec.is_precomputed:
         check_names(names, table.column_ids, "tasks")
     rows = check_rows(table.values, spec, "tasks", allow_nan=allow_nan)
@@ -138,7 +137,7 @@ def checked_tasks(
 def read_rows(
     model: Any, given: Any, axis: int, spec: KernelSpec, ids: Ids | None, names: Ids | None, n_columns: int
 ) -> tuple[Table, Array]:
-    """Return instances (axis 0) or tasks to predict for, as a table with their ids, and their rows.
+    """Return the table, with ids, and the checked rows of instances (axis 0) or tasks to predict for.
 
     Parameters
     ----------
@@ -148,16 +147,16 @@ def read_rows(
     spec : KernelSpec
         The kernel of the side.
     ids, names : Ids or None
-        Of the rows and of the columns of training.
+        Row ids and column names of the training data.
     n_columns : int
-        Number of columns that rows of training had.
+        Number of columns of the training rows.
     """
     name = ("X", "tasks")[axis]
     table = in_training_order(read_table(unwrap_tasks(given), name), spec, ids, name)
     if axis:
         return table, checked_tasks(table, spec, names, n_columns, allow_nan=model.allows_nan)
     if not table.is_native and not spec.is_precomputed:
-        check_names(names, table.column_ids, name)  # as scikit-learn does with those of frames
+        check_names(names, table.column_ids, name)  # scikit-learn checks the names of pandas frames itself
     return table, model._validated_instances(table, spec, reset=False)
 
 
@@ -165,15 +164,15 @@ def check_orientation(form: Table, instances: Table, tasks: Table | None) -> Non
     """Raise if ids show that the labels are transposed."""
     if lies_on_its_side(form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
         raise IdError(
-            "Y lies on its side: its columns are the ids of X, and instances belong in the rows. Transpose Y"
+            "Y looks transposed: its columns have the ids of X, but instances must be in the rows; pass Y.T"
             + ("." if tasks is None else ", or exchange X and tasks.")
         )
 
 
 def check_sizes(rows: Array, labels: Any, task_rows: Array | None) -> None:
-    """Raise if there is not a label for each instance and task; the message says if they fit transposed."""
+    """Raise if the shape of Y does not match X and tasks; the message says whether Y looks transposed."""
     turned = rows.shape[0] == labels.shape[1] and (task_rows is None or task_rows.shape[0] == labels.shape[0])
-    hint = " It fits the other way round: transpose Y" + ("." if task_rows is None else ", or exchange X and tasks.")
+    hint = " Y looks transposed: pass Y.T" + ("." if task_rows is None else ", or exchange X and tasks.")
     if rows.shape[0] != labels.shape[0]:
         raise ValueError(
             f"X has {rows.shape[0]} instances, but Y has {labels.shape[0]} rows: give one row of labels per instance."
@@ -182,28 +181,28 @@ def check_sizes(rows: Array, labels: Any, task_rows: Array | None) -> None:
     if task_rows is not None and task_rows.shape[0] != labels.shape[1]:
         raise ValueError(
             f"tasks has {task_rows.shape[0]} rows, but Y has {labels.shape[1]} columns: give one row per task. If "
-            "scikit-learn cut the tasks because they are as many as the instances, hand them in a Tasks holder."
+            "scikit-learn has sliced the tasks because there are as many as instances, pass them as Tasks(tasks)."
         )
 
 
 def fit_numbers(
     pairing: type[Pairing], shape: tuple[int, int], sides: Sequence[SideSize], *, complete: bool, weighted: bool = False
 ) -> dict[str, float]:
-    """Return the numbers that each step of a fit takes, by what it does: decompose instances and tasks, and solve.
+    """Return how many numbers each step of a fit stores, by step: decompose instances, decompose tasks, solve.
 
     Parameters
     ----------
     pairing : type of Pairing
-        What will be fitted.
+        Class of the pairing to fit.
     shape : (int, int)
-        Of the grid.
+        Shape of the grid.
     sides : one or two of SideSize
-        What is decomposed: instances, and tasks where there are any.
+        Sizes of the sides to decompose: instances, and tasks if there are any.
     complete : bool
-        Whether all labels are observed and none has a weight.
+        Whether all labels are observed and unweighted.
     weighted : bool, default=False
     """
-    # The labels are copied, and so are weights.
+    # Labels and weights are copied.
     steps, kept = {}, (2.0 if weighted else 1.0) * shape[0] * shape[1]
     for name, side in zip(("instance", "task"), sides, strict=False):
         what, columns = ("kernel", side.n_rows) if side.form in ("gram", "kernel") else ("features", side.n_columns)
@@ -217,14 +216,14 @@ def fit_numbers(
 
 
 def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | None]:
-    """Return arrays by their names on the device that a model has, or as they are where it has none."""
+    """Return arrays on the device of a model; unchanged if it has none."""
     if device is None:
         return list(arrays.values())
     for name, array in arrays.items():
         if array is not None and is_foreign(array):
             raise ValueError(
-                f"device={device!r} is for arrays of numpy, found {name} of another library, which is computed where "
-                "it lives: move it there, and leave device out."
+                f"device={device!r} is for numpy arrays, found {name} of another library, which is computed on its "
+                "current device: move it to that device, and leave device out."
             )
         if is_sparse(array):
             raise TypeError(
@@ -235,13 +234,13 @@ def moved(arrays: dict[str, Array | None], device: str | None) -> list[Array | N
 
 
 def check_labels_given(y: Any, model: Any, remedy: str = ": give a grid of labels") -> None:
-    """Raise if there are no labels, in the words of scikit-learn."""
+    """Raise if y is None, with the message of scikit-learn."""
     if y is None:
         raise ValueError(f"{type(model).__name__} requires y to be passed, but the target y is None{remedy}.")
 
 
 def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
-    """Return a filter, Tikhonov's where none is given."""
+    """Return the filter; `Tikhonov` if it is None."""
     if filter is None:
         return Tikhonov()
     if not isinstance(filter, SpectralFilter):
@@ -250,7 +249,7 @@ def checked_filter(filter: SpectralFilter | None, name: str) -> SpectralFilter:
 
 
 def is_fitted(estimator: Any) -> bool:
-    """Return whether any estimator of scikit-learn's kind has been fitted."""
+    """Return whether a scikit-learn estimator is fitted."""
     try:
         check_is_fitted(estimator)
     except NotFittedError:
@@ -259,29 +258,29 @@ def is_fitted(estimator: Any) -> bool:
 
 
 def mapped(rows: Array, feature_map: Any, name: str) -> Array:
-    """Return the features that a fitted map, or a matrix (p, d), makes of rows; messages call it by `name`."""
+    """Return rows mapped by a fitted transformer or by a matrix (p, d); `name` is its name in messages."""
     if hasattr(feature_map, "transform"):
-        return check_matrix(feature_map.transform(rows), f"What {name} returns", accept_sparse=True)
+        return check_matrix(feature_map.transform(rows), f"The output of {name}", accept_sparse=True)
     if feature_map.shape[0] != rows.shape[1]:
         raise ValueError(f"{name} has {feature_map.shape[0]} rows, expected {rows.shape[1]}: one for each feature.")
     return matmul(rows, feature_map)
 
 
 def groups_in_order(form: Table, groups: Any, task_groups: Any) -> tuple[Any, Any]:
-    """Return what is left out together, instances and tasks, in the order of the labels where both have ids."""
+    """Return groups of instances and of tasks, in the order of the labels if both have ids."""
     groups = in_order(groups, form.row_ids, None, "groups")
     return groups, in_order(task_groups, form.column_ids, None, "task_groups")
 
 
 def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:
-    """Return the precision that a user receives, the widest of some arrays.
+    """Return the precision of results: the widest precision of the arrays.
 
-    Whole numbers and booleans have no say; where there is nothing else, it is double precision.
+    Integers and booleans are ignored. Without floating-point arrays the result is double precision.
 
     Parameters
     ----------
     *pairs : (array, given)
-        A checked array, or None, and what it was read from.
+        A checked array, or None, and the user's object from which it was read.
     """
     present = [(array, given) for array, given in pairs if array is not None]
     floats = [array for array, given in present if not is_whole(unwrap_tasks(given))]
@@ -289,14 +288,14 @@ def result_dtype(*pairs: tuple[Array | None, Any]) -> Any:
 
 
 def in_range(labels: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels and predictions in units whose squares do not overflow, for a score that units do not change."""
+    """Return labels and predictions, rescaled if their squares would overflow; for scores that ignore the scale."""
     size = float(np.nanmax(np.abs(labels), initial=0.0))
     safe = float(np.sqrt(np.finfo(labels.dtype).max)) * 1e-10
     return (labels, predicted) if size <= safe else (labels / size, predicted / size)
 
 
 def among(wanted: Iterable[Hashable], training: Sequence[Hashable]) -> np.ndarray:
-    """Return where ids stand among those of training, -1 where they do not."""
+    """Return the positions of ids among the training ids, -1 for new ids."""
     where = {label: place for place, label in enumerate(training)}
     return np.array([where.get(label, -1) for label in wanted], dtype=np.intp)
 
@@ -315,20 +314,20 @@ def positions(wanted: Column, ids: Ids | None, n_rows: int, name: str, given: st
 
 
 def is_large(shape: tuple[int, int]) -> bool:
-    """Return whether a grid is so large that it is formed only where that is cheaper.
+    """Return whether a grid is so large that it is formed only if that is cheaper.
 
-    A small one has formulas that pairs alone have not.
+    A small grid is always formed, because it has formulas that a list of pairs has not.
     """
     return math.prod(shape) > SMALL_GRID
 
 
 def read_given_labels(y: Any) -> tuple[Labels, Table]:
-    """Return labels in whatever form they came, and a table without values that has their ids and their form.
+    """Return the labels, and a table without values that holds their ids and their type.
 
     Parameters
     ----------
     y : array, frame, series, sparse matrix, Table or Labels
-        In a sparse matrix, what is not stored is not observed.
+        Labels; in a sparse matrix, cells that are not stored are not observed.
     """
     if isinstance(y, Labels):
         return y, Table(None)
@@ -340,8 +339,8 @@ def read_given_labels(y: Any) -> tuple[Labels, Table]:
 
 
 def _read_list(y: Any) -> Labels:
-    """Return the labels that a sparse matrix stores, without NaN."""
-    if isinstance(y, Table):  # of a reader of long tables, which has checked them
+    """Return the stored labels of a sparse matrix, without NaN."""
+    if isinstance(y, Table):  # read from a long table and already checked
         return Labels.from_sparse(y.values)
     labels = Labels.from_sparse(y)
     if labels.values.dtype.kind not in "fiub":
@@ -349,14 +348,13 @@ def _read_list(y: Any) -> Labels:
     values = labels.values.astype(np.float32 if labels.values.dtype == np.float32 else np.float64)
     labels = replace(labels, values=values).take(~np.isnan(values))
     if not labels.size:
-        raise ValueError("Y stores no label: nothing is observed, so there is nothing to learn from.")
+        raise ValueError("Y stores no label: give at least one observed label.")
     if np.isinf(labels.values).any():
         raise ValueError(f"Input Y contains infinity or a value too large for {values.dtype!r}.")
     if labels.size > 1 and labels.size < math.prod(labels.shape) and (labels.values == labels.values[0]).all():
         raise ValueError(
-            f"All {labels.size} labels that Y stores are {labels.values[0]:g}, and in a sparse matrix what is not "
-            "stored is not observed, so that there is nothing to tell apart: where its zeros are labels too, give it "
-            "dense, as Y.toarray()."
+            f"All {labels.size} labels that Y stores are {labels.values[0]:g}, and cells that a sparse matrix does not "
+            "store are not observed, so there is nothing to learn: if its zeros are labels too, pass Y.toarray()."
         )
     return labels
 
@@ -368,9 +366,9 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
     ----------
     labels : Labels
     sample_weight : array-like, series or frame of shape (m,) or (m, q), or None
-        Beside a list of labels also a sparse matrix, with a weight for each label.
+        Weights; for a list of labels also a sparse matrix with one weight per label.
     form : Table
-        The ids of the labels.
+        Table with the ids of the labels.
     """
     if sample_weight is None:
         return labels
@@ -391,7 +389,7 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
         else:
             values = labels.of(values)
     if not np.isfinite(values).all() or (values < 0).any():
-        raise ValueError("sample_weight must hold finite numbers of at least 0, found NaN, infinity or less.")
+        raise ValueError("sample_weight must hold finite numbers of at least 0, found NaN, infinity or a negative one.")
     if (values == 1).all():
         return labels
     kept = values > 0
@@ -402,7 +400,7 @@ def with_weights(labels: Labels, sample_weight: Any, form: Table) -> Labels:
 
 
 def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
-    """Return what a sparse matrix stores where labels are; it may store more, but no less."""
+    """Return the stored values of a sparse matrix at the positions of the labels; raise if one is missing."""
     found, (m, q) = Labels.from_sparse(given, name), labels.shape
     if found.shape != labels.shape:
         raise ValueError(f"{name} is sparse and of shape {found.shape}, but Y is of shape {(m, q)}.")
@@ -412,8 +410,8 @@ def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
     if absent.size:
         first = absent[0]
         raise ValueError(
-            f"{name} is sparse, and must store {what} wherever Y stores a label: it stores none for {absent.size} of "
-            f"{labels.size}, first that of row {labels.places[0][first]} and column {labels.places[1][first]}."
+            f"{name} is sparse and must store {what} for every label of Y, but it stores none for {absent.size} of "
+            f"{labels.size} labels, the first in row {labels.places[0][first]} and column {labels.places[1][first]}."
         )
     return np.asarray(found.values[at])
 
@@ -421,16 +419,16 @@ def _at_places(given: Any, labels: Labels, name: str, what: str) -> np.ndarray:
 def prefers_pairs(
     pairing: type[Pairing], labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool
 ) -> bool:
-    """Return whether observed pairs alone are solved for: where the grid would not fit, or its products cost more.
+    """Return whether to solve for the list of pairs: if the grid does not fit in memory or costs more.
 
     Parameters
     ----------
     pairing : type of Pairing
-        What will be fitted.
+        Class of the pairing to fit.
     labels : Labels
     sides : sequence of SideSize
     like : array
-        Where it will be computed.
+        Array on the device of the computation.
     weighted : bool
     """
     if len(sides) < 2 or not (issubclass(pairing, Coupled) and pairing.takes_pairs):
@@ -447,7 +445,7 @@ def prefers_pairs(
 
 
 def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
-    """Return the folds of labels, given as a grid or beside a list as a sparse matrix, in the order of the labels."""
+    """Return one fold per label, from a grid of folds or, for a list of labels, from a sparse matrix."""
     if labels.grid is None and is_sparse(cells):
         return _at_places(cells, labels, "cells", "a fold")
     cells = in_order(cells, form.row_ids, form.column_ids, "cells")
@@ -457,20 +455,20 @@ def cells_of(labels: Labels, form: Table, cells: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What a model of pairs is fitted on, checked and in one order.
+    """Training data of a model, checked and in one order.
 
     Attributes
     ----------
     instances, tasks : Table of shape (m, d) and (q, r), the latter or None
-        Features, which may be sparse, or kernels, in the precision they came in.
+        Features, which may be sparse, or kernels, in their original precision.
     labels : Labels
-        With their weights, in double precision.
+        Labels with their weights, in double precision.
     form : Table
-        Without values: the ids of both sides and the form in which predictions are returned.
+        Table without values: the ids of both sides and the type of returned predictions.
     precision : {"float32", "float64"}
-        What the user receives: "float32" if features and labels all came in it.
+        Precision of returned arrays: "float32" if features and labels are all float32.
     are_kernels : (bool, bool)
-        Whether the table of each side is a kernel, with a column for each of its rows.
+        Whether the table of each side is a kernel, with one column per row.
     """
 
     instances: Table
@@ -481,17 +479,17 @@ class Training:
     are_kernels: tuple[bool, bool] = (False, False)
 
     def part(self, rows: np.ndarray, columns: np.ndarray) -> Training:
-        """Return the data of some instances and tasks."""
+        """Return the training data of some instances and tasks."""
         form = replace(self.form.take(rows, columns), is_vector=False)
         tables = [self.rows(axis, kept, kept) for axis, kept in enumerate((rows, columns))]
         return replace(self, instances=tables[0], tasks=tables[1], labels=self.labels.part(rows, columns), form=form)
 
     def hide(self, left: np.ndarray) -> Training:
-        """Return the data without the labels in a mask; instances and tasks stay."""
+        """Return the data without the labels in a mask; instances and tasks remain."""
         return replace(self, labels=self.labels.hide(left))
 
     def rows(self, axis: int, asked: np.ndarray, training: np.ndarray) -> Any:
-        """Return the table of some instances (axis 0) or tasks; of a kernel its values with those of training."""
+        """Return the table of some instances (axis 0) or tasks; for a kernel, only the columns of `training`."""
         table = (self.instances, self.tasks)[axis]
         if table is None:
             return None
@@ -499,7 +497,7 @@ class Training:
 
 
 def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) -> Training:
-    """Check the parameters of a model and its data, and bring the data into one order.
+    """Check the parameters and the data of a model, and return the data in one order.
 
     Parameters
     ----------
@@ -508,16 +506,16 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
     """
     model._check_params()
     if model.symmetry is not None and sample_weight is not None:
-        raise ValueError("A network weighs all its edges alike: leave sample_weight out.")
+        raise ValueError("A network does not support weights of edges: leave sample_weight out.")
     check_labels_given(y, model)
     spec, task_spec = model._spec(), model._task_spec()
     labels, form = read_given_labels(y)
     if model.symmetry is not None:
         if tasks is not None:
-            raise ValueError("A network has one node set: describe it by X, and leave tasks out.")
+            raise ValueError("A network has one set of nodes: pass their features or kernel as X, and leave tasks out.")
         labels, form = symmetric_labels(labels.dense(), form, model._sign)
     instances, task_table, form = read_sides(model, X, tasks, form, (spec, task_spec))
-    # A list of labels goes where X is; a grid must be there.
+    # A list of labels is moved to the library of X; a grid must be of that library.
     given = {"X": instances.values, "Y": labels.grid, "tasks": None if task_table is None else task_table.values}
     check_same_library(given)
     rows, values, task_rows = moved(given, model.device)
@@ -534,7 +532,7 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
         labels, sample_weight = with_weights(labels, sample_weight, form), None
     labels = _in_cheaper_form(model, labels, sides, rows, weighted=sample_weight is not None)
     check_labels(labels.values)
-    # The labels are kept and solved for again: they must not change when the caller's array does.
+    # The labels are stored for later solves, so they must not change with the caller's array.
     kept = labels.in_double()
     labels = replace(kept, values=copied(kept.values)) if kept is labels and labels.grid is not None else kept
     return Training(
@@ -550,16 +548,16 @@ def read_training(model: Any, X: Any, y: Any, tasks: Any, sample_weight: Any) ->
 def read_sides(
     model: Any, X: Any, tasks: Any, form: Table, specs: tuple[KernelSpec, KernelSpec]
 ) -> tuple[Table, Table | None, Table]:
-    """Return the tables of both sides, checked and in the order of the labels, and the form of these with all ids.
+    """Return the checked tables of both sides, in the order of the labels, and the form of the labels with ids.
 
     Parameters
     ----------
     model : Predictor
     X, tasks : as in `PairwiseRidge.fit`
     form : Table
-        The ids that the labels came with.
+        Table with the ids of the labels.
     specs : (KernelSpec, KernelSpec)
-        The kernel of each side.
+        Kernel of each side.
     """
     instances, table = read_table(X, "X"), None if tasks is None else read_table(unwrap_tasks(tasks), "tasks")
     check_orientation(form, instances, table)
@@ -576,15 +574,15 @@ def read_sides(
 
 
 def _in_cheaper_form(model: Any, labels: Labels, sides: Sequence[SideSize], like: Array, *, weighted: bool) -> Labels:
-    """Return labels as a grid, or as the list that they are where that costs less; raise if neither fits in memory."""
+    """Return labels as a grid, or as a list of pairs if that costs less; raise if neither fits in memory."""
     pairing, weighted = model._pairing_type(len(sides) > 1), weighted or labels.weights is not None
     m, q = labels.shape
     if labels.grid is None:
         if model._takes_pairs and prefers_pairs(pairing, labels, sides, like, weighted=weighted):
-            # Vectors of both sides, rotated beside them, and the pairs.
+            # Eigenvectors of both sides, rotated copies of them, and the pairs.
             numbers = sum(2 * side.n_rows * side.rank + 5 * side.rank**2 for side in sides)
             numbers += 8 * math.prod(side.rank for side in sides) + 12 * labels.size
-            remedy = "describe both sides by fewer features, say by Landmarks"
+            remedy = "use fewer features of both sides, for example by Landmarks"
             check_memory(8 * numbers, like, f"Fitting {labels.size} pairs of {m} × {q}", remedy)
             return labels
         labels = labels.dense()
@@ -596,22 +594,22 @@ def _in_cheaper_form(model: Any, labels: Labels, sides: Sequence[SideSize], like
 
 
 def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training, list[Any]]:
-    """Return the data that are left without a fold, and the rows of each side that a model of these is asked for.
+    """Return the training data without a fold, and the rows of each side to predict for.
 
     Parameters
     ----------
     data : Training
     setting : Setting
-        In A labels are hidden, and all rows stay; in the others rows of a side leave.
+        In A labels are hidden and all rows remain; in the other settings rows of a side are removed.
     fold : Fold
 
     Returns
     -------
     data : Training
     asked : list of two arrays or None
-        Features, or kernel values with the rows that are left; None stands for those that the model is fitted on.
+        Features, or kernel values with the remaining rows; None means the rows on which the model is fitted.
     """
-    if setting is Setting.A:  # an instance or task that loses all its labels is still there by its features
+    if setting is Setting.A:  # an instance or task without remaining labels still has features
         return data.hide(fold.left), [None, None]
     asked = [
         data.rows(axis, fold.leaving[axis], fold.staying[axis]).values if leaves else None
@@ -621,7 +619,7 @@ def without_fold(data: Training, setting: Setting, fold: Fold) -> tuple[Training
 
 
 def fold_predictions(predicted: Array, fold: Fold) -> Array:
-    """Return the predictions of the labels of a fold, from those of its block or of the whole grid."""
+    """Return the predictions of the labels of a fold, selected from predictions of its block or of the whole grid."""
     flat = namespace(predicted).reshape(predicted, (-1,))
-    # The labels to test are a block in all settings but A.
+    # The test labels are a block in all settings except A.
     return flat if flat.shape[0] == fold.test.size else take_rows(flat, fold.test)

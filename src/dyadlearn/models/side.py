@@ -21,16 +21,16 @@ from dyadlearn.spectrum import Spectrum
 
 @dataclass(frozen=True)
 class KernelSpec(Stored):
-    """Which kernel a side uses, as the user gave it, and what the model wants of it.
+    """Kernel of one side, as the user specified it, with the requirements of the model.
 
     Attributes
     ----------
     kernel, params, repair
-        As the user gave them.
+        Parameters of the estimator: kernel, kernel parameters and repair.
     constant : {"free", "feature"} or None
-        What constant the side has, see `dyadlearn.spectrum`.
+        Type of the constant term of the side, see `dyadlearn.spectrum`.
     dual : bool
-        Whether the model wants all directions of the side, those in which its features say nothing too.
+        Whether the model needs all n directions of the side, including the null space of its features.
     """
 
     kernel: str | Callable[..., Any]
@@ -41,16 +41,16 @@ class KernelSpec(Stored):
 
     @property
     def is_precomputed(self) -> bool:
-        """Whether the user hands in Gram matrices."""
+        """Whether the user passes Gram matrices."""
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
     @property
     def is_linear(self) -> bool:
-        """Whether the kernel is that of the features themselves."""
+        """Whether the kernel is the linear kernel of the features."""
         return isinstance(self.kernel, str) and self.kernel == "linear"
 
     def take(self, values: Array, rows: Array, training: Array) -> Array:
-        """Return some rows of a side, features or kernel; of a kernel only their values with those of training."""
+        """Return some rows of a side: features, or kernel values with the training rows only."""
         return take_block(values, rows, training) if self.is_precomputed else take_rows(values, rows)
 
     def _fits(self) -> bool:
@@ -59,7 +59,7 @@ class KernelSpec(Stored):
 
 @dataclass(frozen=True, eq=False)
 class Side(Stored):
-    """A decomposed side and what it takes to predict for new rows of it.
+    """Decomposed side, with the data needed to predict for new rows.
 
     Attributes
     ----------
@@ -67,20 +67,20 @@ class Side(Stored):
     spectrum : Spectrum
     ids : Ids or None
     names : Ids or None
-        What the columns were called.
+        Column names.
     features : array of shape (n, d) or None
-        Training rows, kept where a kernel function needs them.
+        Training rows, stored only if a kernel function needs them for predictions.
     n_columns : int
-        What a new row must have: d features, or n kernel values.
+        Number of columns of a new row: d features, or n kernel values.
     feature_means : array of shape (d,) or None
-        What is subtracted from features before anything is made of them, where there is a free constant: centring a
-        kernel instead would leave the rounding of its large entries. Sparse features are not centred.
+        Means that are subtracted from the features of a side with a free constant. Centring the features avoids the
+        rounding errors of centring a kernel with large entries. Sparse features are not centred.
     directions : array of shape (d, k) or None
-        Of dense features of a linear kernel that are no fewer than rows: an orthonormal basis of what the training
-        rows span. Rows are described by their coordinates in it and by their distance from all of it, so that a
-        coefficient belongs to each of these instead of to each feature.
+        Orthonormal basis of the span of the training rows; only for a linear kernel of dense features with d ≥ n. Each
+        row is represented by its coordinates in this basis and by its distance from the span. Coefficients belong to
+        these coordinates instead of to the features.
     kernel_means : array of shape (n,) or None
-        What is subtracted from kernel rows there, where the kernel is no product of features.
+        Means that are subtracted from kernel rows of a side with a free constant, for kernels that are not linear.
     """
 
     spec: KernelSpec
@@ -115,11 +115,11 @@ class Side(Stored):
 
     @property
     def is_primal(self) -> bool:
-        """Whether coefficients are those of features."""
+        """Whether coefficients belong to features (primal) and not to training rows (dual)."""
         return self.spectrum.components is not None
 
     def new_rows(self, rows: Array) -> NewRows:
-        """Return rows to predict for, features or kernel values, as they multiply the coefficients."""
+        """Return new rows, features or kernel values, in the form that multiplies the coefficients."""
         prior = self._prior if self._knows_prior else None
         if self._needs_kernel or self.spec.constant or self.directions is not None:
             is_thin = is_sparse(rows) and not self._needs_kernel and self.feature_means is None
@@ -129,12 +129,12 @@ class Side(Stored):
 
     @property
     def _knows_prior(self) -> bool:
-        """Whether the kernel of a new row with itself is known: computed, or the same for all rows."""
+        """Whether the kernel of a new row with itself can be computed, or is the same for all rows."""
         return not self.is_primal and (self._needs_kernel or self._common_diagonal is not None)
 
     @cached_property
     def _common_diagonal(self) -> float | None:
-        """The kernel of each row of training with itself where that is one number, as in normalised kernels."""
+        """Common diagonal value of the training kernel, as in normalised kernels; None if the diagonal varies."""
         spectrum, xp = self.spectrum, namespace(self.spectrum.values)
         diagonal = spectrum.diagonal(spectrum.values)
         if self.kernel_means is not None:
@@ -144,7 +144,7 @@ class Side(Stored):
         return common_diagonal(diagonal)
 
     def _prior(self, rows: Array) -> Array:
-        """Return the kernel of new rows with themselves, of what was decomposed, shape (a,)."""
+        """Return the kernel of each new row with itself, centred as the decomposed kernel is, shape (a,)."""
         xp, rows = namespace(self.spectrum.values), double(rows)
         if not self._needs_kernel:
             kernel, found = rows, xp.full_like(rows[:, 0], self._common_diagonal)
@@ -163,11 +163,11 @@ class Side(Stored):
         return not (self.spec.is_precomputed or self.is_primal)
 
     def _kernel_of(self, rows: Array) -> Array:
-        """Return the kernel of rows (a, d) in double precision with those of training, shape (a, n)."""
+        """Return the kernel of rows (a, d) with the training rows in double precision, shape (a, n)."""
         return gram(rows, double(self.features), kernel=self.spec.kernel, params=self.spec.params)
 
     def _made_of(self, rows: Array) -> Array:
-        """Return rows as they multiply the coefficients: in double precision, centred, with a one for a constant."""
+        """Return rows in the form that multiplies the coefficients: double precision, centred, a one appended."""
         rows = double(rows)
         if self.feature_means is not None:
             rows = dense(rows) - self.feature_means
@@ -177,18 +177,18 @@ class Side(Stored):
             rows = _coordinates(dense(rows), self.directions)
         if self.kernel_means is not None:
             rows = rows - self.kernel_means
-            # The coefficients sum to zero, but for rounding.
+            # The coefficients sum to zero, up to rounding.
             rows -= namespace(rows).mean(rows, axis=1, keepdims=True)
         return with_ones(rows) if self.spec.constant else rows
 
     def uncentred(self, coefficients: Array) -> Array:
-        """Return coefficients (n or d, p), the last those of the constant, for rows that are not centred."""
+        """Return the coefficients (n or d, p) for rows that are not centred; the last row belongs to the constant."""
         means = self.feature_means if self.kernel_means is None else self.kernel_means
         if self.directions is not None:
             coefficients = self.spectrum.as_dual(coefficients)
         if means is None:
             return coefficients
-        if self.directions is not None:  # of features, where coefficients are those of a kernel
+        if self.directions is not None:  # means of features, while the coefficients are dual
             k = self.directions.shape[1]
             means = (self.spectrum.vectors[:, :k] * self.spectrum.values[:k] ** 0.5) @ (self.directions.T @ means)
         elif self.features is not None and self.feature_means is not None:
@@ -198,7 +198,7 @@ class Side(Stored):
 
 
 def _coordinates(rows: Array, directions: Array) -> Array:
-    """Return rows (a, d) by their coordinates in directions (d, k), and their distance from all of these last."""
+    """Return the coordinates of rows (a, d) in the basis (d, k); the last column is the distance from its span."""
     xp, inside = namespace(rows), rows @ directions
     squares = xp.sum(rows**2, axis=1) - xp.sum(inside**2, axis=1)
     distance = xp.where(squares > 0, squares, xp.zeros_like(squares)) ** 0.5
@@ -206,7 +206,7 @@ def _coordinates(rows: Array, directions: Array) -> Array:
 
 
 def check_rows(rows: Any, spec: KernelSpec, name: str, *, allow_nan: bool = False) -> Array:
-    """Return the rows of a side as a finite matrix; features may be sparse, and NaN if that is allowed."""
+    """Return the rows of a side as a finite matrix; features may be sparse, or NaN if `allow_nan` is True."""
     is_kernel = spec.is_precomputed
     return check_matrix(rows, name, accept_sparse=not is_kernel, allow_nan=allow_nan and not is_kernel)
 
@@ -217,18 +217,18 @@ def check_square(rows: Array, spec: KernelSpec, name: str) -> None:
     if spec.is_precomputed and n != d:
         raise KernelError(
             f"The precomputed {name} kernel must be a square matrix, found shape ({n}, {d}). For features, choose "
-            'another kernel than "precomputed"; for tasks cut by scikit-learn, hand them in a Tasks holder.'
+            'another kernel than "precomputed"; if scikit-learn has sliced the tasks, pass them as Tasks(tasks).'
         )
 
 
 def side_size(rows: Array, spec: KernelSpec) -> SideSize:
-    """Return how large the side of some rows is, and so what it takes to decompose it."""
+    """Return the size of a side, from which the memory for its decomposition follows."""
     n, d = rows.shape
     return SideSize(n, d, _form(rows, spec))
 
 
 def _form(rows: Array, spec: KernelSpec) -> str:
-    """Return what a side is decomposed by, see `SideSize`."""
+    """Return the form in which a side is decomposed, see `SideSize`."""
     if spec.is_precomputed:
         return "gram"
     if spec.is_linear and not spec.dual and rows.shape[1] < rows.shape[0]:
@@ -237,7 +237,7 @@ def _form(rows: Array, spec: KernelSpec) -> str:
 
 
 def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
-    """Decompose one side.
+    """Compute the spectrum of one side and return the fitted side.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
         Features, an array or sparse matrix of shape (n, d), or a Gram matrix of shape (n, n), of any precision.
     spec : KernelSpec
     name : str
-        "instance" or "task", for messages.
+        Name of the side in messages: "instance" or "task".
     """
     rows, ids, names = table.values, table.row_ids, table.column_ids
     d = rows.shape[1]
@@ -258,7 +258,7 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
         spectrum, directions = _wide_spectrum(rows, spec.constant, words)
         return Side(spec, spectrum, ids, names, None, d, means, None, directions)
     if form != "kernel":
-        # Dense features are decomposed and let go; sparse ones are kept.
+        # Dense features are not stored; sparse features are, so they are copied.
         kept = rows.copy() if form == "sparse" else rows
         return Side(spec, Spectrum.from_features(kept, name=words, constant=spec.constant), ids, names, None, d, means)
     # Predictions must not change when the caller's array does.
@@ -275,9 +275,9 @@ def fit_side(table: Table, spec: KernelSpec, name: str) -> Side:
 
 
 def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectrum, Array]:
-    """Return the spectrum of features (n, d) that are no fewer than rows, and the directions (d, k) that they span.
+    """Return the spectrum of features (n, d) with d ≥ n, and an orthonormal basis (d, k) of their span.
 
-    The spectrum is that of their coordinates in these directions, with a last one that is zero in training.
+    The spectrum is that of the coordinates in this basis and of a last coordinate that is zero for training rows.
     """
     xp = namespace(rows)
     whole = Spectrum.from_features(rows, name=name, constant=None if constant is None else "free")
@@ -285,7 +285,7 @@ def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectr
     k = int(whole.values.shape[0]) - (constant is not None)
     directions, means = whole.components[: rows.shape[1], :k], zeros((0,), whole.values)
     if constant == "feature":
-        # The means lie outside of what centred features span: one direction more.
+        # The means are not in the span of the centred features: add one direction.
         means = means_of(rows)
         inside = directions.T @ means
         outside = means - directions @ inside
@@ -301,7 +301,7 @@ def _wide_spectrum(rows: Array, constant: str | None, name: str) -> tuple[Spectr
 
 
 def _means(kernel: Array) -> Array:
-    """Return the mean row of a kernel (n, n); the mean of its rows and columns where it is not symmetric."""
+    """Return the mean row of a kernel (n, n); for an asymmetric kernel the average of row and column means."""
     xp = namespace(kernel)
     return (xp.mean(double(kernel), axis=0) + xp.mean(double(kernel), axis=1)) / 2
 

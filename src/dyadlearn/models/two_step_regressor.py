@@ -1,4 +1,4 @@
-"""The two steps with any regressors: one learns across instances, the other across tasks."""
+"""Two-step model with any two regressors: one learns across instances, the other across tasks."""
 
 from __future__ import annotations
 
@@ -29,46 +29,47 @@ from dyadlearn.models.side import KernelSpec
 from dyadlearn.pairing.leaving import nothing_left
 from dyadlearn.settings import Setting, as_setting, check_groups
 
-# The parameters that the estimators of both steps come as.
+# Names of the parameters that hold the estimators of both steps.
 _NAMES = ("instance_estimator", "task_estimator")
 
 
 @dataclass(eq=False, repr=False)
 class TwoStepRegressor(Predictor, stored=False):
-    r"""Any two regressors in a row, one across instances and one across tasks.
+    r"""Two-step model with any two regressors: one learns across instances, the other across tasks.
 
-    With a regressor :math:`f` of instances and one, :math:`g`, of tasks, each a map from training rows and their
-    targets to a function of new rows, new instances :math:`\mathbf{X}_*` and tasks :math:`\mathbf{T}_*` have
+    Let :math:`f` be the regressor of instances and :math:`g` the regressor of tasks; each maps training rows and
+    targets to a function of new rows. The predictions **F** for new instances :math:`\mathbf{X}_*` and new tasks
+    :math:`\mathbf{T}_*` are
 
     .. math:: \mathbf{Z} = f[\mathbf{X}, \mathbf{Y}](\mathbf{X}_*), \qquad
-              \mathbf{F} = g[\mathbf{T}, \mathbf{Z}^\top](\mathbf{T}_*)^\top :
+              \mathbf{F} = g[\mathbf{T}, \mathbf{Z}^\top](\mathbf{T}_*)^\top .
 
-    the first step predicts what the new instances would have for the training tasks, and the second learns from that,
-    across tasks, what they have for new ones. With ``first_step="tasks"`` it is the other way round,
-    :math:`\mathbf{Z} = g[\mathbf{T}, \mathbf{Y}^\top](\mathbf{T}_*)` and
-    :math:`\mathbf{F} = f[\mathbf{X}, \mathbf{Z}^\top](\mathbf{X}_*)`.
+    The first step predicts the labels of the new instances for the training tasks. The second step is trained on these
+    predictions and predicts the labels for new tasks. With ``first_step="tasks"`` the order is reversed,
+    :math:`\mathbf{Z} = g[\mathbf{T}, \mathbf{Y}^\top](\mathbf{T}_*)` and :math:`\mathbf{F} = f[\mathbf{X},
+    \mathbf{Z}^\top](\mathbf{X}_*)`.
 
-    If both are linear in their targets the order does not matter: two of scikit-learn's `Ridge`, with an intercept or
-    without, or two `KernelRidge` are `TwoStepRidge` with the same regularisations, which is much faster and has exact
-    hold-out. With trees, boosting, support vectors or a regularisation that a search chooses, each order is a model of
-    its own, and hold-out tells which is better.
+    If both regressors are linear in their targets, the order does not matter. Two `Ridge` of scikit-learn, with or
+    without an intercept, or two `KernelRidge` equal `TwoStepRidge` with the same regularisations, which is much faster
+    and has exact hold-out. With trees, boosting, support vectors or a regularisation chosen by a search, the two orders
+    are different models; compare them by `holdout`.
 
     Parameters
     ----------
     instance_estimator, task_estimator : regressor, default=None
-        A regressor of scikit-learn for each side, with `fit` and `predict`; they are cloned. None is
-        ``sklearn.linear_model.Ridge()``. One that takes a single target, such as boosting, is fitted for each by
-        itself. One whose input is a precomputed kernel (``KernelRidge(kernel="precomputed")``) gets one, as in
-        `TwoStepRidge`. Whether features may be sparse or missing is up to the estimator.
+        A scikit-learn regressor for each side; it is cloned. None means ``sklearn.linear_model.Ridge()``. A regressor
+        for a single target, such as boosting, is fitted once per target. For a regressor with a precomputed kernel
+        (``KernelRidge(kernel="precomputed")``), `X` or `tasks` is a kernel, as in `TwoStepRidge`. The estimators
+        determine whether features may be sparse or missing.
     first_step : {"instances", "tasks"}, default="instances"
-        The side that the first step learns across. See the notes for what it costs.
+        The side that the first step learns across. The notes compare the cost.
 
     Attributes
     ----------
     n_features_in_ : int
         Number of features of the instances, or of training instances for a precomputed kernel.
     feature_names_in_ : array of shape (`n_features_in_`,)
-        Column names; only where `X` was a frame whose names are all strings.
+        Column names; only if `X` was a frame and all its column names are strings.
 
     See Also
     --------
@@ -76,17 +77,17 @@ class TwoStepRegressor(Predictor, stored=False):
 
     Notes
     -----
-    **Cost.** `fit` fits each estimator once. What the second step learns from depends on the rows of the first side
-    that are asked for, so that it is fitted again in each call of `predict` with new ones: new instances where the
-    instances are first, new tasks where the tasks are. Predict many rows in one call; and if instances come one by one
-    while the tasks stay, take ``first_step="tasks"``.
+    **Cost.** `fit` fits each estimator once. The training targets of the second step depend on the new rows of the
+    first side. So each call of `predict` with new rows of that side fits the second step again: with new instances if
+    ``first_step="instances"``, with new tasks if ``first_step="tasks"``. Predict many rows in one call. If instances
+    arrive one by one and the tasks stay the same, use ``first_step="tasks"``.
 
-    An estimator that shares something between its targets, as a forest does that splits for all of them at once, makes
-    predictions in the second step depend on what is asked for in the same call. Wrap it in scikit-learn's
-    `MultiOutputRegressor` where they must not.
+    Some estimators are not fitted independently per target; for example, a forest uses the same splits for all targets.
+    With such an estimator in the second step, a prediction depends on the other rows of the same call. To avoid this,
+    wrap the estimator in scikit-learn's `MultiOutputRegressor`.
 
     **Missing labels** (NaN). The first step learns each task (with ``first_step="tasks"`` each instance) from its
-    observed labels. A task or an instance without any is left to the second step, which predicts it from its features.
+    observed labels. A task or an instance without labels is predicted by the second step from its features.
 
     **Not there**: weights of labels, intervals, model files, and whatever needs a closed form (`evaluate`, `compare`,
     `explain` …): score what `holdout` returns by `dyadlearn.metrics`.
@@ -111,16 +112,16 @@ class TwoStepRegressor(Predictor, stored=False):
     (8, 5)
     """
 
-    #: That is up to the estimators.
+    #: The estimators of the steps check for NaN.
     allows_nan = True
 
     _learnt: _TwoSteps = field(init=False)
     _data: reading.Training = field(init=False)
     _form: Table = field(init=False)
     _precision: str = field(init=False)
-    # The estimators of both steps as they were when it was fitted: others may be set after that.
+    # Estimators of both steps at the time of the fit; set_params may have changed them since.
     _used: tuple[Any, Any] = field(init=False)
-    # Which step was first then.
+    # Side of the first step at the time of the fit: 0 for instances, 1 for tasks.
     _first: int = field(init=False)
 
     instance_estimator: Any = None
@@ -135,11 +136,11 @@ class TwoStepRegressor(Predictor, stored=False):
         X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
             The instances: features, or the kernel between them.
         y : array, frame or series of shape (m, q) or (m,)
-            The grid of labels Y; NaN where a label is not observed (or None, or masked). The ids of its rows and
-            columns, where it has any, are matched with those of `X` and `tasks`.
+            Grid of labels Y. NaN, None and masked cells mean "not observed". Ids of its rows and columns are matched
+            with those of `X` and `tasks`.
         tasks : array, sparse matrix, frame or Tasks of shape (q, r) or (q, q), default=None
-            The tasks: features, or the kernel between them. Without it there is no task step: `instance_estimator`
-            learns every task, and nothing is known of new ones.
+            The tasks: features, or the kernel between them. Without `tasks` there is no task step: `instance_estimator`
+            learns every task, and new tasks cannot be predicted.
 
         Returns
         -------
@@ -148,7 +149,7 @@ class TwoStepRegressor(Predictor, stored=False):
         with all_or_nothing(self):
             self._check_params()
             reading.check_labels_given(y, self)
-            # Parameters of theirs that are set later are for the next fit.
+            # Parameters that are set later take effect at the next fit.
             self._used = tuple(clone(estimator) for estimator in self._estimators())
             self._first = int(self.first_step == "tasks" and tasks is not None)
             data = self._read(X, y, tasks)
@@ -157,7 +158,7 @@ class TwoStepRegressor(Predictor, stored=False):
         return self
 
     def _read(self, X: Any, y: Any, tasks: Any) -> reading.Training:
-        """Check the data, and bring them into one order."""
+        """Check the data and return them in the order of the labels."""
         labels, form = reading.read_given_labels(y)
         labels = labels.dense()
         instances, task_table, form = reading.read_sides(self, X, tasks, form, self._specs())
@@ -173,7 +174,7 @@ class TwoStepRegressor(Predictor, stored=False):
         return reading.Training(instances, task_table, labels, form, str(labels.values.dtype), are_kernels)
 
     def _fit_on(self, data: reading.Training) -> Self:
-        """Fit both steps on data that were read."""
+        """Fit both steps on checked data."""
         self._data, self._form, self._precision = data, data.form, data.precision
         self._learnt = self._learn(data)
         return self
@@ -183,7 +184,7 @@ class TwoStepRegressor(Predictor, stored=False):
         return lambda labels: self._snapshot()._fit_on(replace(self._data, labels=labels))
 
     def _specs(self) -> tuple[KernelSpec, KernelSpec]:
-        """Return what each step wants of its side: a kernel, or features."""
+        """Return the input of each step: a precomputed kernel, or features."""
         kernels = ["precomputed" if get_tags(each).input_tags.pairwise else "linear" for each in self._used]
         return KernelSpec(kernels[0], None, "error"), KernelSpec(kernels[1], None, "error")
 
@@ -198,26 +199,26 @@ class TwoStepRegressor(Predictor, stored=False):
     ) -> Any:
         """Predict every label of the training grid by models that were fitted without it.
 
-        Both steps are fitted again for each fold: of instances (B), of tasks (C), of cells (A), and in D for each
-        fold of instances with each of tasks. In A the first step learns from the labels that are left.
+        Both steps are fitted again for each fold of cells (A), of instances (B) or of tasks (C), and in D for each
+        combination of a fold of instances and a fold of tasks. In A the first step is fitted on the remaining labels.
 
         Parameters
         ----------
         setting : {"A", "B", "C", "D"} or an alias (see `dyadlearn.settings.as_setting`)
-            What is left out for a cell: the pair alone (A), its instance (B), its task (C) or both (D).
+            What is left out to predict a cell: the pair alone (A), its instance (B), its task (C) or both (D).
         groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Labels of instances, for B and D, and of tasks, for C and D, that are left out together.
+            Group of each instance, for B and D, and of each task, for C and D. A group is left out together.
         cells : array-like of shape (m, q), default=None
-            Labels of cells that are left out together, for A.
+            Fold of each cell; a fold is left out together. For A.
         cv : int, SettingKFold or list of splits, default=None
-            How many folds to make of what is left out, or which. None makes five, but takes groups or cells that are
-            given as they are; ``groups=range(m)`` leaves out one instance at a time.
+            Number of folds, a splitter, or the folds. None means five folds, or one fold per group if `groups`,
+            `task_groups` or `cells` is given. ``groups=range(m)`` leaves out one instance at a time.
 
         Returns
         -------
         array or frame of shape (m, q) or (m,)
-            In the form the labels came in; a label that is missing is predicted too. NaN, with a `NoLabelWarning`,
-            where no task step can help a task of which no label is left.
+            Held-out predictions, of the type of the labels; missing labels are predicted too. Without a task step, a
+            task with no remaining label has NaN predictions and raises a `NoLabelWarning`.
         """
         check_is_fitted(self)
         setting, form = as_setting(setting), self._form
@@ -231,10 +232,10 @@ class TwoStepRegressor(Predictor, stored=False):
     def predict_interval(
         self, X: Any = None, tasks: Any = None, *, coverage: float = 0.9, setting: str | Setting | None = None
     ) -> tuple[Any, Any]:
-        """Return bounds that hold a share of the labels, from how far off labels in held-out folds were.
+        """Return prediction intervals, computed from the residuals of held-out folds.
 
-        Both steps are fitted again for five folds of each setting that is asked for. All pairs of a setting have
-        intervals of the same width.
+        Both steps are fitted again for five folds of each setting that occurs. All pairs of a setting have intervals of
+        the same width.
 
         Parameters
         ----------
@@ -252,16 +253,16 @@ class TwoStepRegressor(Predictor, stored=False):
     def _hold_out(
         self, setting: Setting, *, cv: Any, groups: Any, task_groups: Any, nested: bool, exact: bool
     ) -> HeldOut:
-        """Return held-out predictions and how they were made; arguments as in `Fitted.hold_out`."""
+        """Return held-out predictions and the method used; arguments as in `Fitted.hold_out`."""
         units = self._units(setting, groups, task_groups, None, cv)
         count = len(folds_of(self._data.labels, setting, units))
         return HeldOut(self._without(setting, units), f"{count} folds, fitted again", units, is_fixed=False)
 
     def _units(self, setting: Setting, groups: Any, task_groups: Any, cells: Any, cv: Any) -> Units:
-        """Return what is left out together: groups as they are given, five folds of what has none, or folds by `cv`."""
+        """Return the folds: the given groups, five folds of a side without groups, or the folds of `cv`."""
         self.fitted_.check(setting)
         if cells is not None and cv is not None:
-            raise ValueError("cells are the folds of setting A: leave cv out, or make the folds by cv alone.")
+            raise ValueError("cells and cv both define the folds of setting A: give only one of them.")
         labels = self._data.labels
         if cv is not None or (groups is None and task_groups is None and cells is None):
             return as_splitter(cv, setting).units(labels, groups=groups, task_groups=task_groups)
@@ -273,7 +274,7 @@ class TwoStepRegressor(Predictor, stored=False):
         return units
 
     def _without(self, setting: Setting, units: Units) -> np.ndarray:
-        """Return the predictions (m, q) of models that were fitted without the unit of each cell."""
+        """Return held-out predictions (m, q) of models that were fitted without each fold."""
         held_out = np.full(self._data.labels.shape, np.nan)
         for fold in folds_of(self._data.labels, setting, units):
             left, asked = reading.without_fold(self._data, setting, fold)
@@ -281,7 +282,7 @@ class TwoStepRegressor(Predictor, stored=False):
         return held_out
 
     def _learn(self, data: reading.Training) -> _TwoSteps:
-        """Return both steps after they have learnt a grid, the first from the labels that are observed."""
+        """Return both steps, fitted on a grid; the first step uses the observed labels."""
         Y, sides = data.labels.values, (data.instances, data.tasks)
         if np.isnan(Y).all():
             raise nothing_left()
@@ -313,10 +314,10 @@ class TwoStepRegressor(Predictor, stored=False):
         check_choice(self.first_step, "first_step", ("instances", "tasks"))
         for name, estimator in zip(_NAMES, self._estimators(), strict=True):
             if not (_has_tags(estimator) and get_tags(estimator).estimator_type == "regressor"):
-                raise TypeError(f"{name} must be a regressor of scikit-learn's kind, found {estimator!r}.")
+                raise TypeError(f"{name} must be a scikit-learn regressor, found {estimator!r}.")
 
     def _estimators(self) -> tuple[Any, Any]:
-        """Return what the steps are made of, for the instances and for the tasks."""
+        """Return the estimators for the instances and for the tasks."""
         from sklearn.linear_model import Ridge
 
         instance, task = (Ridge() if each is None else each for each in (self.instance_estimator, self.task_estimator))
@@ -324,7 +325,7 @@ class TwoStepRegressor(Predictor, stored=False):
 
     @property
     def fitted_(self) -> Fitted:
-        """The labels and what can be asked of the model; closed forms it has none."""
+        """Training labels and supported settings of the model, which has no closed form."""
         check_is_fitted(self)
         settings = tuple(setting for setting in Setting if self._data.tasks is not None or not setting.new_task)
         return Fitted(self._form, self, self._data.labels, settings)
@@ -343,21 +344,21 @@ class TwoStepRegressor(Predictor, stored=False):
         return tags
 
 
-# The mathematics: steps that learn grids -----------------------------------------------------------------------------
+# The two steps -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """What one step is: an estimator, and the training rows of its side.
+    """Estimator of one step, with the training rows of its side.
 
     Attributes
     ----------
     estimator : regressor
-        It is cloned.
+        Regressor to clone and fit.
     name : str
-        The parameter that it came as, for messages.
+        Name of its parameter, for messages.
     spec : KernelSpec
-        Whether rows are those of a kernel.
+        Input of the step: a precomputed kernel, or features.
     rows : array or sparse matrix of shape (n, d), or (n, n) for a kernel
     """
 
@@ -367,7 +368,7 @@ class _Step:
     rows: Array
 
     def learn(self, targets: np.ndarray) -> _Learnt:
-        """Learn targets (n, p), each from the rows in which it is not NaN; those alike in this together."""
+        """Fit targets (n, p), each on the rows in which it is not NaN; targets with equal rows are fitted together."""
         observed = ~np.isnan(targets)
         patterns, which = observed[:, :1], np.zeros(targets.shape[1], dtype=np.intp)
         if not observed.all():
@@ -382,7 +383,7 @@ class _Step:
 
     def _fitted(self, rows: Array, targets: np.ndarray) -> Any:
         model = clone(self.estimator)
-        # A pipeline tells whether its last step takes many targets, but not whether it takes a single one.
+        # The tags of a pipeline report multi_output of its last step, but not single_output.
         last = model.steps[-1][1] if hasattr(model, "steps") else model
         with _saying_which(self.name):
             if targets.shape[1] == 1 and get_tags(last).target_tags.single_output:
@@ -396,7 +397,7 @@ class _Step:
 
 @dataclass(frozen=True, eq=False)
 class _Learnt:
-    """What a step has learnt: fitted estimators, each with the rows it has seen and the targets that it predicts."""
+    """Fitted step: estimators, each with the positions of its training rows and of its targets."""
 
     step: _Step
     parts: tuple[tuple[Any, np.ndarray, np.ndarray], ...]
@@ -404,7 +405,7 @@ class _Learnt:
     dtype: Any
 
     def predict(self, rows: Array | None) -> np.ndarray:
-        """Predict targets (a, p) of rows, None for those of training; NaN for one that had no value anywhere."""
+        """Predict targets (a, p) of rows; None means the training rows. A target without values is NaN."""
         rows = self.step.rows if rows is None else rows
         found = np.full((rows.shape[0], self.n_targets), np.nan, dtype=self.dtype)
         for model, kept, columns in self.parts:
@@ -416,16 +417,16 @@ class _Learnt:
 
 @dataclass(frozen=True, eq=False)
 class _TwoSteps:
-    """Both steps, after they have learnt a grid.
+    """Both fitted steps.
 
     Attributes
     ----------
     first : int
-        The side of the first: 0 for instances, 1 for tasks.
+        Side of the first step: 0 for instances, 1 for tasks.
     one : _Learnt
-        The first step, from labels.
+        The first step, fitted on the labels.
     two : _Learnt or None
-        The second, from what the first says of the rows of training; None without features of the tasks.
+        The second step, fitted on the predictions of the first step for the training rows; None without task features.
     """
 
     first: int
@@ -433,7 +434,7 @@ class _TwoSteps:
     two: _Learnt | None
 
     def grid(self, rows: Array | None, task_rows: Array | None) -> np.ndarray:
-        """Return predictions (a, b) for rows of each side, None for those of training."""
+        """Return predictions (a, b) for rows of each side; None means the training rows."""
         if self.two is None:
             return self.one.predict(rows)
         new, two = (rows, task_rows), self.two
@@ -443,41 +444,41 @@ class _TwoSteps:
         return found if self.first else found.T
 
     def at(self, rows: Array | None, task_rows: Array | None, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Return the predictions of some pairs (n,); the whole grid of the rows is computed for them."""
+        """Return the predictions of some pairs (n,); the predictions of all rows and columns are computed."""
         return np.asarray(self.grid(rows, task_rows)[places])
 
     @property
     def n_instances(self) -> int:
-        """Number of instances of training."""
+        """Number of training instances."""
         return self.one.n_targets if self.first else int(self.one.step.rows.shape[0])
 
     @property
     def n_tasks(self) -> int:
-        """Number of tasks of training."""
+        """Number of training tasks."""
         return int(self.one.step.rows.shape[0]) if self.first else self.one.n_targets
 
 
-# What is read -------------------------------------------------------------------------------------------------------
+# Checks -------------------------------------------------------------------------------------------------------
 
 
 def _has_tags(estimator: Any) -> bool:
-    """Return whether something is an estimator of scikit-learn's kind, and no class of them."""
+    """Return whether an object is a scikit-learn estimator, not a class."""
     return hasattr(estimator, "__sklearn_tags__") and not isinstance(estimator, type)
 
 
 def _refuse_foreign(**tables: Table | None) -> None:
-    """Raise if arrays are not numpy's."""
+    """Raise if an array is not a numpy array."""
     for name, table in tables.items():
         if table is not None and is_foreign(table.values):
             raise TypeError(
-                f"{name} is an array of {library(table.values)}, and TwoStepRegressor computes by scikit-learn's "
-                "estimators: give arrays of numpy."
+                f"{name} is an array of {library(table.values)}, but TwoStepRegressor uses scikit-learn estimators: "
+                "give numpy arrays."
             )
 
 
 @contextmanager
 def _saying_which(name: str) -> Iterator[None]:
-    """Add to an error of an estimator which of the two it was: either calls its rows X."""
+    """Add a note to an error that names the estimator which raised it; both call their rows X."""
     try:
         yield
     except Exception as error:

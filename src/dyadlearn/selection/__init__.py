@@ -1,4 +1,4 @@
-"""Judging and choosing models."""
+"""Model selection: searches, scores, landscapes, learned kernels and audits of splits."""
 
 from importlib import import_module
 
@@ -36,7 +36,7 @@ __all__ = [
     "nested_score",
 ]
 
-# Models in modules of their own, so that files of them can be read.
+# Modules with models, imported so that stored models can be loaded.
 for _each in MODELS.values():
     if _each.module:
         import_module(f"dyadlearn.{_each.module}")

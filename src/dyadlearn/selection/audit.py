@@ -18,23 +18,23 @@ _NEW_NODES = {"A": "only the edge", "B": "first node", "C": "second node", "D": 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Audit:
-    """What a split of pairs really is, as `audit` found it.
+    """Setting and leaks of a split of pairs; the result of `audit`.
 
     Attributes
     ----------
     n_train, n_test : int
         Number of training pairs and of test pairs, repetitions included.
     claimed : str or None
-        The setting that the split was said to be.
+        Setting that the split is claimed to be.
     settings : array of str of shape (n_test,)
         The setting of each test pair, by whether its instance and its task occur in training.
     is_repeated : array of bool of shape (n_test,)
-        Which test pairs occur in training themselves. They count as A.
+        Whether each test pair occurs in training. Such pairs count as A.
     is_leak : array of bool of shape (n_test,)
-        Which test pairs are easier than claimed: something said to be new is in training. Without a claim,
-        the repeated ones.
+        Whether each test pair is easier than claimed: an instance or task that is claimed to be new is in training.
+        Without a claim, whether the pair is repeated.
     is_harder : array of bool of shape (n_test,)
-        Which test pairs have a new instance or task where a known one was claimed.
+        Whether each test pair has a new instance or task that is claimed to be known.
     network : bool
         Whether the pairs are edges of an undirected network.
 
@@ -68,22 +68,22 @@ class Audit:
 
     @property
     def setting(self) -> str:
-        """The setting of all test pairs, else ``"mixed"``."""
+        """Common setting of all test pairs, or ``"mixed"``."""
         return next((letter for letter, count in self.counts.items() if count == self.n_test), "mixed")
 
     @property
     def repeated(self) -> int:
-        """Number of test pairs that occur in training themselves."""
+        """Number of test pairs that occur in training."""
         return int(self.is_repeated.sum())
 
     @property
     def leaks(self) -> int:
-        """Number of test pairs that are easier than claimed; without a claim, of repeated ones."""
+        """Number of test pairs that are easier than claimed; without a claim, number of repeated pairs."""
         return int(self.is_leak.sum())
 
     @property
     def harder(self) -> int:
-        """Number of test pairs with a new instance or task where a known one was claimed."""
+        """Number of test pairs with a new instance or task that is claimed to be known."""
         return int(self.is_harder.sum())
 
     @property
@@ -98,7 +98,7 @@ class Audit:
 
     @property
     def message(self) -> str:
-        """The verdict in one sentence."""
+        """Result of the audit in one sentence."""
         tally = ", ".join(f"{count} {letter}" for letter, count in self.counts.items() if count)
         pairs = _number(self.n_test, "test pair")
         findings = []
@@ -120,7 +120,7 @@ class Audit:
         return verdict + (": " if findings else "") + "; ".join(findings) + "."
 
     def _leak_reason(self) -> str:
-        """Return what the test pairs that leak share with training."""
+        """Return the reason of the leaks: what the test pairs share with training."""
         if self.claimed == "A":
             return "being in training"
         if self.claimed == "D":
@@ -153,18 +153,18 @@ def _be(count: int) -> str:
 
 
 def audit(train: Any, test: Any, setting: str | Setting | None = None, *, network: bool = False) -> Audit:
-    """Find which setting a split of pairs really is, and what leaks from training into test.
+    """Return the actual setting of a split of pairs, and the leaks from training into test.
 
     Parameters
     ----------
     train, test : array-like or frame of shape (n, 2), or array of booleans of shape (m, q)
-        Tables of pairs, an instance id and a task id in each row; or arrays of booleans, masks of the cells of one
-        grid.
+        Tables of pairs, with an instance id and a task id in each row; or boolean masks of the cells of one grid.
     setting : str, Setting or None, default=None
         The setting that the split is claimed to be.
     network : bool, default=False
-        Whether the pairs are edges of an undirected network, whose nodes are instances and tasks at once: (b, a) is
-        then the same pair as (a, b), a node is known wherever it stands, and B and C both ask for one new node.
+        Whether the pairs are edges of an undirected network, whose nodes are both the instances and the tasks. Then (b,
+        a) is the same pair as (a, b), a node is known if it occurs in either column, and B and C both mean one new
+        node.
 
     Returns
     -------
@@ -173,8 +173,8 @@ def audit(train: Any, test: Any, setting: str | Setting | None = None, *, networ
     Raises
     ------
     IdError
-        If ids of training and test differ in type or blanks only, such as 1 and "1": they would be taken for
-        strangers, and the split for a clean one.
+        If ids of training and test differ only in type or blanks, such as 1 and "1". They would count as different ids,
+        and leaks would not be detected.
 
     Examples
     --------
@@ -234,8 +234,8 @@ def _read(train: Any, test: Any) -> tuple[tuple[Column, Column], tuple[Column, C
         shapes = [np.shape(part) for part in (train, test)]
         if not all(are_masks) or shapes[0] != shapes[1] or len(shapes[0]) != 2:
             raise ValueError(
-                "A mask of a grid needs a mask of the same grid beside it, both arrays of numpy: train and test are of "
-                f"shape {shapes[0]} and {shapes[1]}."
+                "train and test must be two masks of the same grid, both numpy arrays: their shapes are "
+                f"{shapes[0]} and {shapes[1]}."
             )
         train, test = np.argwhere(train), np.argwhere(test)
     return id_columns(train, "train"), id_columns(test, "test")

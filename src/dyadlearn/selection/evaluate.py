@@ -1,21 +1,11 @@
-r"""How well a fitted model does in each setting.
+r"""Scores of a fitted model in each setting, with baselines, permuted labels and bootstrap intervals.
 
-Scores of predictions for observed pairs: all pairs together, in one vector.
+Permuting labels does not change the kernels or their spectra: for a permutation P of the instances, only
+:math:`\mathbf{U}^\top\mathbf{PY}` changes. The predictions are permuted back, so that the parts of a score that depend
+on the labels alone are computed once.
 
-The table of scores that `evaluate` returns.
-
-Scores of simple means, beside which the score of a model has a meaning, and what is to be said of them.
-
-Labels that are permuted against their instances and tasks, and what a model makes of them.
-
-Permuting leaves the kernels, and so both spectra, as they are: with a permutation P of the instances only
-:math:`\mathbf{U}^\top\mathbf{PY}` is new. The predictions are put back to where the labels came from, so that what a
-score computes of the labels alone is computed once.
-
-Scores of a grid whose instances and tasks are drawn again with replacement: how far a score may be off.
-
-Cells are never drawn one by one: those of a row share their instance and those of a column their task, so there is
-less to learn from them than their number says.
+The bootstrap draws instances and tasks, never single cells. Cells of a row share their instance and cells of a column
+share their task, so cells are not independent.
 """
 
 from __future__ import annotations
@@ -52,20 +42,20 @@ from dyadlearn.sides import SideNames, side_names
 
 @dataclass(frozen=True)
 class Interval:
-    """A score and how far it may be off.
+    """Bootstrap interval of a score.
 
     Attributes
     ----------
     score : float
-        Of the grid itself.
+        Score of the original grid.
     low, high : float
-        Ends of the interval.
+        Bounds of the interval.
     coverage : float
-        The share of resamples in it.
+        Share of the resamples in the interval.
     n_resamples : int
-        Resamples that have a score.
+        Number of resamples with a score.
     n_undefined : int
-        Resamples where the metric is undefined, left out.
+        Number of resamples for which the metric is undefined; they are excluded.
     """
 
     score: float
@@ -91,30 +81,30 @@ def bootstrap_interval(
     coverage: float = 0.95,
     random_state: Any = None,
 ) -> Interval:
-    """Return an interval of a score, as other instances or tasks could have been drawn.
+    """Return a bootstrap interval of a score, by resampling instances and tasks.
 
-    Instances, tasks or both are drawn with replacement as often as there are any, the score is computed on the
-    grid of those drawn, and the interval holds the middle share `coverage` of the scores. Cells are never drawn
-    one by one: those of a row share their instance and those of a column their task, so there is less to
-    learn from them than their number says, and the interval would be too narrow.
+    Instances, tasks or both are drawn with replacement, each as many times as there are rows or columns. The score is
+    computed on the grid of each draw. The interval contains the central share `coverage` of these scores. Single cells
+    are never drawn: cells of a row share their instance and cells of a column their task, so an interval from single
+    cells would be too narrow.
 
-    The interval knows nothing of how the predictions were chosen: give it those of `nested_score`, or of a
-    regularisation that was fixed beforehand.
+    The interval ignores how the predictions were chosen. Pass those of `nested_score`, or those of a regularisation
+    that was fixed beforehand.
 
     Parameters
     ----------
     Y : array or frame of shape (m, q)
-        Labels; NaN where not observed.
+        Labels; NaN means "not observed".
     F : array or frame of shape (m, q)
-        Predictions that were made without their labels.
+        Held-out predictions.
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`.
     setting : str or Setting, default=None
-        Chooses the average: micro in A and D, per instance in B, per task in C.
+        Setting that determines the average: micro in A and D, per instance in B, per task in C.
     average : {"micro", "instance", "task"}, default=None
-        The average itself, instead of `setting`.
+        Average to use, instead of `setting`.
     over : {"instances", "tasks", "both"}, default="both"
-        What is drawn: whatever would be another in a repetition of the study.
+        What is drawn: the sides that would be different in a repetition of the study.
     n_resamples : int, default=1000
     coverage : float, default=0.95
     random_state : int, RandomState or None, default=None
@@ -122,7 +112,7 @@ def bootstrap_interval(
     Returns
     -------
     Interval
-        Draws where the score is undefined are left out, and counted.
+        The interval. Draws with an undefined score are excluded and counted.
 
     Examples
     --------
@@ -142,7 +132,7 @@ def bootstrap_interval(
     labels, predicted, (m, q) = grid.values, stack[0, ...], grid.values.shape
     for count, name, spared in ((m, "instances", "tasks"), (q, "tasks", "instances")):
         if over != spared and count < 2:
-            raise ValueError(f"Y has only {count} of the {name} that are to be drawn: at least two are needed.")
+            raise ValueError(f"Y has only {count} of the {name} to resample: at least two are needed.")
     judge = scorer(scoring)
     score = float(judge(labels, predicted, average=where, tie_tolerance=None))
     options: dict[str, Any] = {"average": where, "over": over, "n_resamples": n_resamples, "random_state": random_state}
@@ -164,26 +154,26 @@ def resampled_scores(
     n_resamples: int,
     random_state: Any = None,
 ) -> np.ndarray:
-    """Return the scores of some predictions on grids of instances and tasks that are drawn with replacement.
+    """Return bootstrap scores of predictions, on grids of instances and tasks that are drawn with replacement.
 
     Parameters
     ----------
     labels : array of shape (m, q)
-        NaN where not observed.
+        Labels; NaN means "not observed".
     stack : array of shape (s, m, q)
         Predictions of s models; all are scored on the same draws.
     judge : Scorer
     average : {"micro", "instance", "task"}
     over : {"instances", "tasks", "both", "nodes"}, default="both"
-        What is drawn, as often as there are any. Nodes are those of a network, the same on both sides; a node that is
-        drawn twice makes no pair with itself.
+        What is drawn, each as many times as there are members. Nodes are those of a network, the same on both sides; a
+        node that is drawn twice forms no pair with itself.
     n_resamples : int
     random_state : int, RandomState or None, default=None
 
     Returns
     -------
     array of shape (n_resamples, s)
-        NaN where a score is undefined.
+        Scores; NaN where a score is undefined.
     """
     (m, q), prepared, by_row = labels.shape, judge.prepare(labels, average=average, tie_tolerance=None), None
     if (average, over) in (("instance", "instances"), ("task", "tasks")):
@@ -208,7 +198,7 @@ def resampled_scores(
 
 
 def score_or_nan(judge: Scorer, Y: Array, F: Array, **average: Any) -> Any:
-    """Return the score of a part of a grid, NaN where it is undefined; the whole grid is known to have one."""
+    """Return the score of a part of a grid, NaN if it is undefined; the score of the whole grid is defined."""
     try:
         return to_numpy(judge(Y, F, tie_tolerance=None, **average))
     except ValueError:
@@ -221,7 +211,7 @@ def _blocks(stack: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
 
 
 def _without_twins(drawn: Array, nodes: np.ndarray) -> Array:
-    """Return labels (n, n) of drawn nodes, NaN where a node meets another draw of itself."""
+    """Return labels (n, n) of drawn nodes, NaN for pairs of two draws of the same node."""
     twins = np.equal.outer(nodes, nodes)
     np.fill_diagonal(twins, False)
     xp = namespace(drawn)
@@ -229,17 +219,17 @@ def _without_twins(drawn: Array, nodes: np.ndarray) -> Array:
 
 
 _SIDES = SideNames()
-# Letters of a name that there is room for beside a figure.
+# Maximum length of a baseline's name in the table.
 _LONGEST = 16
 
 
-#: Columns beside the score. A function of one of these names has its scores in the column ``score``.
+#: Names of the other columns. A scoring function with one of these names gets the column ``score``.
 _OTHERS = ("setting", "undefined", "new", "method", "null", *BASELINES)
 
 
 @dataclass(frozen=True, eq=False)
 class SettingScore:
-    """The score of a model in one setting, what to compare it with, and what it was computed from.
+    """Score of a model in one setting, with baselines, held-out predictions and labels.
 
     Attributes
     ----------
@@ -250,17 +240,17 @@ class SettingScore:
     n_undefined : int
         Number of instances or tasks for which the metric is undefined; they are excluded.
     method : str
-        How the predictions were held out, in words.
+        Description of the hold-out method.
     null : float
-        The mean score of permuted labels; NaN where it was not computed.
+        Mean score of permuted labels; NaN if it was not computed.
     baselines : dict of str to float
-        Scores of simple means, held out in the same way, by their names.
+        Scores of the baselines, held out in the same way, by name.
     predictions : array of shape (m, q), or (n,) of observed pairs, or None
         Held-out predictions; None if there are none.
     labels : array of the same shape, or None
-        What the predictions are compared with; NaN where a label is not scored. Both are read-only arrays of numpy.
+        Labels of the predictions; NaN where a label is not scored. Both are read-only numpy arrays.
     trouble : str or None
-        Why there is no score.
+        Reason why there is no score; None if there is one.
     is_network : bool
         Whether both sides are the same nodes.
     """
@@ -278,7 +268,7 @@ class SettingScore:
     is_network: bool = False
 
     def interval(self, n_resamples: int = 1000, random_state: Any = 0) -> Interval | None:
-        """Return a 95 % interval of the score from drawing instances and tasks again.
+        """Return a 95 % bootstrap interval of the score, by resampling instances and tasks.
 
         Parameters
         ----------
@@ -288,7 +278,7 @@ class SettingScore:
         Returns
         -------
         Interval or None
-            As from `dyadlearn.bootstrap_interval`. None for networks, for observed pairs without a grid, for a side of
+            Interval of `dyadlearn.bootstrap_interval`. None for networks, for a list of observed pairs, for a side with
             one member, and if the metric is undefined in every draw.
         """
         if self.trouble is not None or self.labels is None or self.labels.ndim < 2 or self.is_network:
@@ -300,7 +290,7 @@ class SettingScore:
             return None
 
     def notes(self, sides: SideNames = _SIDES) -> list[str]:
-        """Return sentences about a missing or partly undefined score, and about one no better than simple means."""
+        """Return notes on a missing or partly undefined score, and on a score that is not better than the baselines."""
         if self.trouble is not None:
             return [f"Setting {self.setting.value} has no score. {self.trouble}"]
         said = nothing_learnt(self.judge.name, self.setting, self.score, self.baselines, sides)
@@ -316,16 +306,16 @@ class SettingScore:
 
 
 class Scores(dict[str, list[Any]]):
-    """How well a model does in some settings: named columns, each a list with an entry for each setting.
+    """Table of scores: a dict of named columns, each a list with one entry per setting.
 
-    It is a dict, so that any data frame can be made of it. Printed, it is a table for people in 80 columns, and in a
-    notebook one of markup: with the best of the means alone, and with what there is to mind below it.
+    Any data frame library accepts this dict. It prints as a text table of at most 80 characters, and in a notebook as
+    HTML. The printed table has only the best baseline, and notes below it.
 
     Parameters
     ----------
     results : list of SettingScore
     scoring : str or None
-        The name of the column that has the scores; None names the scores in a column ``scoring`` of their own.
+        Name of the column with the scores. None adds a column ``scoring`` with the name of each score.
     sides : SideNames
     kind : str or None
         Library of the data frame that `frame` returns.
@@ -333,11 +323,11 @@ class Scores(dict[str, list[Any]]):
     Attributes
     ----------
     results : list of SettingScore
-        The same, with held-out predictions, the labels they are compared with, and intervals.
+        Scores with held-out predictions, labels and intervals, one entry per row of the table.
     scoring : str
-        The name of the column that has the scores.
+        Name of the column with the scores.
     sides : SideNames
-        What an instance and a task are called.
+        Names of an instance and of a task.
 
     Examples
     --------
@@ -379,8 +369,8 @@ class Scores(dict[str, list[Any]]):
         Parameters
         ----------
         kind : {"pandas", "polars"} or None, default=None
-            The library, or any other that narwhals knows; None is the one the labels came in, else the first of these
-            that is installed.
+            Name of a data frame library that narwhals supports. None means the library of the labels, or else the first
+            of pandas and polars that is installed.
 
         Returns
         -------
@@ -390,16 +380,16 @@ class Scores(dict[str, list[Any]]):
 
     @property
     def notes(self) -> list[str]:
-        """What there is to mind of these scores, in sentences."""
+        """Notes on the scores, one sentence each."""
         return [note for each in self.results for note in each.notes(self.sides)]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the columns turned around: a dict for each setting."""
+        """Return the rows of the table: one dict per setting."""
         return [dict(zip(self, row, strict=True)) for row in zip(*self.values(), strict=True)]
 
     def table(self) -> tuple[list[str], list[list[str]], int]:
-        """Return headings and lines for people, and how many columns are words."""
-        has_null = not all(math.isnan(each.null) for each in self.results)  # nobody asked, or it would have taken long
+        """Return the headings and lines of the printed table, and the number of text columns."""
+        has_null = not all(math.isnan(each.null) for each in self.results)  # not requested, or too expensive
         own = ["scoring"] if "scoring" in self else []
         headings = ["new", "method", *own, self.scoring, *(["null"] if has_null else []), "best mean"]
         lines = [
@@ -425,42 +415,42 @@ class Scores(dict[str, list[Any]]):
 def baseline_scores(
     labels: Labels, setting: Setting, units: Units, score: Callable[[Any], Any], *, symmetry: int = 0
 ) -> dict[str, float]:
-    """Score baselines of labels, held out as a model is.
+    """Score the baselines, held out in the same way as the model.
 
     Parameters
     ----------
     labels : Labels
     setting : Setting
     units : Units
-        What leaves together.
+        Folds of instances, tasks or pairs.
     score : callable
-        Of predictions of the shape of the labels' values, greater being better.
+        Function of one prediction per label that returns the score; greater is better.
     symmetry : {0, 1, -1}, default=0
-        Not 0 for a network, as in `dyadlearn.holdout.baselines.baselines`.
+        Sign of a network's labels, as in `dyadlearn.holdout.baselines.baselines`; 0 if it is no network.
 
     Returns
     -------
     dict of str to float
-        By the names of `dyadlearn.holdout.baselines.BASELINES`; NaN where the score of a mean is undefined, as that of
-        a constant may be, or memory does not suffice.
+        Scores by the names of `dyadlearn.holdout.baselines.BASELINES`; NaN if the score is undefined, as it may be for
+        a constant, or if memory does not suffice.
     """
     try:
         predictions = baselines(labels, setting, units, symmetry=symmetry)
-    except NotEnoughMemoryError:  # the score of the model is there all the same
+    except NotEnoughMemoryError:  # the score of the model does not need the baselines
         return dict.fromkeys(BASELINES, float("nan"))
     return scored_means(predictions, score)
 
 
 def scored_means(predictions: Mapping[str, Array], score: Callable[[Any], Any]) -> dict[str, float]:
-    """Score what means predict, as `dyadlearn.holdout.baselines.baselines` returns it; NaN where that is undefined."""
-    # Means that cannot differ are scored once.
+    """Score the predictions of `dyadlearn.holdout.baselines.baselines`; NaN if a score is undefined."""
+    # Baselines with equal predictions are scored once.
     scores = {id(each): _score(score, each) for each in {id(F): F for F in predictions.values()}.values()}
     return {name: scores[id(each)] for name, each in predictions.items()}
 
 
 def _score(score: Callable[[Any], Any], F: Any) -> float:
     with warnings.catch_warnings():
-        # Whatever is to be said of constants was not said by the model.
+        # Warnings about constant predictions do not concern the model.
         warnings.simplefilter("ignore")
         try:
             return float(score(F))
@@ -469,7 +459,7 @@ def _score(score: Callable[[Any], Any], F: Any) -> float:
 
 
 def best_baseline(scores: Mapping[str, float]) -> tuple[str, float] | None:
-    """Return the name and the score of the best baseline, of equals the simplest; None where none has a score.
+    """Return the name and score of the best baseline, of equally good ones the simplest; None without scores.
 
     Examples
     --------
@@ -482,7 +472,7 @@ def best_baseline(scores: Mapping[str, float]) -> tuple[str, float] | None:
 
 
 def in_words(name: str, sides: SideNames = _SIDES) -> str:
-    """Return the name of a baseline as a reader wants it, with what the sides are called.
+    """Return the name of a baseline for a table, with the names of the sides.
 
     Examples
     --------
@@ -496,7 +486,7 @@ def in_words(name: str, sides: SideNames = _SIDES) -> str:
 
 
 def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES, *, short: bool = False) -> str:
-    """Return the score of the best baseline with its name, in one word if `short`; a dash where none has a score.
+    """Return the best baseline as text, with a name of one word if `short`; a dash without scores.
 
     Examples
     --------
@@ -518,7 +508,7 @@ def best_in_words(scores: Mapping[str, float], sides: SideNames = _SIDES, *, sho
 def nothing_learnt(
     scoring: str, setting: Setting, score: float, scores: Mapping[str, float], sides: SideNames = _SIDES
 ) -> str | None:
-    """Return a warning that the model is no better than the best baseline; None if it is better.
+    """Return a note on a model that is not better than the baselines; None if it is better.
 
     Examples
     --------
@@ -536,17 +526,17 @@ def nothing_learnt(
     return f"{reached}, {relation} the best baseline, which uses no features: {best_in_words(scores, sides)}."
 
 
-#: What can be permuted: one side, both, or the nodes of a network, which are both.
+#: Sides that can be permuted; nodes are both sides of a network.
 SIDES = ("instances", "tasks", "both", "vertices")
 
-# About how many bytes a stack of permuted grids and what is made of it take.
+# Approximate memory in bytes for a stack of permuted grids and its predictions.
 _STACK_BYTES = 2**27
-# Grids that are held at once for each one of a stack.
+# Number of grids in memory per permutation of a stack.
 _GRIDS = 8
 
 
 class Permutation(NamedTuple):
-    """Where the labels of a grid are taken to.
+    """Permutation of the rows and columns of a grid.
 
     Attributes
     ----------
@@ -562,15 +552,15 @@ class Permutation(NamedTuple):
         return take_block(grid, self.rows, self.columns)
 
     def back(self, grid: Array) -> Array:
-        """Return what stands where `of` takes it."""
+        """Return a grid with this permutation undone."""
         return take_block(grid, np.argsort(self.rows), np.argsort(self.columns))
 
 
 def what_is_new(fitted: Fitted, setting: Setting) -> str:
-    """Return what is permuted if nothing is said: what is new in a setting, as far as there is more than one of it.
+    """Return the sides that are permuted by default: those that are new in the setting and have more than one member.
 
-    Permuting anything else would ask another question: a model may well predict a new instance whose labels moved to
-    other tasks together with all others.
+    Permuting another side would test another hypothesis: a model can still predict a new instance if the labels of all
+    instances were moved to other tasks in the same way.
     """
     if fitted.is_network:
         return "vertices"
@@ -583,7 +573,7 @@ def what_is_new(fitted: Fitted, setting: Setting) -> str:
 
 
 def drawn(permuted: str, shape: tuple[int, int], random: np.random.RandomState) -> Iterator[Permutation]:
-    """Yield random permutations of one of `SIDES`, without an end."""
+    """Yield an endless sequence of random permutations of one of `SIDES`."""
     still = [np.arange(size) for size in shape]
     while True:
         rows = still[0] if permuted == "tasks" else random.permutation(shape[0])
@@ -601,20 +591,20 @@ def permuted_scores(
     score: PreparedScorer,
     units: Units,
 ) -> Iterator[np.ndarray]:
-    """Yield scores of hold-out predictions of a full grid whose labels are permuted, many permutations at a time.
+    """Yield scores of held-out predictions of a complete grid with permuted labels, many permutations at a time.
 
     Parameters
     ----------
     problem : Problem
-        Whose labels are complete. The regularisation stays as it is.
+        Problem with complete labels; its regularisation is not chosen again.
     setting : Setting
     draws : iterator of Permutation
     n_permutations : int
-        How many of them.
+        Number of permutations to use.
     score : PreparedScorer
-        Of the labels as they are.
+        Score with the original labels.
     units : Units
-        What leaves together. It stays with its instances and tasks, and the labels move.
+        Folds of instances, tasks or pairs. They are not permuted; only the labels are.
 
     Yields
     ------
@@ -635,26 +625,26 @@ def permuted_scores(
 
 
 def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedScorer, n_permutations: int) -> float:
-    """Return the mean score of a few permuted labels under the same regularisation: what no signal at all looks like.
+    """Return the mean score of a few permutations of the labels with the same regularisation: the score without signal.
 
-    It is no test, for which there are too few of them, and of a model that chose its regularisation by the true labels
-    it is no null distribution either: see `dyadlearn.permutation_test`. The permutations are the same each time.
+    This is not a test: there are too few permutations, and a search has chosen its regularisation by the true labels.
+    For a test see `dyadlearn.permutation_test`. The permutations are the same in every call.
 
     Parameters
     ----------
     fitted : Fitted
     setting : Setting
     units : Units
-        What leaves together.
+        Folds of instances, tasks or pairs.
     score : PreparedScorer
-        Of predictions (m, q).
+        Score of predictions (m, q).
     n_permutations : int
 
     Returns
     -------
     float
-        NaN without permutations, where labels are missing or weighted so that each permutation would be solved for
-        anew, where a side would be decomposed again and again, and where the score is undefined or memory short.
+        Mean score. It is NaN without permutations, if labels are missing or weighted (each permutation would need a new
+        solve), if a side would be decomposed repeatedly, if the score is undefined, or if memory does not suffice.
     """
     if fitted.estimator.describes_by_labels:
         return math.nan
@@ -668,7 +658,7 @@ def null_mean(fitted: Fitted, setting: Setting, units: Units, score: PreparedSco
         return math.nan
     draws = drawn(permuted, tuple(problem.Y.shape), np.random.RandomState(0))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # whatever is to be said was said of the labels as they are
+        warnings.simplefilter("ignore")  # warnings were raised for the original labels
         try:
             scores = [*permuted_scores(problem, setting, draws, n_permutations, score, units)]
         except (ValueError, ArithmeticError, NotEnoughMemoryError):
@@ -689,63 +679,60 @@ def evaluate(
     nested: bool = True,
     error_score: str | float = "raise",
 ) -> Scores:
-    """Score the hold-out predictions of one fitted model in one or several settings, beside those of baselines.
+    """Score the held-out predictions of a fitted model and of the baselines in one or several settings.
 
-    A model that has learnt something of the features does better than all of these, which know none and are held out
-    as the model is. Which means are left depends on what is new: for a new instance those of the tasks, such as how
-    popular each is, for a new task those of the instances, and for both only one number; see
-    `dyadlearn.holdout.baselines`.
+    The baselines are means of labels; they use no features and are held out in the same way. A model that has learned
+    from the features is better than all of them. The available means depend on the setting: task means (such as the
+    popularity of each item) for a new instance, instance means for a new task, and only the grand mean if both are new;
+    see `dyadlearn.holdout.baselines`.
 
-    A model that learned its kernels from the labels, `LearnedKernelRidge`, learns them again without each fold that it
-    is scored on, for its own setting, and is asked in each of those given: as many times as there are folds. What it
-    finds is kept on the model, so that the next call costs nothing, but not in its file.
+    `LearnedKernelRidge` learns its kernels from the labels. So it is fitted again without each fold, for the setting of
+    the model, and scored in each given setting. The predictions are cached on the model, but not in its file.
 
     Parameters
     ----------
     model : fitted estimator
     setting : one or several settings, default="ABCD"
-        Letters or aliases. A model without tasks is scored in those of A and B that are asked for.
+        Letters or aliases. For a model without tasks, C and D are skipped.
     scoring : str, callable or list of these, default=None
-        None is the score that the model was chosen by; for one that was not chosen, ``"roc_auc"`` for labels of two
-        values and ``"neg_mean_squared_error"`` for all others. Else a name (see `dyadlearn.metrics.scorer`) or a
-        function of the labels and the held-out predictions, both of shape (m, q); greater is better. Rank metrics are
-        averaged as the setting wants: over all cells for A and D, per instance for B, per task for C. A list
-        scores the same predictions several times: a row for each score, whose name is in the column ``scoring``, and a
-        column ``score``.
+        Name of a metric (see `dyadlearn.metrics.scorer`), or a function of the labels and the held-out predictions,
+        both of shape (m, q); greater is better. None means the `scoring` of a search; for other models it means
+        ``"roc_auc"`` if the labels have two values and ``"neg_mean_squared_error"`` otherwise. Rank metrics are
+        averaged over all cells in A and D, per instance in B, and per task in C. A list computes several scores of the
+        same predictions: the table has one row per score, with the columns ``scoring`` (its name) and ``score``.
     cv : int, SettingKFold or list of folds, default=None
-        Folds to leave out, as in `dyadlearn.landscape`. None leaves out one thing at a time where a formula is exact,
-        and five folds elsewhere. In its own setting a search is scored by the predictions it was chosen by, with the
-        groups and folds that it was given, unless others are given here.
+        Folds to leave out, as in `dyadlearn.landscape`. None means leave-one-out if it has an exact formula, and five
+        folds otherwise. In the setting of a search, None means the stored predictions by which it was chosen, with the
+        groups and folds of its fit.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Instances and tasks that are left out together, in the settings that leave out any. A model that learned its
-        kernels takes the groups it was fitted with where none are given.
+        Groups of instances and of tasks. A group is left out together, in the settings that leave out its side.
+        `LearnedKernelRidge` uses the groups of its fit by default.
     n_permutations : int, default=0
-        How many times the labels are permuted for the column ``null``; 0 leaves it empty.
+        Number of permutations of the labels for the column ``null``; 0 means that the column is empty.
     sides : (str, str), default=None
-        What an instance and a task are called, for the column ``new``.
+        Names of an instance and of a task, for the column ``new``.
     nested : bool, default=True
-        Whether a model that learned its kernels is scored without having learned them on what is scored. False scores
-        the predictions that it was learned with, in its own setting, or holds out with its kernels as they are: quick,
-        and optimistic. Of other models it says nothing.
+        Whether `LearnedKernelRidge` learns its kernels again without the scored labels. False uses the stored
+        predictions in the setting of the model, and unchanged kernels in other settings; this is fast but optimistic.
+        Other models ignore this parameter.
     error_score : "raise" or float, default="raise"
-        Score of a setting that has none because the model interpolates what is left out, or because the metric is
-        undefined. With "raise" the error is raised; else `Scores.notes` and `SettingScore.trouble` give the reason.
+        Score of a setting in which the model interpolates the labels that are left out, or in which the metric is
+        undefined. "raise" raises the error. With a number, `Scores.notes` and `SettingScore.trouble` give the reason.
 
     Returns
     -------
     Scores
-        A dict of columns, each a list with an entry for each setting, that prints as a table. `Scores.frame` makes a
-        data frame of it, and `Scores.results` has the held-out predictions. The columns are ``setting``; the score,
-        in a column that is called as the metric is, such as ``roc_auc``; ``undefined``, the number of instances or
-        tasks for which the metric is undefined and that were left out; ``new``, what was held out; ``method``, how it
-        was held out; ``null``; and the scores of means: ``grand_mean``, ``instance_means``, ``task_means`` and
-        ``additive``, which is an effect of the instance and one of the task, NaN where they have none.
+        A dict of columns, each a list with one entry per setting, that prints as a table. `Scores.frame` returns a data
+        frame, and `Scores.results` has the held-out predictions. The columns are ``setting``; the score, in a column
+        with the name of the metric, such as ``roc_auc``; ``undefined``, the number of instances or tasks that are
+        excluded because the metric is undefined for them; ``new``, what was held out; ``method``, the hold-out method;
+        ``null``; and the scores of the baselines ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``
+        (an effect of the instance plus an effect of the task), NaN if they do not exist in the setting.
 
-        ``null`` is the mean score of labels that were permuted against what is new, under the regularisation that the
-        model has: what no signal looks like on this scale, the same each time, but no test (see `permutation_test`). It
-        is NaN without permutations, and where they would take more than a few products: where labels are missing or
-        weighted, where a side is decomposed again for all that leaves,
-        as in setting D of Kronecker ridge regression, and where kernels are learned again.
+        ``null`` is the mean score of permuted labels with the regularisation of the model, that is, the score without
+        signal. It is the same in every call, but it is not a test (see `permutation_test`). It is NaN without
+        permutations, and if permutations would be expensive: for missing or weighted labels, for hold-out that
+        decomposes a side repeatedly, such as setting D of Kronecker ridge, and for learned kernels.
 
     Examples
     --------
@@ -772,7 +759,7 @@ def evaluate(
     asked = [as_setting(each) for each in setting]
     wanted = [each for each in asked if each in fitted.settings]
     if asked and not wanted:
-        fitted.hold_out(asked[0])  # which says why not
+        fitted.hold_out(asked[0])  # raises an error with the reason
     names = side_names(sides, network=fitted.is_network)
     several = isinstance(scoring, list | tuple)
     given: Sequence[Any] = scoring if isinstance(scoring, list | tuple) else [scoring]
@@ -795,7 +782,7 @@ def _setting_scores(
     error_score: str | float,
     **how: Any,
 ) -> list[SettingScore]:
-    """Return some scores of the same held-out predictions; `how` are arguments of `Fitted.hold_out`."""
+    """Return several scores of the same held-out predictions; `how` holds arguments of `Fitted.hold_out`."""
     found, results = None, []
     same: dict[str, Any] = {"is_network": fitted.is_network}
     m, q = fitted.labels.shape
@@ -808,7 +795,7 @@ def _setting_scores(
 
     try:
         if is_alone:
-            raise ValueError("A side has one member only, and without it nothing is left to learn from.")
+            raise ValueError("A side has one member only, so no training data remain without it.")
         found = fitted.hold_out(setting, **how)
         same["method"] = found.method
         labels = scored_labels(fitted.labels, found.predictions, setting, stacklevel=3)
@@ -818,7 +805,7 @@ def _setting_scores(
         return [failed(judge, error) for judge in judges]
     for name, values in (("predictions", found.predictions), ("labels", labels)):
         same[name] = to_numpy(values).view()
-        same[name].flags.writeable = False  # they may be those of the model
+        same[name].flags.writeable = False  # they may be arrays of the model
     for judge in judges:
         try:
             prepared = prepared_score(fitted.labels, judge, setting, labels)
@@ -826,7 +813,7 @@ def _setting_scores(
         except ValueError as error:
             results.append(failed(judge, error))
             continue
-        null = math.nan  # of a model that was fitted again, which has no spectra to permute labels under
+        null = math.nan  # a model that was fitted again has no common spectra for permuted labels
         if n_permutations and found.is_fixed:
             null = null_mean(fitted, setting, found.units, prepared, n_permutations)
         means = baseline_scores(fitted.labels, setting, found.units, prepared, symmetry=fitted.symmetry)
@@ -835,6 +822,6 @@ def _setting_scores(
 
 
 def scoring_of(fitted: Fitted, scoring: Any = None) -> Any:
-    """Return the score that a fitted model is judged by: the one given, its own, or what suits its labels."""
+    """Return the metric of a fitted model: the given one, that of its search, or the default for its labels."""
     own = getattr(fitted.estimator, "scoring", None) if scoring is None else scoring
     return usual_scoring(fitted.labels.values) if own is None else own

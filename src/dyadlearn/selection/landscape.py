@@ -1,11 +1,8 @@
-r"""Scores over all regularisations.
+r"""Hold-out scores for all regularisations of a grid.
 
-How predictions are held out, `dyadlearn.holdout.plan` decides. Where labels are complete, or where a complete part has
-the same scores, a sweep of the model gives the predictions for many regularisations at the speed of matrix products
-(see `dyadlearn.pairing.full`), and squared error often without any predictions. Elsewhere one regularisation follows
-the other, and folds that are solved again start from the solution for the one before.
-
-Scores of regularisations that are solved for one by one: all of them, or a coarse-to-fine search.
+`dyadlearn.holdout.plan` chooses the hold-out method. For complete labels, the predictions for many regularisations are
+computed together by matrix products (see `dyadlearn.pairing.full`), and squared errors often without predictions.
+Otherwise regularisations are evaluated one after the other, and each solve starts from the previous solution.
 
 Where labels are missing or weighted, every regularisation is solved for again in every fold. The coarse-to-fine search
 evaluates every fourth value of each axis, the middle of the grid first. Then it evaluates the neighbours of the best
@@ -49,17 +46,17 @@ Point = tuple[int, int]
 #: Values of one regularisation.
 Values = Sequence[float]
 
-#: What is left out together: the groups of instances and of tasks, and the folds.
+#: Groups of instances, groups of tasks, and folds.
 LeftOut = tuple[Any, Any, Any]
 
-#: About how many bytes stacks of predictions take, unless told otherwise.
+#: Default memory in bytes for stacks of predictions.
 MAX_MEMORY = 2**30
 
 # Tolerance of conjugate gradients where all points are evaluated: scores need no more digits.
 _TOL = 1e-5
 # Tolerance and number of iterations of the rough solutions of a search.
 _ROUGH = {"tol": 1e-2, "max_iter": 60}
-# Number of labels in the folds on the diagonal from which these suffice for a search.
+# Minimum number of labels in the folds on the diagonal for a search on these folds alone.
 _ENOUGH_LABELS = 2000
 # Number of values on an axis from which the search is coarse to fine.
 _LONG = 7
@@ -131,7 +128,7 @@ def coarse_to_fine(
         yield from new([(int(ranks[0][start[0]]), int(ranks[1][start[1]]))])
     else:
         yield from new(product(*(_every_fourth(len(order)) for order in orders)))
-    if np.isnan(scores).all():  # the model interpolates there, and perhaps not elsewhere
+    if np.isnan(scores).all():  # the model interpolates at these points, but perhaps not at others
         yield from new(product(*(range(len(order)) for order in orders)))
     if np.isnan(scores).all():
         return
@@ -161,7 +158,7 @@ def _all_points(alphas: Values, task_alphas: Values) -> Iterator[Point]:
 
 
 class _PointScore:
-    """Score of the hold-out predictions of one regularisation after the other.
+    """Score of held-out predictions, for one regularisation at a time.
 
     Parameters
     ----------
@@ -190,7 +187,7 @@ class _PointScore:
         self.diagonal = self._prepared = None
 
     def __call__(self, alpha: float, task_alpha: float) -> float:
-        """Return a score, NaN where the model interpolates what is to be left out."""
+        """Return a score, NaN if the model interpolates the labels that are left out."""
         how, problem = self.how, self.how.problem.at(alpha, task_alpha)
         try:
             if how.folds is None:
@@ -217,7 +214,7 @@ class _PointScore:
 
 
 def _where_predicted(labels: Array, held_out: Array) -> Array:
-    """Return labels, NaN where nothing is predicted."""
+    """Return labels, with NaN where the prediction is NaN."""
     xp = namespace(labels)
     missing = as_array_of(np.isnan(to_numpy(held_out)), labels)
     return xp.where(missing, xp.full_like(labels, float("nan")), labels)
@@ -234,7 +231,7 @@ def score_plan(
     max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
 ) -> Evaluated:
-    """Score every regularisation, or search for the best where folds are solved again; NaN is not warned of.
+    """Score every regularisation, or run a coarse-to-fine search; no warning is raised for NaN scores.
 
     Parameters
     ----------
@@ -242,8 +239,8 @@ def score_plan(
     scoring : str, callable or Scorer
     alphas, task_alphas : sequences of float
     search : bool, default=False
-        Whether an interrupt from the keyboard keeps the scores so far, if there are any, and labels without a
-        prediction are not warned of here.
+        Whether the scores are for a search: then a keyboard interrupt returns the scores computed so far, and labels
+        without a prediction raise no warning here.
     exhaustive : bool, default=True
         Whether all points are evaluated, instead of a coarse-to-fine search of long grids whose folds are solved again.
     max_memory, progress : as in `landscape`
@@ -256,7 +253,7 @@ def score_plan(
     Raises
     ------
     LeverageError
-        If the model interpolates what is to be left out at every point.
+        If the model interpolates the labels that are left out at every point.
     """
     has_two = len(how.problem.pairing.alphas) > 1
     task_alphas = task_alphas if has_two else [1.0]
@@ -275,7 +272,7 @@ def _score_points(
     shape = len(alphas), len(task_alphas)
     is_coarse = not exhaustive and isinstance(how, SolveAgain) and max(shape) >= _LONG
     score, was_interrupted = _PointScore(how, scoring, search, is_coarse), False
-    # Of each pass: on the diagonal, and in all folds.
+    # One entry per pass: folds on the diagonal, then all folds.
     grids, counts = [np.full(shape, np.nan)], [0]
 
     def evaluate(points: Iterator[Point]) -> None:
@@ -310,7 +307,7 @@ def _score_points(
     if score.n_unconverged and not is_coarse:
         warnings.warn(
             f"For {score.n_unconverged} of {counts[-1]} regularisations {how.problem.max_iter} conjugate-gradient "
-            f"iterations did not reach a relative residual of {score.tol:g}, so that their scores are rough: raise "
+            f"iterations did not reach a relative residual of {score.tol:g}: their scores are approximate. Raise "
             "max_iter, or leave out the smallest regularisations.",
             ConvergenceWarning,
             stacklevel=4,
@@ -331,41 +328,41 @@ def landscape(
     max_memory: int = MAX_MEMORY,
     progress: bool | None = None,
 ) -> dict[str, np.ndarray]:
-    """Score the hold-out predictions of a model for every regularisation.
+    """Score the held-out predictions of a model for every regularisation.
 
-    The predictions are exact leave-one-out where the labels are complete and for independent tasks, of Kronecker ridge
-    also where whole rows and columns are missing, and of single pairs where few are observed or, for two-step, a block
-    is missing. Where labels are missing or weighted elsewhere, folds are left out and solved again.
+    Hold-out is exact leave-one-out for complete labels and for independent tasks. It is also exact for Kronecker ridge
+    if only whole rows and columns are missing, for single pairs if few labels are observed, and for two-step ridge if
+    the missing labels form a block. In all other cases with missing or weighted labels, folds are left out and solved
+    again.
 
     Parameters
     ----------
     model : fitted estimator or Problem
-        Its spectra and labels are used; its own regularisation is not.
+        Its spectra and labels are used; its current regularisation is ignored.
     alphas, task_alphas : iterables of float, or float, default=None
-        Values of the two regularisations; None is 10⁻⁷ … 10⁶.
+        Values of the two regularisations; None means 10⁻⁷ … 10⁶.
     setting : one or several settings, default="ABCD"
-        Letters or aliases. For a model without tasks, those of A and B that are asked for.
+        Letters or aliases. For a model without tasks, C and D are skipped.
     scoring : str or callable, default=None
-        None is the score that the model was chosen by, and ``"neg_mean_squared_error"`` for one that was not chosen.
-        Else a name (see `dyadlearn.metrics.scorer`) or a function of labels and predictions, both of shape (m, q);
-        greater is better. Rank metrics are averaged as the setting wants: over all cells for A and D, per instance
-        for B, per task for C.
+        Name of a metric (see `dyadlearn.metrics.scorer`), or a function of labels and predictions, both of shape (m,
+        q); greater is better. None means the `scoring` of a search, and ``"neg_mean_squared_error"`` for other models.
+        Rank metrics are averaged over all cells in A and D, per instance in B, and per task in C.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Instances and tasks that are left out together.
+        Groups of instances and of tasks; a group is left out together.
     cv : int or SettingKFold, default=None
-        Folds to leave out instead of one thing at a time; None is five folds where no shortcut exists. A
-        `SettingKFold` goes with one setting.
+        Folds to leave out. None means leave-one-out if it has a formula, and five folds otherwise. A `SettingKFold` is
+        for one setting.
     max_memory : int, default=2**30
-        About how many bytes stacks of predictions may take.
+        Approximate memory in bytes for stacks of predictions.
     progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
+        Whether to show a progress line. None shows it on a terminal, and in a log after a few seconds.
 
     Returns
     -------
     dict of str to array
-        For each setting letter, scores of shape (n_alphas, n_task_alphas), or (n_alphas,) for models that have
-        one regularisation. NaN, with a warning that names the values, where the model interpolates what is to be left
-        out; if it does so everywhere in a setting, `LeverageError` is raised.
+        Scores by setting letter, of shape (n_alphas, n_task_alphas), or (n_alphas,) for models with one regularisation.
+        A score is NaN, with a warning that names the values, if the model interpolates the labels that are left out. If
+        it does so for all values in a setting, `LeverageError` is raised.
 
     Examples
     --------
@@ -404,7 +401,7 @@ def landscape(
 
 
 def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
-    """Return how to hold out for every regularisation, after checking that the model can.
+    """Return the hold-out plan for all regularisations; raise if the model does not support the setting.
 
     Parameters
     ----------
@@ -420,7 +417,7 @@ def planned(problem: Problem, setting: Setting, left_out: LeftOut) -> Plan:
         check_enough_left(problem.labels, setting, *used, knows_tasks=pairing.knows_tasks)
     for filter in (side.filter for side in pairing.smoothers):
         if not filter.uses_alpha():
-            raise ValueError(f"{filter} does not depend on alpha, so there is no landscape over it.")
+            raise ValueError(f"{filter} does not depend on alpha, so it has no landscape: use another filter.")
     return plan(problem, setting, groups, task_groups, cv)
 
 
@@ -435,13 +432,13 @@ def _swept(
     max_memory: int,
     progress: bool | None,
 ) -> dict[Setting, np.ndarray]:
-    """Score complete labels, many regularisations and settings together; `task_alphas` counts where there are two."""
+    """Score many regularisations and settings of complete labels together; `task_alphas` is ignored without tasks."""
     Y, has_two = problem.Y, len(problem.pairing.alphas) > 1
     task_alphas = task_alphas if has_two else [1.0]
     scorers = {setting: scorer(scoring).prepare(Y, setting=setting, tie_tolerance=None) for setting in settings}
     members = (group_members(groups, Y.shape[0], "groups"), group_members(task_groups, Y.shape[1], "task_groups"))
     per_stack = max(1, max_memory // max(1, 4 * itemsize(Y) * Y.shape[0] * Y.shape[1]))
-    # Where squared errors tell the score, they may be known without predictions.
+    # A score that depends on squared errors only may need no predictions.
     told = {setting: scorers[setting].of_squared_errors for setting in settings}
     closed = {setting: of_errors for setting, of_errors in told.items() if of_errors is not None}
     whole = sweep(problem.pairing, Y, alphas, task_alphas, *members)
@@ -467,6 +464,6 @@ def _swept(
 
         try:
             found = score(settings, alphas, task_alphas)
-        except LeverageError:  # of one setting, maybe, and of some of the values
+        except LeverageError:  # perhaps in one setting and for some values only
             found = {setting: where_defined(partial(alone, setting), alphas, task_alphas) for setting in settings}
     return found if has_two else {setting: scores[:, 0] for setting, scores in found.items()}

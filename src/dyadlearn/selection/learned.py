@@ -1,6 +1,7 @@
-"""Ridge regression on pairs that learns its kernels.
+"""Kernel ridge regression on pairs with learned kernels.
 
-Between tables and what is learned of them: labels and kernels to learn from, and the kernel that comes of it.
+The module prepares labels and kernels for `dyadlearn.learning` and combines the learned parameters into one kernel per
+side.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ from dyadlearn.settings import Setting, as_setting
 def check_learning_memory(
     Y: Array, kernels: Sequence[LearnedKernel], n_folds: int, profiled: tuple[bool, bool]
 ) -> None:
-    """Raise if kernels to learn from do not fit in memory with what folds make of them."""
+    """Raise if the kernels to learn from, and their parts in each fold, do not fit in memory."""
     (m, q), counts = Y.shape, [len(kernel.members) for kernel in kernels]
-    # Grids of folds; of each side its kernels, their logarithms and powers, and the profiles of folds.
+    # Grids of all folds; kernels of each side, their logarithms and powers, and profiles of all folds.
     numbers = (4.0 * n_folds + 16.0) * m * q
     for n, count, has_profiles in zip((m, q), counts, profiled, strict=False):
         numbers += (3.0 * count + 5.0 + (4.0 * n_folds + 12.0) * has_profiles) * n * n
@@ -59,9 +60,9 @@ def check_learning_memory(
 
 
 def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, float]:
-    """Return labels that deviate by one from their centre, zero where not observed, with the centre and by how much.
+    """Return labels standardised to deviation one, zero if not observed, with the centre and the deviation.
 
-    The centre is zero where no constant would make up for another.
+    The centre is zero for a model without intercept.
     """
     constant = ("task" if data.tasks is None else "grand") if fit_intercept else None
     Y, weights, xp = data.labels.values, data.labels.weights, namespace(data.labels.values)
@@ -71,7 +72,7 @@ def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, f
     share = share / xp.sum(share)
     centre = 0.0 if constant is None else float(xp.sum(share * present))
     size = float(xp.sum(share * (present - centre) ** 2)) ** 0.5
-    # Labels that are all alike deviate by rounding alone.
+    # Equal labels deviate only by rounding errors.
     if size <= 1e3 * epsilon(Y) * abs(centre):
         size = 1.0
     values = xp.where(observed, (Y - centre) / size, xp.zeros_like(Y))
@@ -79,7 +80,7 @@ def standardised(data: Training, fit_intercept: bool) -> tuple[Targets, float, f
 
 
 def mixture_of(kernel: LearnedKernel, table: Table, constant: bool) -> Mixture:
-    """Return the kernels of a side to learn from, of the rows of its wide table."""
+    """Return the kernels of a side to learn from, computed from its wide table."""
     powers, free = zip(*((member.has_exponent, member.is_divisible) for member in kernel.members), strict=True)
     return Mixture(kernel.blocks(double(table.values)), powers, constant, free)
 
@@ -92,9 +93,9 @@ def final_kernel(
     profiles: Sequence[Array],
     constant: bool,
 ) -> tuple[LearnedKernel, Table, float]:
-    """Return the kernel with what was learned, the table that it wants, and the weight that its constant had.
+    """Return the kernel with its learned parameters, the table for it, and the weight of the constant.
 
-    All weights are over that of the constant, which is the unit then; without one they are as they are.
+    If there is a constant, all weights are divided by its weight.
     """
     if profiles:
         kernel, table = kernel.joined(PROFILES, profiles, table)
@@ -105,99 +106,104 @@ def final_kernel(
     return kernel.with_parameters(list(weights[: len(kernel.members)] / unit), exponents), table, unit
 
 
-#: What the constant is called among the weights of a side.
+#: Name of the constant in the weights of a side.
 CONSTANT = "constant"
 
-# What messages call the sides.
+# Names of the sides in messages.
 _SIDES = ("X", "tasks")
-# What the only table of a side is called that came without a name.
+# Name of a single table without a name.
 _FEATURES, _KERNEL = "features", "kernel"
-# The most stages that are tried where nobody says how many.
+# Maximum number of stages for stages="auto".
 _STAGES = 3
-# A product of a grid with both kernels of so many multiplications takes no time: solvers go on to the last digits.
+# Number of multiplications per product of a grid with both kernels below which systems are solved to full precision.
 _TINY = 1e5
 
-# Folds that are left out where nobody says how many.
+# Default number of folds.
 _N_FOLDS = 5
-# Seed of these folds. It must differ from that of the folds that are learned from: in setting A one would be empty.
+# Seed of the outer folds. It must differ from the inner seed: in setting A a fold would be empty.
 _SEED = 1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LearnedKernelRidge(KeptHoldout, ProcessRidge):
-    r"""Kernel ridge regression on pairs that learns its kernels, for what it is meant to predict.
+    r"""Kernel ridge regression on pairs that learns its kernels by minimising the hold-out error of a setting.
 
-    Each side may be described several times over, by tables of features or by kernels. The kernel of a side is a
-    weighted sum of powers of theirs and a constant, and that between pairs has three shares, as in `PairKernelRidge`:
+    Each side may have several descriptions: tables of features, or kernels. The kernel of a side is a weighted sum of
+    powers of the kernels of its descriptions, plus a constant. The kernel between pairs has three shares, as in
+    `PairKernelRidge`:
 
     .. math:: \mathbf{K} = \sum_i w_i\mathbf{K}_i^{\circ p_i} + w_0\mathbf{11}^\top, \qquad
               a\,\mathbf{K}\otimes\mathbf{G} + b\,\mathbf{K}\otimes\mathbf{I} + c\,\mathbf{I}\otimes\mathbf{G}
 
-    Weights, exponents (of an RBF kernel that is its bandwidth), shares and :math:`\lambda` descend on the hold-out
-    error of the setting: that of exact leave-one-out where labels are complete, that of folds elsewhere, with the
-    gradient in closed form or by one more solve. For new pairs of known instances and tasks, the completed grid then
-    describes them by their profiles of labels, and all is learned once more: the *stages*, as many as lower the error.
+    Weights, exponents (for an RBF kernel this is the bandwidth), shares and :math:`\lambda` are learned by gradient
+    descent on the hold-out error of the setting. The error is that of exact leave-one-out if labels are complete, and
+    that of folds otherwise. The gradient has a closed form or needs one more solve. In setting A, further *stages*
+    follow: the completed labels of an instance or task (its profile) become an additional description, and all
+    parameters are learned again. Stages are added as long as they lower the error.
 
     Parameters
     ----------
     kernel, task_kernel : str, callable, pair, mapping or sequence, default="rbf"
-        The kernel of each description, a name or a function as in `KroneckerRidge`, ``"precomputed"``, or such with its
-        parameters in a pair; one for all descriptions, a mapping by their names or a sequence in their order. "rbf"
-        without gamma starts at one over the mean squared distance.
+        Kernel of each description: a name or a function as in `KroneckerRidge`, ``"precomputed"``, or a pair of a
+        kernel and its parameters. Give one kernel for all descriptions, a mapping by their names, or a sequence in
+        their order. "rbf" without gamma starts at one over the mean squared distance.
     setting : {"A", "B", "C", "D"} or an alias, default="A"
-        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
+        What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     stages : int or "auto", default="auto"
-        The most stages to try, of which the best is kept. From the second on, sides that are known in the setting
-        are described by profiles of their completed labels as well, and cannot be asked for what is new there. "auto"
-        is three in setting A where there are tasks, else one.
+        Maximum number of stages to try; the best is kept. From the second stage on, sides that are known in the setting
+        are also described by profiles of their completed labels, so the model cannot predict new members of these
+        sides. "auto" means three in setting A with tasks, and one otherwise.
     n_steps : int, default=60
-        Steps of the descent in each stage.
+        Number of gradient steps in each stage.
     shrinkage : float, default=0.1
-        How much weights and exponents are held where they start, all alike and one: the logarithm of the error grows
-        by their squared distance times this over the number of entities of their side. The more entities, the less.
+        Strength of the penalty that pulls weights towards equal weights and exponents towards one. The squared distance
+        from these values, times `shrinkage`, divided by the number of members of the side, is added to the logarithm of
+        the error.
     normalize : bool, default=True
-        Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal. The latter it is for a
-        single precomputed kernel whose diagonal differs, as nobody knows that of new entities.
+        Whether kernels are scaled to a unit diagonal (True) or divided by the mean of their diagonal (False). A single
+        precomputed kernel with a varying diagonal is always divided by the mean, because the diagonal values of new
+        rows are unknown.
     fit_intercept : bool, default=True
-        Whether there are constants: main effects of both sides with learned weights, and a grand mean that is not
+        Whether the model has main effects of both sides, with learned weights, and a grand mean that is not
         regularised.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=5
-        Folds to learn from where leave-one-out is not exact: labels that are missing or weighted, setting D, more
-        than one stage, and sides of more than some 400 entities; folds and groups that are given are always used.
+        Folds to learn from if exact leave-one-out is not used: for missing or weighted labels, in setting D, with more
+        than one stage, and for sides with more than about 400 members. Given folds and groups are always used.
     repair : {"clip", "shift", "error"}, default="clip"
-        What to do with a given kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
+        Treatment of a precomputed kernel that is asymmetric or indefinite: see `dyadlearn.kernels.repair`.
     tol, max_iter : float and int, default=1e-8 and 1000
-        Where labels are missing or weighted: when conjugate gradients of the last fit stop.
+        Stopping rule of conjugate gradients in the last fit; used only if labels are missing or weighted.
     random_state : int, RandomState or None, default=None
-        Deals the folds. None is the same folds each time.
+        Seed of the folds. None means the same folds in every fit.
     progress : bool, default=None
-        Whether to show a progress line with the error; None shows one on a terminal, and in a log after some seconds.
+        Whether to show a progress line with the error. None shows it on a terminal, and in a log after a few seconds.
 
     Attributes
     ----------
     weights_ : dict of str to dict of str to float
-        For ``"instances"`` and ``"tasks"`` the weight of each description, and of the constant; they sum to one.
+        Weights of each description and of the constant, for ``"instances"`` and ``"tasks"``; they sum to one on each
+        side.
     exponents_ : dict of str to dict of str to float
-        The exponent of each description; 1 where it has none.
+        Exponent of each description; 1 for kernels without an exponent.
     alpha_ : float
-        The regularisation.
+        Learned regularisation.
     shares_ : (float, float, float) or None
-        Of the product of both kernels, of a function of the instances for each task and of one of the tasks for each
-        instance, beside the constants; None without tasks.
+        Shares of the product kernel, of the kernel per task and of the kernel per instance, see `PairKernelRidge`; None
+        without tasks.
     holdout_error_ : float
-        The mean squared error of cells that were left out, which was minimised, and so is optimistic.
+        Mean squared error of held-out cells. It was minimised and is therefore optimistic.
     stage_errors_ : list of float
-        The same of each stage that was tried.
+        Hold-out error of each stage that was tried.
     n_stages_ : int
-        The number of stages that the model has.
+        Number of stages of the model.
     history_ : list of list of float
-        For each stage the errors of the folds, step by step, of the descent that led to its parameters.
+        Hold-out errors of each stage, one per gradient step.
     holdout_ : array or frame of shape (m, q)
         Held-out predictions.
     holdout_method_, holdout_setting_ : str
-        How they were made, and what was left out for them.
+        Method and setting of `holdout_`.
     completed_, dual_coef_, n_iter_, residual_
-        As in `PairKernelRidge`.
+        Attributes as in `PairKernelRidge`.
     n_features_in_ : int
         Number of columns of all descriptions together.
 
@@ -208,12 +214,13 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     Notes
     -----
-    While learning, systems are solved to a relative residual of 10⁻², and what is compared to 10⁻³; on grids of some
-    dozens a side, to the last digits. The last fit is solved to `tol`. An interrupt from the keyboard ends the
-    learning, with a `ConvergenceWarning`, and what was best by then is fitted.
+    During learning, systems are solved to a relative residual of 10⁻², and errors that are compared to 10⁻³; small
+    grids (some dozens of rows per side) are solved to full precision. The last fit is solved to `tol`. A keyboard
+    interrupt ends the learning with a `ConvergenceWarning`, and the best parameters so far are fitted.
 
-    What was learned from all labels flatters them: `dyadlearn.evaluate` and `dyadlearn.nested_score` learn again
-    without what they score. `holdout` keeps the parameters, and makes profiles of labels again in each fold.
+    Kernels that were learned from all labels make their hold-out error optimistic. `dyadlearn.evaluate` and
+    `dyadlearn.nested_score` learn the kernels again without the scored labels. `holdout` does not change the
+    parameters, but computes profiles of labels again in each fold.
 
     Examples
     --------
@@ -227,9 +234,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     True
     """
 
-    #: The labels may be of any kind; the error that is learned by is squared.
+    #: Kernels are learned by squared error, whatever the labels.
     scoring = None
-    # The parameters of kernels come beside them.
+    # Kernel parameters are part of `kernel` and `task_kernel`.
     kernel_params = None
 
     _coupled = PairKernel
@@ -262,30 +269,30 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     stage_errors_: list[float] = field(init=False)
     n_stages_: int = field(init=False)
     history_: list[list[float]] = field(init=False)
-    # Of each side: the kernel of its descriptions as they came, and where its rows stood if taken from others.
+    # Kernel of the descriptions of each side, and positions of its rows if they are a selection.
     _kernels: list[LearnedKernel] = field(init=False)
     _places: tuple[Array | None, Array | None] = field(init=False)
-    # Which sides came as plain tables.
+    # Whether each side is a plain table.
     _plain: tuple[bool, bool] = field(init=False)
-    # Instances and tasks that were left out together while learning.
+    # Groups of instances and of tasks used in learning.
     _groups: np.ndarray | None = field(init=False)
     _task_groups: np.ndarray | None = field(init=False)
-    # The parameters of each stage that the model has.
+    # Parameters of each stage of the model.
     _path: list[list[float]] = field(init=False)
-    # Whether somebody stopped the learning.
+    # Whether learning was interrupted.
     _interrupted: bool = field(init=False)
-    # What models without folds predicted, by setting and number of folds.
+    # Nested predictions, by setting and number of folds.
     _relearned: dict[tuple[Setting, int], tuple[Array, str, Units]] = field(init=False)
 
     @property
     def weights_(self) -> dict[str, dict[str, float]]:
-        """The weight of each description, and of the constant, which sum to one on each side."""
+        """Weights of each description and of the constant; they sum to one on each side."""
         check_is_fitted(self)
         return {name: _weights(side) for name, side in zip(("instances", "tasks"), self._sides(), strict=False)}
 
     @property
     def exponents_(self) -> dict[str, dict[str, float]]:
-        """The exponent of each description."""
+        """Exponent of each description."""
         check_is_fitted(self)
         return {
             name: {member.name: member.exponent for member in _learned(side).members}
@@ -332,7 +339,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return self._spec_of(1, self.task_kernel)
 
     def _spec_of(self, axis: int, given: Any) -> KernelSpec:
-        """Return how a side is read: as descriptions, or as a plain table."""
+        """Return a side as descriptions, or as a plain table."""
         if not self.__dict__.get("_plain", (True, True))[axis]:
             given = self._kernels[axis]
         kernel, params = given if is_pair(given) else (given, None)
@@ -356,7 +363,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         self._kernels = kernels
         data = super()._read(tables[0], y, tables[1], sample_weight)
         weights = data.labels.weights
-        # What each instance weighs: the mean of its cells.
+        # Weight of each instance: the mean over its cells.
         weights = None if weights is None else namespace(weights).mean(weights, axis=1)
         found = [self._scaled_side(data.instances, given[0], kernels[0], "X", weights)]
         if data.tasks is not None:
@@ -368,7 +375,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
     def _scaled_side(
         self, side: Table, given: Descriptions | None, kernel: Any, name: str, weights: Array | None = None
     ) -> tuple[LearnedKernel, Table]:
-        """Return the kernel of a side that was read, in the scale of its rows, and its wide table."""
+        """Return the kernel of a side, scaled by its rows, and its wide table."""
         if given is not None:
             kernel = kernel.scaled(double(side.values), name, weights)
             if given.row_ids is None:  # kernels have the ids that the labels gave to their side
@@ -380,7 +387,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         side = replace(side, values=double(wide.values))
         [member] = kernel.scaled(side.values, name, weights).members
         if member.is_precomputed and member.normalized and member.new_diagonal is None:
-            # Divided by its mean diagonal, as nobody knows that of new entities.
+            # Divided by its mean diagonal, because the diagonal of new rows is unknown.
             mean = float(namespace(member.diagonal).mean(member.diagonal))
             member = replace(member, normalized=False, scale=mean or 1.0)
         return LearnedKernel((member,)), side
@@ -395,9 +402,9 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return self._read_rows(unwrap_tasks(given), axis) or super()._new_rows(given, axis)
 
     def _read_rows(self, given: Any, axis: int) -> tuple[Table, NewRows] | None:
-        """Return rows to predict for as the kernel of their side wants them; None for plain features without profiles.
+        """Return rows to predict for in the form of the side's kernel; None for plain features without profiles.
 
-        These are read as those of any model.
+        Plain features are read as in all other models.
         """
         name, side, kernel = _SIDES[axis], self._sides()[axis], self._kernels[axis]
         places = self._places[axis]
@@ -438,7 +445,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if n_stages == "auto":
             n_stages = _STAGES if setting is Setting.A and has_tasks else 1
         labels, centre, size = standardised(data, self.fit_intercept)
-        # Whoever gives folds or groups wants them.
+        # Given folds or groups are always used.
         is_free = isinstance(self.cv, Integral) and groups is None and task_groups is None
         exact = n_stages == 1 and is_free and has_exact_error(labels, setting)
         splitter = self._splitter(setting, has_tasks)
@@ -478,7 +485,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return self._fit_stage(data, found.stages[found.best])
 
     def _mixtures(self, data: Training) -> list[Mixture]:
-        """Return the kernels of each side to learn from."""
+        """Return the kernels of each side that learning starts from."""
         tables = _tables(data)
         constant = self.fit_intercept and len(tables) > 1
         return [mixture_of(kernel, table, constant) for kernel, table in zip(self._kernels, tables, strict=True)]
@@ -493,11 +500,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         specs = [KernelSpec(kernel, None, "clip", dual=True) for kernel in kernels]
         self.alpha_, self.shares_ = own.lam, None
         if len(units) > 1:
-            # The constant of a side is the unit of its kernel, so that what was its weight goes to the shares.
+            # The constant of a side has weight one in its kernel, so its learned weight moves to the shares.
             a, b, c = own.pair_shares
             self.shares_ = (a * units[0] * units[1], b * units[0], c * units[1])
         with warnings.catch_warnings():
-            # Fractional powers of kernels are almost kernels: what they lack is no fault of those that were given.
+            # Fractional powers of kernels may be slightly indefinite; the user's kernels are not at fault.
             warnings.simplefilter("ignore", KernelRepairWarning)
             [[(self._side, self._task_side)]] = self._decomposed(data, specs[:1], specs[1:])
         return self._solve()
@@ -512,17 +519,17 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _keep_groups(self, groups: Any, task_groups: Any) -> None:
         super()._keep_groups(groups, task_groups)
-        self._relearned = {}  # nothing that was learned again for other labels
+        self._relearned = {}  # discard nested predictions of earlier labels
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is kept of a model, less what was learned again for folds."""
+        """Return the attributes to pickle, without cached nested predictions."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_relearned"}
 
     def _relearned_holdout(
         self, setting: Setting, cv: Any = None, *, groups: Any = None, task_groups: Any = None
     ) -> HeldOut:
-        """Return predictions of models that learned all they have again without each fold."""
+        """Return nested predictions: all parameters are learned again without each fold."""
         kept: dict[tuple[Setting, int], HeldOut] = self.__dict__.setdefault("_relearned", {})
         m, q = shape = self._labels.shape
         together = (
@@ -532,11 +539,11 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         cv = min(_N_FOLDS, _most_folds(setting, shape, together)) if cv is None else cv
         is_number = isinstance(cv, Integral)
         splitter = SettingKFold(setting, int(cv), random_state=_SEED) if is_number else as_splitter(cv, setting)
-        # Only what was learned in the groups of the model is kept.
+        # Only predictions with the groups of the model are cached.
         key = (setting, int(cv)) if is_number and groups is None and task_groups is None else None
         if key is not None and key in kept:
             return kept[key]
-        # Folds that are given are not cut by groups of the model.
+        # Given folds ignore the groups of the model.
         own = (groups, task_groups) if isinstance(splitter, GivenFolds) else together
         used = own[0] if setting.new_instance else None, own[1] if setting.new_task else None
         units = splitter.units(self._labels, groups=used[0], task_groups=used[1])
@@ -569,7 +576,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     @property
     def describes_by_labels(self) -> bool:
-        """Whether a side is described by profiles of its labels, so that no formula holds."""
+        """Whether a side is described by profiles of its labels; then no hold-out formula exists."""
         return any(map(_is_profiled, self._sides()))
 
     @property
@@ -577,24 +584,24 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return tuple(setting for setting in super()._settings if not self._profiled_side(setting))
 
     def _check_request(self, setting: Setting, groups: Any = None, task_groups: Any = None, cells: Any = None) -> None:
-        """Raise for settings in which a side is new that is described by its labels too."""
+        """Raise if the setting has new members of a side that is described by its labels."""
         super()._check_request(setting, groups, task_groups, cells)
         if side := self._profiled_side(setting):
             raise ValueError(
                 f"Setting {setting.value} leaves out {side}, which this model describes by profiles of their labels, "
-                f"so that nothing is known of new ones: fit it for setting {setting.value}, or with stages=1."
+                f"so it cannot predict new ones: fit it for setting {setting.value}, or with stages=1."
             )
 
     def _profiled_side(self, setting: Setting) -> str:
-        """Return which side is new in a setting and described by labels; nothing where none is."""
+        """Return the side that is new in a setting and described by its labels; an empty string if there is none."""
         sides = zip(("instances", "tasks"), self._sides(), (setting.new_instance, setting.new_task), strict=False)
         return next((name for name, side, is_new in sides if is_new and _is_profiled(side)), "")
 
     def _own_holdout(self, setting: Setting, units: Units | None = None, cv: Any = None) -> HeldOut:
-        """Return what folds predict that have gone through all stages with their own labels.
+        """Return held-out predictions of folds, with all stages computed from the training labels of each fold.
 
-        Without units or `cv` these are the folds that were learned with, in the setting of the model, and five folds
-        in another.
+        Without units or `cv`, the folds are those of learning in the setting of the model, and five folds in other
+        settings.
         """
         problem = self._problem()
         self._check_request(setting)
@@ -602,7 +609,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         if units.are_single and cv is None:
             kept = super()._kept_holdout(setting)
             if kept is not None and setting is Setting.A:
-                # What is not observed was never seen.
+                # Missing labels are not used in the fit.
                 return kept._replace(predictions=xp.where(xp.isnan(Y), self._closed_problem.Y, kept.predictions))
             units = units if kept is None else kept.units
         if cv is not None or units.are_single:
@@ -615,7 +622,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return HeldOut(predictions, f"{len(folds)} folds, profiles made again", units)
 
     def _training(self) -> Training:
-        """Return what a fitted model has learned from, as far as labels have no part in what describes it."""
+        """Return the training data of a fitted model, without descriptions that depend on the labels."""
         tables = []
         for side, kernel in zip(self._sides(), self._kernels, strict=True):
             assert side.features is not None
@@ -623,18 +630,18 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
         return Training(tables[0], tables[1] if len(tables) > 1 else None, self._labels, self._form)
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
-        """Return a function that learns again on other labels of the same instances and tasks."""
+        """Return a function that fits the model again on other labels of the same instances and tasks."""
         data, groups = self._training(), (self._groups, self._task_groups)
         return lambda labels: self._refitted(replace(data, labels=labels), groups, setting)
 
     def _refitted(self, data: Training, groups: Groups, setting: Setting) -> Self:
-        """Return a model like this one that has learned on other labels, or fewer rows, of the same descriptions."""
+        """Return a clone that is fitted on other labels, or on fewer rows, of the same descriptions."""
         own: dict[str, Any] = getattr(self, "_solved_with", None) or self.get_params(deep=False)
         inner: Self = clone(self).set_params(**{**own, "progress": False})
         searched = as_setting(own["setting"])
         inner.cv = _fewer(inner.cv, searched, data.labels.shape, groups)
         if (setting.new_instance and not searched.new_instance) or (setting.new_task and not searched.new_task):
-            inner.stages = 1  # more would describe by labels what is new here
+            inner.stages = 1  # later stages would describe new rows by their labels
         inner._kernels = self._kernels
         inner.n_features_in_ = self.n_features_in_
         inner._fit_on(data, *groups)
@@ -644,7 +651,7 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
 
     def _splitter(self, setting: Setting, knows_tasks: bool) -> SettingKFold | GivenFolds:
         if isinstance(self.cv, list | tuple) and setting is Setting.A and not knows_tasks:
-            # Where tasks say nothing of each other, a pair leaves as its instance does.
+            # Without a task side, leaving out a pair equals leaving out its instance.
             return as_splitter(self.cv, Setting.B)
         if isinstance(self.cv, Integral) and self.random_state is not None:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -658,7 +665,7 @@ def _tables(data: Training) -> list[Table]:
 
 
 def _counted(splitter: SettingKFold | GivenFolds, setting: Setting) -> str:
-    """Return how many folds there are, in words of a table."""
+    """Return the number of folds as text."""
     return f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
 
 
@@ -677,13 +684,13 @@ def _not_in_training(known: np.ndarray | None, name: str) -> ValueError:
     unknown = "" if known is None else f" ({int((known < 0).sum())} of {len(known)} are new)"
     return ValueError(
         f"The model describes {'instances' if name == 'X' else 'tasks'} by profiles of their labels, so that it "
-        f"predicts for those of training only, which are told by ids{unknown}: leave {name} out for all of them, or "
+        f"predicts only for those of training, identified by ids{unknown}: leave {name} out for all of them, or "
         "fit with stages=1, or for the setting in which they are new."
     )
 
 
 def _weights(side: Side) -> dict[str, float]:
-    """Return the weights of a side, which sum to one; the constant's is the unit of the others."""
+    """Return the weights of a side, scaled to sum to one; the stored weight of the constant is one."""
     found = {member.name: member.weight for member in _learned(side).members}
     if side.spec.constant == "feature":
         found[CONSTANT] = 1.0
@@ -692,14 +699,14 @@ def _weights(side: Side) -> dict[str, float]:
 
 
 def _most_folds(setting: Setting, shape: tuple[int, int], groups: Groups) -> int:
-    """Return how many folds of a setting there can be, at least two."""
+    """Return the maximum number of folds in a setting, at least two."""
     sides = zip(shape, groups, (setting.new_instance, setting.new_task), strict=True)
     counts = [size if own is None else len(np.unique(own)) for size, own, is_new in sides if is_new]
     return max(2, min(counts or [shape[0] * shape[1]]))
 
 
 def _fewer(cv: Any, setting: Setting, shape: tuple[int, int], groups: Groups) -> Any:
-    """Return the folds to learn from on fewer rows: no more than there can be, and none of rows that are not there."""
+    """Return the folds to learn from on fewer rows: at most one per row, without rows that were removed."""
     most = _most_folds(setting, shape, groups)
     if isinstance(cv, list | tuple):
         return min(len(cv), most)

@@ -1,21 +1,17 @@
-r"""Estimators that choose their own regularisation by exact hold-out predictions.
+r"""Estimators that choose their regularisation by exact held-out predictions, and nested scores of them.
 
-`Search` goes before a model in the list of bases. What the model is stays the model's business: the search lets it pose
-its problem on the sides of every kernel, scores that for every regularisation, and keeps the best.
+`Search` is a mix-in and precedes the model in the list of base classes. It lets the model pose its problem for every
+kernel, scores every regularisation, and keeps the best.
 
-Ridge regression on pairs that chooses its regularisation and the shares of its kernel.
+A kernel that was learned from a label depends on this label. So a nested prediction comes from a model that has learned
+all its kernels again without the fold. This needs no raw data, because the wide table of a side contains the kernels of
+all its rows.
 
-What a search keeps of its held-out predictions, and models that are fitted again without each fold.
-
-A kernel that was learned with a label knows something of it. Predictions for labels that had no part in anything come
-from a model that has learned all of its kernels again, without the fold that it predicts. That takes no raw data: the
-wide table of a side tells the kernels of any of its rows.
-
-The best of many scores is optimistic, since luck takes part in the choice: with held-out scores :math:`s(\lambda)`,
+The best of many scores is optimistic. For held-out scores :math:`s(\lambda)`,
 
 .. math:: \mathbb{E}\,\max_\lambda s(\lambda) \;\ge\; \max_\lambda \mathbb{E}\,s(\lambda) .
 
-`nested_score` chooses without the cells that are scored.
+`nested_score` chooses the regularisation without the cells that are scored.
 """
 
 from __future__ import annotations
@@ -68,39 +64,39 @@ from dyadlearn.spectrum import Spectrum
 
 
 class KeptHoldout(PairwiseRidge, stored=False):
-    """A model that keeps held-out predictions of one setting, in the file too."""
+    """Base class of models that store the held-out predictions of one setting, also in model files."""
 
     setting: str
     scoring: Any
 
     holdout_method_: str
     holdout_setting_: str
-    # The predictions, of the shape of the labels' values, and what left together for them.
+    # One held-out prediction per label, and the folds that were left out.
     _predictions: Array
     _units: Units
-    # What was to leave together, as numbers.
+    # Groups of instances and of tasks, as integers.
     _groups: np.ndarray | None
     _task_groups: np.ndarray | None
 
     def fit(
         self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, groups: Any = None, task_groups: Any = None
     ) -> Self:
-        """Fit the model, and choose or learn what is no parameter of it.
+        """Fit the model, and choose its regularisation or learn its kernels.
 
         Parameters
         ----------
         X : array, sparse matrix or frame of shape (m, d), or (m, m) for a precomputed kernel
-            The instances: features, or the kernel between them. `LearnedKernelRidge` also takes a mapping or list of
-            these, or `Descriptions`.
+            The instances: features, or the kernel between them. `LearnedKernelRidge` also accepts a mapping or list of
+            such tables, or `Descriptions`.
         y : array, frame or series of shape (m, q) or (m,)
-            The grid of labels, NaN where not observed; matched by ids where there are any. In a sparse matrix what is
-            not stored is not observed.
+            Grid of labels; NaN means "not observed". Ids of its rows and columns are matched with those of `X` and
+            `tasks`. In a sparse matrix, cells that are not stored are not observed.
         tasks : the same as `X` for the q tasks, default=None
-            Without it tasks have nothing in common but the kernel of the instances.
+            The tasks: features, or the kernel between them. Without `tasks` each task is learned independently.
         sample_weight : array or frame of shape (m,) or (m, q), default=None
-            Weights of the squared loss, in the fit and in the error that is learned by.
+            Weights of the squared loss, in the fit and in the hold-out error that kernels are learned by.
         groups, task_groups : array-like of shape (m,) and (q,), default=None
-            Instances and tasks that are left out together.
+            Groups of instances and of tasks; a group is left out together.
 
         Returns
         -------
@@ -111,17 +107,17 @@ class KeptHoldout(PairwiseRidge, stored=False):
             return self._fit_on(data, *groups_in_order(data.form, groups, task_groups))
 
     def set_alpha(self, alpha: Any = None, task_alpha: float | None = None) -> NoReturn:
-        """Raise TypeError: the regularisation was chosen, or learned with the kernels."""
+        """Raise TypeError, because the search chooses the regularisation, or learns it with the kernels."""
         how = "learned its regularisation with its kernels" if self.learns_kernels else "chosen its regularisation"
-        raise TypeError(f"{type(self).__name__} has {how}: fit it again, or the model without search.")
+        raise TypeError(f"{type(self).__name__} has {how}: fit it again, or fit the model without search.")
 
     @property
     def holdout_(self) -> Any:
-        """Held-out predictions at the chosen values, in the form that the labels came in."""
+        """Held-out predictions at the chosen values, of the type of the labels."""
         return self._as_labels(self._predictions)
 
     def _keep_groups(self, groups: Any, task_groups: Any) -> None:
-        """Keep what leaves together."""
+        """Store the groups of instances and of tasks."""
         m, q = self._labels.shape
         self._groups = None if groups is None else group_codes(groups, (m,), "groups")
         self._task_groups = None if task_groups is None else group_codes(task_groups, (q,), "task_groups")
@@ -137,12 +133,12 @@ class KeptHoldout(PairwiseRidge, stored=False):
 
     @property
     def _searched_setting(self) -> Setting:
-        """The setting that the regularisation was chosen for, whatever `setting` was set to since."""
+        """Setting of the last fit, for which the regularisation was chosen."""
         return as_setting(getattr(self, "holdout_setting_", self.setting))
 
     @property
     def baselines_(self) -> dict[str, float]:
-        """What simple means reach in the setting of the search, held out as the predictions that it was chosen by."""
+        """Scores of the baselines in the setting of the search, held out in the same way as the model."""
         check_is_fitted(self)
         setting = self._searched_setting
         kept = self._kept_holdout(setting)
@@ -151,7 +147,7 @@ class KeptHoldout(PairwiseRidge, stored=False):
         return baseline_scores(fitted.labels, setting, units, self._score(setting), symmetry=fitted.symmetry)
 
     def _score(self, setting: Setting) -> Callable[[Any], Any]:
-        """Return what the model was chosen by: a score of predictions (m, q), squared error where it names none."""
+        """Return the score by which the model was chosen; negative squared error if it has no `scoring`."""
         scoring = "neg_mean_squared_error" if self.scoring is None else self.scoring
         return prepared_score(self._labels, scoring, setting)
 
@@ -162,17 +158,17 @@ class KeptHoldout(PairwiseRidge, stored=False):
 
 
 class LearnedAgain(NamedTuple):
-    """What models predict that were learned without a fold each.
+    """Predictions of models that were each fitted without one fold.
 
     Attributes
     ----------
     predictions : array of shape (m, q)
-        NaN where no fold predicts.
+        Held-out predictions; NaN for cells in no fold.
     folds : list of Fold
     alphas : list of float
-        The regularisation that was learned in each.
+        Regularisation that was chosen in each fold.
     task_alphas : list of float or None
-        That of the tasks, where there is one.
+        Regularisation of the tasks in each fold; None if the model has none.
     """
 
     predictions: Array
@@ -182,18 +178,18 @@ class LearnedAgain(NamedTuple):
 
 
 def predict_folds(model: Any, data: Training, groups: Groups, setting: Setting, units: Units) -> LearnedAgain:
-    """Leave out units in turn, fit a model without each, and predict it.
+    """Fit a model without each fold, and predict the labels of the fold.
 
     Parameters
     ----------
     model : PairwiseRidge
-        Need not be fitted.
+        Model to clone and fit; it need not be fitted.
     data : Training
-        With a grid of labels.
+        Training data with a grid of labels.
     groups : (array or None, array or None)
-        What the model leaves out together within the folds.
+        Groups that the model leaves out together within the training part of each fold.
     setting : Setting
-        What is asked, which need not be what the model chooses for.
+        Setting of the predictions; it may differ from the setting of the model.
     units : Units
     """
     labels = data.labels
@@ -235,13 +231,13 @@ def _fit_without(model: Any, data: Training, groups: Groups, setting: Setting, f
         if setting is not Setting.A:
             places = [np.searchsorted(own, at) for own, at in zip(fold.leaving, places, strict=True)]
         return again, again._expansion().at(*rows, (places[0], places[1]))
-    # In A what is predicted for training includes the labels that were completed.
+    # In A the predictions for the training rows include the hidden labels.
     predicted = again._closed_problem.Y if setting is Setting.A else again._expansion().grid(*rows)
     return again, fold_predictions(predicted, fold)
 
 
 def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
-    """Warn once of each thing that was warned of in folds, but for what is said of all of them together."""
+    """Repeat each distinct warning of the folds once, except those that have a common message for all folds."""
     others = {(each.category, each.filename, each.lineno): each for each in reversed(caught)}
     for (category, filename, line), each in others.items():
         if not issubclass(category, (NoLabelWarning, GridEdgeWarning)):
@@ -250,23 +246,23 @@ def _pass_on(caught: Sequence[warnings.WarningMessage]) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NestedScore:
-    """What a search is worth on cells that it did not see.
+    """Score of a search on cells that were not used in its choices.
 
     Attributes
     ----------
     score : float
-        Of all held-out predictions together.
+        Score of all held-out predictions together.
     setting : str
     fold_scores : array of shape (n_folds,)
-        Of each fold's predictions alone; NaN where the metric is undefined there.
+        Score of the predictions of each fold; NaN if the metric is undefined in the fold.
     alphas : array of shape (n_folds,)
-        What was chosen in each fold.
+        Regularisation chosen in each fold.
     task_alphas : array of shape (n_folds,) or None
-        The same for the tasks, where the model has such a regularisation.
+        Regularisation of the tasks chosen in each fold; None if the model has none.
     predictions : array or frame of shape (m, q)
-        Every cell as predicted by the fold that left it out, in the form the labels came in.
+        Prediction of every cell by the model that was fitted without it, of the type of the labels.
     baselines : dict of str to float
-        What simple means reach in the same folds; see `dyadlearn.holdout.baselines`.
+        Scores of the baselines in the same folds; see `dyadlearn.holdout.baselines`.
     """
 
     score: float
@@ -294,32 +290,30 @@ def nested_score(
     cv: int = 5,
     random_state: Any = None,
 ) -> NestedScore:
-    """Score a search on cells that had no part in its choices.
+    """Score a search by nested cross-validation, on cells that were not used in its choices.
 
-    Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. In each the
-    whole search runs on what remains, without the cells of a left-out instance or task, and the model that it
-    chooses predicts the left-out cells. All predictions are scored together. In setting A the folds are hidden in
-    the grid, which is incomplete then: an instance or task that loses all its labels to a fold stays in it, and is
-    predicted as the model predicts one without labels (from its features, or 0 for an independent task). An
-    independent task with an intercept has no prediction then, NaN, and these labels are not scored.
+    Folds of pairs (setting A), of instances (B), of tasks (C) or blocks of both (D) are left out in turn. For each fold
+    the whole search runs on the remaining data, and the chosen model predicts the left-out cells. All predictions are
+    scored together. In setting A the labels of a fold are hidden and the grid becomes incomplete. An instance or task
+    without remaining labels stays in the grid and is predicted from its features; an independent task without an
+    intercept is predicted as 0, and one with an intercept as NaN. NaN predictions are not scored.
 
-    Each fold decomposes its own part of the kernels. A leave-group-out formula from the spectra of all rows
-    would have to be evaluated for every regularisation and every row within the fold, which costs more than
-    one decomposition per fold.
+    Each fold needs one decomposition of the remaining kernels. A leave-group-out formula from the spectra of all rows
+    would cost more, because it must be evaluated for every regularisation and every row of the fold.
 
     Parameters
     ----------
     search : TwoStepRidgeCV, or any other model that chooses its regularisation
-        What to judge; it is cloned, not fitted. Its `setting` and `scoring` are those of the score; where it has no
-        scoring, as `LearnedKernelRidge`, that is what suits the labels. The latter learns its kernels in each fold.
+        The search to score; it is cloned, not fitted. The score uses its `setting` and `scoring`. `LearnedKernelRidge`
+        has no `scoring`, so the metric depends on the labels; its kernels are learned again in each fold.
     X, y, tasks, sample_weight
-        As in its `fit`; for a `PairRegressor` of such a model, X are the pairs.
+        Arguments of its `fit`; for a `PairRegressor` of a search, `X` are the pairs.
     groups, task_groups : array-like of shape (m,) and (q,), default=None
-        Instances and tasks that are left out together, by the folds and by the search within them.
+        Groups of instances and of tasks. A group is left out together, by the folds and by the search within them.
     cv : int, default=5
-        Number of folds of each side that is cut; setting D has their square of blocks.
+        Number of folds; setting D has this number squared of blocks.
     random_state : int, RandomState or None, default=None
-        Deals the instances and tasks to the folds.
+        Seed of the folds.
 
     Returns
     -------
@@ -343,7 +337,7 @@ def nested_score(
         search = search.model
     if not getattr(search, "searches", False):
         raise TypeError(
-            f"{type(search).__name__} chooses nothing, so that evaluate(model, cv=5) is its nested score: give "
+            f"{type(search).__name__} has no search, so evaluate(model, cv=5) is its nested score: give "
             "nested_score an estimator that chooses its regularisation, such as TwoStepRidgeCV."
         )
     if search.symmetry is not None:
@@ -358,7 +352,7 @@ def nested_score(
     groups = None if groups is None else group_codes(groups, whole.shape[:1], "groups")
     task_groups = None if task_groups is None else group_codes(task_groups, whole.shape[1:], "task_groups")
     folds = SettingKFold(setting, cv, random_state=random_state)
-    # A model that learns its kernels may have groups in other settings: it learns with them.
+    # A model that learns its kernels may use groups in other settings too.
     used = [
         each if leaves or not search.learns_kernels else None
         for each, leaves in ((groups, setting.new_instance), (task_groups, setting.new_task))
@@ -382,7 +376,7 @@ def nested_score(
 
 
 def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fold, setting: Setting) -> float:
-    """Return the score of a fold alone, NaN if it is undefined."""
+    """Return the score of one fold, NaN if it is undefined."""
     others = np.ones(tuple(labels.values.shape), dtype=bool)
     others.reshape(-1)[fold.test] = False
     part = replace(labels, values=targets, weights=None).hide(others)
@@ -394,51 +388,51 @@ def _score_of(judge: Scorer, labels: Labels, targets: Array, F: Array, fold: Fol
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SearchParameters:
-    r"""Parameters of every search.
+    r"""Parameters of all searches.
 
     Parameters
     ----------
     alphas : sequence of float or float, default=None
-        Values of :math:`\lambda`; None is 10⁻⁷ … 10⁶.
+        Values of :math:`\lambda` to try; None means 10⁻⁷ … 10⁶.
     setting : {"A", "B", "C", "D"} or an alias, default="B"
-        What the model is meant to predict: new pairs (A), instances (B), tasks (C) or both (D).
+        What the model will predict: new pairs (A), new instances (B), new tasks (C) or both (D).
     scoring : str or callable, default="neg_mean_squared_error"
         See `dyadlearn.metrics.scorer`; greater is better.
     kernel_grid : list of dict, default=None
-        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
-        decomposition.
+        Kernel parameters to try, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each needs one decomposition.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None is exact leave-one-out where the labels are complete, and of single pairs where few
-        are observed; elsewhere it is five folds. A sequence, as scikit-learn's splitters make one, cuts the instances
-        in setting B.
+        Folds to leave out. None means exact leave-one-out if the labels are complete, and for single pairs also if few
+        labels are observed; otherwise it means five folds. A sequence, as splitters of scikit-learn yield it, splits
+        the instances in setting B.
     exhaustive : bool, default=False
-        Whether to evaluate every regularisation where folds are solved again. By default a grid with seven or more
-        values on an axis is searched from coarse to fine then.
+        Whether to evaluate every regularisation if folds are solved again. By default such a search is coarse-to-fine
+        if an axis has seven or more values.
     progress : bool, default=None
-        Whether to show a progress line; None shows one on a terminal, and in a log after some seconds.
+        Whether to show a progress line. None shows it on a terminal, and in a log after a few seconds.
 
     Attributes
     ----------
     alpha_ : float
-        The best value; of equals the largest.
+        The best value; ties are resolved in favour of the largest.
     kernel_params_ : dict or None
         The best kernel parameters.
     best_score_ : float
         The score of `holdout_`.
     landscape_ : array of shape (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
-        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. After a
+        coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
+        `dyadlearn.selection.landscape`.
     n_evaluated_ : int
         Number of points of `landscape_` that were evaluated.
     holdout_ : array or frame of shape (m, q), or sparse matrix of observed pairs alone
         Held-out predictions at the best values.
     holdout_method_ : str
-        How they were made: exactly, or by folds that were solved again.
+        Method of `holdout_`: exact leave-one-out, or folds that were solved again.
     holdout_setting_ : {"A", "B", "C", "D"}
-        What was left out for them.
+        Setting of `holdout_`.
     baselines_ : dict of str to float
-        What simple means reach, held out alike, on the scale of `best_score_`: ``grand_mean``, ``instance_means``,
-        ``task_means`` and ``additive``.
+        Scores of the baselines ``grand_mean``, ``instance_means``, ``task_means`` and ``additive``, held out in the
+        same way and comparable with `best_score_`.
     """
 
     setting: str = "B"
@@ -447,12 +441,12 @@ class SearchParameters:
     cv: Any = None
     exhaustive: bool = False
     progress: bool | None = None
-    # A search chooses it.
+    # The search chooses alpha.
     alpha: Any = field(default=None, init=False)
 
 
 class Search(SearchParameters, KeptHoldout, stored=False):
-    """A mix-in that lets a model choose its regularisation: sides are fitted once, every value is scored."""
+    """Mix-in that chooses the regularisation of a model: sides are decomposed once, and every value is scored."""
 
     searches = True
 
@@ -469,19 +463,19 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     n_evaluated_: int
 
     def _fit_on(self, data: Training, groups: Any = None, task_groups: Any = None) -> Self:
-        """Decompose the sides of all kernels to try, and choose."""
+        """Decompose the sides for all kernels to try, and choose the best parameters."""
         self._keep_labels(data)
         self._keep_groups(groups, task_groups)
         specs = _specs(self._spec(), self.kernel_grid, "instance")
         return self._search(self._decomposed(data, specs, _specs(self._task_spec(), self.task_kernel_grid, "task")))
 
     def _search(self, sides: Sides) -> Self:
-        """Choose the regularisation on sides that are decomposed."""
+        """Choose the regularisation for decomposed sides."""
         choose = self._choose_each_task if self.alpha_per_task else self._choose
         return choose(sides, (self._groups, self._task_groups, self.cv))
 
     def _refitter(self, setting: Setting) -> Callable[[Labels], Self]:
-        """Return a function that repeats the search, as it was, on other labels of the same instances and tasks."""
+        """Return a function that repeats the search on other labels of the same instances and tasks."""
         kept, sides = self._snapshot(), self._tried_sides()
         kept.__dict__.update(self._solved_with)
         kept.progress = False
@@ -494,7 +488,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         return search
 
     def _tried_sides(self) -> Sides:
-        """Return the sides of all kernels that were tried; those that were not chosen are decomposed again."""
+        """Return the sides for all kernels that were tried; kernels that were not chosen are decomposed again."""
         given = self._solved_with
         rows = _tried(self._side, given["kernel_grid"], "instance")
         if self.symmetry is not None:
@@ -506,7 +500,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
     @property
     def kernel_params_(self) -> Any:
-        """Kernel parameters of the instances that were chosen."""
+        """Chosen kernel parameters of the instances."""
         return self._side.spec.params
 
     @property
@@ -532,23 +526,23 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         return grid_of(self.alphas, "alphas"), None
 
     def _problems(self, sides: Sides) -> list[Problem]:
-        """Return what is posed on each of the sides, in every form that is to be tried."""
+        """Return the problems to try: one or more for each pair of decomposed sides."""
         alphas, task_alphas = self._grids()
         start = _named(alphas[0], None if task_alphas is None else task_alphas[0])
         return [self._pose(*both, start) for row in sides for both in row]
 
     def _choose(self, sides: Sides, left_out: LeftOut) -> Self:
-        """Score regularisations on all sides to try, and solve at the best."""
+        """Score all regularisations for all sides to try, and solve for the best."""
         setting, (alphas, task_alphas), problems = as_setting(self.setting), self._grids(), self._problems(sides)
         stack, is_rough, best_plan = self._scored(problems, setting, left_out)
-        task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is nothing to regularise
+        task_alphas = None if stack.ndim == 2 else task_alphas  # without tasks there is no task_alpha
         if self.n_evaluated_ == stack.size:
             warn_of_undefined(stack, alphas, task_alphas, setting.value, 5)
         place = best_point(stack, alphas, task_alphas)
         n_kernels, n_forms = (len(sides), len(sides[0])), len(stack) // (len(sides) * len(sides[0]))
         first, second, _ = np.unravel_index(place[0], (*n_kernels, n_forms))
         self._side, self._task_side = sides[first][second]
-        # No axis where there is nothing to choose.
+        # Drop the axes of kernel grids that are not searched.
         leading = [*n_kernels] if max(n_kernels) > 1 else []
         if hasattr(self, "shares"):
             self.shares_ = getattr(problems[place[0]].pairing, "shares", None)
@@ -559,13 +553,13 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         self.task_alpha_ = None if task_alphas is None else task_alphas[place[2]]
         for name, best, low, high in edges_of(self):
             warnings.warn(
-                f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen it, or take it "
-                "that this side wants no (or full) regularisation.",
+                f"The best {name}, {best:g}, is on the edge of the grid ({low:g} … {high:g}): widen the "
+                "grid, or accept that this side needs no (or full) regularisation.",
                 GridEdgeWarning,
                 stacklevel=5,
             )
         self._solve()
-        # Folds that were solved in the search start from there, at the tolerance of the fit.
+        # Folds that were solved in the search are warm starts, now at the tolerance of the fit.
         how = best_plan[1] if best_plan[0] == place[0] else plan(self.fitted_.problem, setting, *left_out)
         labels = self._keep_holdout(how)
         if is_rough:
@@ -573,13 +567,13 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         return self
 
     def _keep_holdout(self, how: Plan) -> Array:
-        """Keep the held-out predictions at the chosen values, and return the labels that have one."""
+        """Store the held-out predictions at the chosen values, and return the labels that have a prediction."""
         self._predictions, self.holdout_method_ = how.held_out(self.fitted_.problem), how.words
         self.holdout_setting_, self._units = how.setting.value, how.units
-        return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns of the others
+        return scored_labels(self._labels, self._predictions, how.setting, stacklevel=6)  # warns about the others
 
     def _choose_each_task(self, sides: Sides, left_out: LeftOut) -> Self:
-        """Score regularisations on each task by itself, and solve at the best of each."""
+        """Score all regularisations for each task separately, and solve with the best value of each task."""
         setting, (alphas, _), [problem] = as_setting(self.setting), self._grids(), self._problems(sides)
         [[(self._side, self._task_side)]] = sides
         how = planned(problem, setting, left_out)
@@ -599,7 +593,7 @@ class Search(SearchParameters, KeptHoldout, stored=False):
         scores = where_defined(scored, alphas, [1.0])
         undefined = np.isnan(scores).all(axis=0)
         if undefined.all():
-            raise ValueError(f"{judge.name} is undefined for every task: no alpha is the best.")
+            raise ValueError(f"{judge.name} is undefined for every task, so no alpha can be chosen.")
         warn_of_undefined(scores[:, ~undefined].T, alphas, None, setting.value, 5)
         shared = best_point(scores[:, ~undefined].mean(axis=1), alphas)[0]
         best = [shared if none else best_point(own, alphas)[0] for own, none in zip(scores.T, undefined, strict=True)]
@@ -623,16 +617,16 @@ class Search(SearchParameters, KeptHoldout, stored=False):
     def _scored(
         self, problems: Sequence[Problem], setting: Setting, left_out: LeftOut
     ) -> tuple[np.ndarray, bool, tuple[int, Plan]]:
-        """Score regularisations of some problems, and keep how many were evaluated.
+        """Score all regularisations of some problems, and store the number of evaluated points.
 
         Returns
         -------
         stack : array of shape (n_problems, n_alphas, …)
-            NaN for problems that always interpolate, and where nothing was evaluated.
+            Scores; NaN for problems that always interpolate, and for points that were not evaluated.
         is_rough : bool
-            Whether the scores are those of rough solutions.
+            Whether the scores are those of approximate solutions.
         best : (int, Plan)
-            The problem that has the best score, and how it was held out.
+            Position of the problem with the best score, and its hold-out plan.
         """
         alphas, task_alphas = self._grids()
         found: dict[int, Evaluated] = {}
@@ -674,23 +668,22 @@ class Search(SearchParameters, KeptHoldout, stored=False):
 
 
 def _tried(side: Side, grid: Any, name: str) -> list[Side]:
-    """Return a side under each of some kernel parameters; the one that was chosen is there."""
+    """Return a side for each set of kernel parameters; the chosen one is already decomposed."""
     specs = [side.spec if grid is None else replace(side.spec, params=params) for params in grid or [None]]
     table = Table(side.features, side.ids, side.names)
-    # Features are kept wherever parameters make a difference.
+    # Features are stored for all kernels that have parameters.
     alone = side.features is None or side.spec.is_linear
     return [side if alone or spec.params == side.spec.params else fit_side(table, spec, name) for spec in specs]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TaskSearchParameters(SearchParameters):
-    """Parameters of every search for models that know tasks.
+    """Parameters of all searches over models with a task kernel.
 
     Parameters
     ----------
     kernel_grid, task_kernel_grid : list of dict, default=None
-        Kernel parameters to search as well, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each costs one
-        decomposition.
+        Kernel parameters to try, such as ``[{"gamma": 0.1}, {"gamma": 1.0}]``; each needs one decomposition.
 
     Attributes
     ----------
@@ -702,41 +695,42 @@ class TaskSearchParameters(SearchParameters):
 
     @property
     def task_kernel_params_(self: Any) -> Any:
-        """Kernel parameters of the tasks that were chosen."""
+        """Chosen kernel parameters of the tasks."""
         return None if self._task_side is None else self._task_side.spec.params
 
 
 @documented
 @dataclass(eq=False, repr=False)
 class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
-    r"""Two-step ridge regression that chooses both regularisations itself.
+    r"""Two-step ridge regression that chooses both regularisations by exact hold-out.
 
-    Every pair :math:`(\lambda_d, \lambda_t)` of the grid is scored by exact hold-out predictions, which takes two
-    decompositions in all. `best_score_` is the best of many and therefore optimistic: see `nested_score`.
+    Every pair :math:`(\lambda_d, \lambda_t)` of the grid is scored by exact held-out predictions. This needs only two
+    decompositions in total. `best_score_` is the best of many scores and therefore optimistic: see `nested_score`.
 
-    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
-    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
+    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
+    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
 
     Parameters
     ----------
     alphas, task_alphas : sequences of float or float, default=None
-        Values of :math:`\lambda_d` and :math:`\lambda_t`; None is 10⁻⁷ … 10⁶. A network has one regularisation,
-        `alphas`.
+        Values of :math:`\lambda_d` and :math:`\lambda_t` to try; None means 10⁻⁷ … 10⁶. A network has one
+        regularisation, `alphas`.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None is exact leave-one-out where the labels are complete, and of single pairs where few
-        are observed or the missing ones form a block; elsewhere it is five folds.
-        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
+        Folds to leave out. None means exact leave-one-out if the labels are complete, and for single pairs also if few
+        labels are observed or the missing labels form a block; otherwise it means five folds. A sequence, as splitters
+        of scikit-learn yield it, splits the instances in setting B.
     symmetry : {"symmetric", "antisymmetric"}, default=None
-        For a network, as in `TwoStepRidge`: edges and vertices are left out of both sides, one at a time.
+        For a network, as in `TwoStepRidge`. Edges or nodes are left out of both sides, one at a time.
 
     Attributes
     ----------
     alpha_, task_alpha_ : float
-        The best values; of equals those with the largest product, and of these the largest `alpha_`. `task_alpha_` is
-        None without tasks, and for a network, where `alpha_` is that of both sides.
+        The best values. Ties are resolved in favour of the largest product, then of the largest `alpha_`. `task_alpha_`
+        is None without tasks and for a network, where `alpha_` applies to both sides.
     landscape_ : array of shape (n_alphas, n_task_alphas), without tasks and for a network (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
-        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. After a
+        coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
+        `dyadlearn.selection.landscape`.
 
     Examples
     --------
@@ -762,17 +756,17 @@ class TwoStepRidgeCV(Search, TaskSearchParameters, TwoStepRidge):
 @documented
 @dataclass(eq=False, repr=False)
 class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
-    r"""Kronecker ridge regression that chooses its regularisation itself, in any of the four settings.
+    r"""Kronecker ridge regression that chooses its regularisation by exact hold-out in any of the four settings.
 
-    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
-    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
+    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
+    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
 
     Parameters
     ----------
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
-        and columns, and of single pairs where few are observed; elsewhere it is five folds.
-        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
+        Folds to leave out. None means exact leave-one-out if the labels are complete except for whole rows and columns,
+        and for single pairs also if few labels are observed; otherwise it means five folds. A sequence, as splitters of
+        scikit-learn yield it, splits the instances in setting B.
 
     Examples
     --------
@@ -789,12 +783,12 @@ class KroneckerRidgeCV(Search, TaskSearchParameters, KroneckerRidge):
 
 
 def _named(alpha: Any, task_alpha: Any) -> dict[str, Any]:
-    """Return one or two regularisations by their names."""
+    """Return one or two regularisations, by name."""
     return {"alpha": alpha} if task_alpha is None else {"alpha": alpha, "task_alpha": task_alpha}
 
 
 def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -> list[KernelSpec]:
-    """Return the kernel of a side for each set of parameters to try."""
+    """Return the kernels of a side to try, one per set of parameters."""
     if grid is None:
         return [spec]
     if not grid:
@@ -803,19 +797,19 @@ def _specs(spec: KernelSpec, grid: Sequence[dict[str, Any]] | None, name: str) -
 
 
 def grid_of(alphas: Any, name: str) -> list[float]:
-    """Return the values that a search tries, from its parameter."""
+    """Return the values of a parameter that the search tries."""
     if isinstance(alphas, Iterator):
         raise TypeError(
-            f"{name} is an iterator, which can be read but once, and a search is cloned and stored with its values: "
-            f"give a sequence, as list({name})."
+            f"{name} is an iterator, which can be read only once, but a search is cloned and stored with its values: "
+            f"give a sequence, such as list({name})."
         )
     return check_alphas(alphas, name)
 
 
 def best_kernel(search: Search) -> np.ndarray:
-    """Return the landscape (n_alphas, …) of the kernel parameters, and of whatever else a search has chosen.
+    """Return the landscape (n_alphas, …) at the chosen kernel parameters and shares.
 
-    Where each task has a regularisation of its own, it is the mean over tasks.
+    With ``alpha_per_task=True`` it is the mean over tasks.
     """
     alphas, task_alphas = search._grids()
     if np.ndim(search.alpha_):
@@ -830,7 +824,7 @@ def best_kernel(search: Search) -> np.ndarray:
 
 
 def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
-    """Return the best values that are at an end of a given grid, where no value inside it is as good.
+    """Return the best values that are on the edge of their grid and better than all values inside it.
 
     Parameters
     ----------
@@ -839,7 +833,7 @@ def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
     Returns
     -------
     list of (name, best value, least value, greatest value)
-        Empty where each task has a regularisation of its own.
+        Empty with ``alpha_per_task=True``.
     """
     if np.ndim(search.alpha_):
         return []
@@ -857,40 +851,41 @@ def edges_of(search: Search) -> list[tuple[str, float, float, float]]:
     return found
 
 
-# Quarters of the kernel between pairs, of which the product of both kernels has at least one.
+# Shares of the three kernels in quarters; the product kernel has at least one quarter.
 _QUARTERS = [(a, b, 4 - a - b) for a in range(4, 0, -1) for b in range(4 - a, -1, -1)]
 
 
 @documented
 @dataclass(eq=False, repr=False)
 class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
-    r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel itself.
+    r"""Pair kernel ridge regression that chooses its regularisation and the shares of its kernel by hold-out.
 
-    Everything is scored by exact hold-out predictions in the setting that the model is meant for. Neither another
-    regularisation nor other shares take another decomposition of a side; setting D, which decomposes the smaller side
-    without each of its rows, does so once for each of the shares.
+    All combinations are scored by exact held-out predictions in the chosen setting. Other regularisations or shares
+    need no new decomposition. Only setting D decomposes the smaller side without each of its rows, once per triple of
+    shares.
 
-    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
-    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
+    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
+    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
 
     Parameters
     ----------
     shares : sequence of (product, per_task, per_instance), default=None
-        The shares to try, see `PairKernelRidge`. None is ten of them, all in quarters in which the product of both
-        kernels has one or more, where a whole stands for the average of the kernel between a pair and itself: each
-        kernel alone is brought to that scale. Both sides are solved in the dual where any of the shares wants it.
+        Triples of shares to try, see `PairKernelRidge`. None means all ten triples of quarters with at least one
+        quarter for the product kernel; the three kernels are first scaled to the same mean diagonal. A side is solved
+        in the dual if any of the triples needs it.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None is exact leave-one-out where the labels are complete, or complete but for whole rows
-        and columns, and of single pairs where few are observed; elsewhere it is five folds.
-        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
+        Folds to leave out. None means exact leave-one-out if the labels are complete except for whole rows and columns,
+        and for single pairs also if few labels are observed; otherwise it means five folds. A sequence, as splitters of
+        scikit-learn yield it, splits the instances in setting B.
 
     Attributes
     ----------
     shares_ : (float, float, float) or None
-        The best shares, of equals the first: product, per_task and per_instance. None without tasks.
+        The best shares: product, per_task and per_instance; of equally good triples the first. None without tasks.
     landscape_ : array of shape (n_shares, n_alphas), without tasks (n_alphas,)
-        Scores, NaN where there is none; with kernel grids preceded by two axes for their values. A coarse-to-fine
-        search leaves NaN where it evaluated nothing, and its scores are rough: see `dyadlearn.selection.landscape`.
+        Scores; NaN where the score is undefined. With kernel grids, two axes for their values come first. After a
+        coarse-to-fine search, points that were not evaluated are NaN and the scores are approximate: see
+        `dyadlearn.selection.landscape`.
 
     Examples
     --------
@@ -929,7 +924,7 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
         return [(float(a), float(b), float(c)) for a, b, c in self.shares]
 
     def _problems(self, sides: Sides) -> list[Problem]:
-        self.shares_ = None  # those of another fit may want other sides
+        self.shares_ = None  # shares of an earlier fit must not affect the sides
         found = []
         for problem in super()._problems(sides):
             pairing = problem.pairing
@@ -940,7 +935,7 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
         return found
 
     def _scaled(self, spectrum: Spectrum, task_spectrum: Spectrum) -> list[tuple[float, float, float]]:
-        """Return the shares to try on two sides."""
+        """Return the shares to try for two decomposed sides."""
         if self.shares is not None:
             return self._all_shares()
         rows, columns = (
@@ -952,30 +947,31 @@ class PairKernelRidgeCV(Search, TaskSearchParameters, PairKernelRidge):
 @documented
 @dataclass(eq=False, repr=False)
 class IndependentTaskRidgeCV(Search, IndependentTaskRidge):
-    r"""Independent-task ridge regression that chooses its regularisation itself.
+    r"""Independent-task ridge regression that chooses its regularisation by exact hold-out.
 
-    Weights are those of the squared loss that is minimised, in the search as in the fit: every observed cell of a
-    positive weight counts alike in the scores, but for a `scoring` of your own that weighs them otherwise.
+    `sample_weight` weights the squared loss of each fit, also within the search. The scores are not weighted: every
+    observed cell with a positive weight counts equally, unless a `scoring` function weights the cells itself.
 
     Parameters
     ----------
     setting : {"A", "B"} or an alias, default="B"
-        The predictions are the same in both; rank metrics are averaged differently.
+        What the model will predict. The predictions are the same in both settings, but rank metrics are averaged over
+        all cells in A and per instance in B.
     alpha_per_task : bool, default=False
-        Whether every task has a regularisation of its own, chosen by the score of its own column. A task without a
-        score, having no label or only one value, gets the one that is best for all others together, with a warning.
+        Whether to choose a separate regularisation for each task, by the score of its column. A task without a score
+        (no labels, or all labels equal) gets the value that is best for the other tasks together, with a warning.
     cv : int, SettingKFold or sequence of (training rows, test rows), default=None
-        Folds to leave out. None is exact leave-one-out, and with `groups` and missing labels five folds of them.
-        A sequence, as scikit-learn's splitters make one, cuts the instances in setting B.
+        Folds to leave out. None means exact leave-one-out, or five folds of the groups if `groups` is given and labels
+        are missing. A sequence, as splitters of scikit-learn yield it, splits the instances in setting B.
 
     Attributes
     ----------
     alpha_ : float, or array of shape (q,) with ``alpha_per_task=True``
-        The best value, or that of each task; of equals the largest.
+        The best value, or the best value of each task; ties are resolved in favour of the largest.
     best_score_ : float
         The score of `holdout_`; with ``alpha_per_task=True`` the mean over tasks of their best scores.
     landscape_ : array of shape (n_alphas,), or (n_alphas, q) with ``alpha_per_task=True``
-        Scores, NaN where there is none; with a kernel grid preceded by two axes, the second of length 1.
+        Scores; NaN where the score is undefined. With a kernel grid, two axes come first, the second of length 1.
 
     Examples
     --------
