@@ -84,8 +84,8 @@ FAULTS = (
     ),
     Fault(
         "holdout",
-        "return found, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)",
-        "return found, 1.001 * take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)",
+        "return completion, take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)",
+        "return completion, 1.001 * take_rows(namespace(predicted).reshape(predicted, (-1,)), fold.test)",
     ),
     Fault(
         "holdout",

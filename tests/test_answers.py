@@ -241,7 +241,7 @@ REFUSED = {
     ("network", "nested_score"): "A network has no folds of one side",
     ("regressor", "explain"): "has no closed form",
     ("regressor", "report"): "has no closed form",
-    ("regressor", "command line"): "no object of class TwoStepRegressor",
+    ("regressor", "command line"): "not an object of class TwoStepRegressor",
 }
 
 
@@ -275,7 +275,7 @@ def written() -> str:
         "has no search": "The model chooses nothing: `evaluate` with `cv=` is its nested score.",
         "A network has no folds of one side": "A fold of nodes would leave out edges that no fold predicts.",
         "has no closed form": "The predictions of any two learners are no sums of labels with known weights.",
-        "no object of class TwoStepRegressor": "A model file holds arrays, and no estimators of other libraries.",
+        "not an object of class TwoStepRegressor": "A model file holds arrays, and no estimators of other libraries.",
     }
     numbered = [f"{n}. {reasons[reason]}" for n, reason in enumerate(dict.fromkeys(REFUSED.values()), 1)]
     return "\n".join([table(), "", *numbered])

@@ -359,7 +359,7 @@ def test_what_cannot_be_stored_is_told_after_the_first_batch(batches, tmp_path):
 
     with pytest.raises(ModelFileError, match="feature_map is of type Nystroem"):
         fit_stream(OnlineTwoStepRidge(feature_map=Nystroem(n_components=2)), stream(), checkpoint=path)
-    with pytest.raises(ModelFileError, match="no object of class SGDRegressor"):
+    with pytest.raises(ModelFileError, match="not an object of class SGDRegressor"):
         fit_stream(SGDRegressor(), ((X, Y[:, 0]) for X, Y in stream()), checkpoint=path)
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="A checkpoint holds numpy arrays, and the batches are not"):

@@ -570,7 +570,7 @@ def test_what_needs_a_closed_form_is_refused_in_a_sentence(tmp_path):
         explain(model, 0, 0)
     with pytest.raises(TypeError, match="TwoStepRegressor has no closed form, which this needs: fit TwoStepRidge"):
         write_report(model, tmp_path / "page.html")
-    with pytest.raises(ModelFileError, match="no object of class TwoStepRegressor"):
+    with pytest.raises(ModelFileError, match="not an object of class TwoStepRegressor"):
         save(model, tmp_path / "model.dyad")
     with pytest.raises(TypeError, match="model must be a TwoStepRidge"):
         PairRegressor(model, instances=X, tasks=T).fit([(0, 0), (1, 1)], [1.0, 2.0])
