@@ -89,8 +89,7 @@ class TwoStepRegressor(Predictor, stored=False):
     **Missing labels** (NaN). The first step learns each task (with ``first_step="tasks"`` each instance) from its
     observed labels. A task or an instance without labels is predicted by the second step from its features.
 
-    **Not there**: weights of labels, intervals, model files, and whatever needs a closed form (`evaluate`, `compare`,
-    `explain` …): score what `holdout` returns by `dyadlearn.metrics`.
+    **Not supported**: weights of labels, model files, `explain` and reports, which need a closed form.
 
     Examples
     --------
