@@ -127,6 +127,26 @@ def test_values_are_changed_and_checked():
     assert_array_equal(kept.holdout("B"), before)
 
 
+@over(every(letter="AB", groups=[None, GROUPS]))
+def test_values_stay_with_their_tasks_where_a_task_and_rows_have_no_labels(letter, groups):
+    labels = Y.copy()
+    labels[:, 1], labels[[2, 5]] = np.nan, np.nan
+    model = IndependentTaskRidge(EACH + 0.1, **PAPER).fit(X, labels)
+    given = {} if groups is None or letter == "A" else {"groups": groups}
+    held_out = model.holdout(letter, **given)
+    for task in (0, 2, 3, 4, 5):
+        alone = IndependentTaskRidge(float(EACH[task] + 0.1), **PAPER).fit(X, labels[:, task]).holdout(letter, **given)
+        seen = ~np.isnan(labels[:, task])
+        assert_allclose(held_out[seen, task], alone[seen], rtol=1e-9, atol=1e-12)
+
+
+def test_every_value_is_checked_beside_the_kernel():
+    alphas = np.full(Q, 1e3)
+    alphas[2] = 1e-300
+    with pytest.raises(ValueError, match="alpha = 1e-300"):
+        IndependentTaskRidge(alphas).fit(X, Y)
+
+
 def test_other_libraries(library):
     found = IndependentTaskRidge(EACH + 0.1).fit(library.asarray(X), library.asarray(Y))
     expected = IndependentTaskRidge(EACH + 0.1).fit(X, Y)
