@@ -79,6 +79,7 @@ def test_notes_stand_below():
     ]
     assert " ".join(repr(poor).split()).endswith(" ".join(poor.notes))
     assert all(note in poor._repr_html_() for note in poor.notes)
+    assert "roc_auc 0.4, no better than the best baseline" in scores_of(score=0.4 - 1e-9).notes[0]
 
 
 @over(

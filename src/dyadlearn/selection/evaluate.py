@@ -522,7 +522,7 @@ def nothing_learnt(
     if best is None or score > best[1]:
         return None
     reached = f"In setting {setting.value} the model reaches {scoring} {number(score)}"
-    relation = "the same as" if score == best[1] else "worse than"
+    relation = "no better than" if number(score) == number(best[1]) else "worse than"
     return f"{reached}, {relation} the best baseline, which uses no features: {best_in_words(scores, sides)}."
 
 
