@@ -6,7 +6,8 @@ Lists for known users and for new ones, and ratings that arrive, over HTTP: with
 ``RATINGS_MODEL=ratings.dyad uvicorn --factory serve_fastapi:make_app``. The file holds an
 :class:`~dyadlearn.OnlineTwoStepRidge` that was fitted on frames with ids and ``keep_labels=True``, such as
 :ref:`the one of ratings that arrive <sphx_glr_gallery_plot_ratings.py>`. A request costs a few small products. What
-arrives is learnt in memory, and the model is always the one that a fit on all ratings would give.
+arrives is learnt in memory, and the model is always the one that a fit on all ratings would give. Items with fewer than
+five ratings are not recommended: one enthusiastic rating would otherwise put an item first for everybody.
 """
 
 # sphinx_gallery_thumbnail_path = "images/thumbnails/serve_fastapi.png"
@@ -29,11 +30,26 @@ Features = Annotated[list[FiniteFloat], Body(embed=True)]
 Ratings = Annotated[dict[str, FiniteFloat], Body(embed=True, min_length=1)]
 
 
-def make_app(path=None):
-    """Return the service of a model file."""
+def make_app(path=None, min_ratings=5):
+    """Return the service of a model file; items with fewer ratings are not recommended."""
     app, model, writing = FastAPI(), load(path or os.environ["RATINGS_MODEL"]), Lock()
     names = getattr(model, "feature_names_in_", range(model.n_features_in_))
     items = model.predict(pd.DataFrame(0.0, ["new"], names)).columns
+    fitted, raters = model.fitted_, [set() for _ in items]
+    for row, column in zip(*fitted.labels.places, strict=True):
+        raters[column].add(fitted.instance_ids.labels[row])
+
+    def row_of(user, features):
+        if len(features) != len(names):
+            raise ValueError(
+                f"features: {len(names)} numbers are expected ({', '.join(map(str, names))}), "
+                f"{len(features)} were sent."
+            )
+        return pd.DataFrame([features], [user], names)
+
+    def rarely_rated(user):
+        """Return the pairs of a user and the items that too few users have rated: they are not recommended."""
+        return [(user, item) for item, users in zip(items, raters, strict=True) if len(users) < min_ratings] or None
 
     @app.get("/health")
     def health():
@@ -41,19 +57,21 @@ def make_app(path=None):
 
     @app.get("/users/{user}")
     def known_user(user: str, k: Count = 10):
-        return listed(recommend(model, instance=user, n=k).columns())
+        return listed(recommend(model, instance=user, n=k, known=rarely_rated(user)).columns())
 
     @app.post("/lists")
     def new_user(features: Features, k: Count = 10):
-        return listed(recommend(model, X=pd.DataFrame([features], ["new"], names), n=k).columns())
+        return listed(recommend(model, X=row_of("new", features), n=k, known=rarely_rated("new")).columns())
 
     @app.post("/users/{user}")
     def rate(user: str, features: Features, ratings: Ratings):
         if unknown := [item for item in ratings if item not in items]:
             raise IdError(f"There is no item {unknown[0]!r}.")
-        y = pd.Series(ratings, items, float).to_frame(user).T
+        row, y = row_of(user, features), pd.Series(ratings, items, float).to_frame(user).T
         with writing:  # others read what was there before, until all is learnt
-            model.partial_fit(pd.DataFrame([features], [user], names), y, known="replace")
+            model.partial_fit(row, y, known="replace")
+            for item in ratings:
+                raters[items.get_loc(item)].add(user)
         return health()
 
     @app.exception_handler(ValueError)

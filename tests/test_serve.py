@@ -36,12 +36,17 @@ def model_of(users, films, Y):
 
 
 @pytest.fixture
-def client(tmp_path):
+def service():
+    spec = importlib.util.spec_from_file_location("serve_fastapi", SERVICE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def client(tmp_path, service):
     from fastapi.testclient import TestClient
 
-    spec = importlib.util.spec_from_file_location("serve_fastapi", SERVICE)
-    service = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(service)
     users, films, Y = data()
     save(model_of(users[:15], films, Y[:15]), tmp_path / "ratings.dyad")
     return TestClient(service.make_app(tmp_path / "ratings.dyad"))
@@ -79,17 +84,47 @@ def test_ratings_that_arrive_are_as_if_they_had_been_there(client):
         same(client.get(f"/users/{user}?k=3"), recommend(model, instance=user, n=3))
 
 
+def test_an_item_with_one_rating_is_not_recommended_until_more_users_have_rated_it(service, tmp_path):
+    from fastapi.testclient import TestClient
+
+    users, films, Y = data()
+    Y["film 8"] = np.nan
+    Y.loc["u0", "film 8"] = 50.0
+    model = model_of(users[:15], films, Y[:15])
+    assert recommend(model, X=users.loc[["u17"]], n=1).ids == (("film 8",),)
+    save(model, tmp_path / "rare.dyad")
+    client = TestClient(service.make_app(tmp_path / "rare.dyad", min_ratings=3))
+
+    def listed():
+        for answer in (client.get("/users/u3?k=9"), client.post("/lists", json={"features": [0.1, 0.2, 0.3]})):
+            yield "film 8" in [each["item"] for each in answer.json()]
+
+    assert not any(listed())
+    for user, expected in (("u1", False), ("u1", False), ("u2", True)):  # a rating that is sent twice counts once
+        rating = {"features": users.loc[user].tolist(), "ratings": {"film 8": 50.0}}
+        assert client.post(f"/users/{user}", json=rating).status_code == 200
+        assert list(listed()) == [expected, expected]
+
+
 def test_errors_are_sentences(client):
     features = {"features": [0.1, 0.2, 0.3]}
     for answer, status, words in (
         (client.get("/users/nobody"), 404, "'nobody' not among the ids"),
         (client.get("/users/u3?k=0"), 422, "k: Input should be greater than or equal to 1."),
-        (client.post("/lists", json={"features": [1.0]}), 422, "3 columns passed, passed data had 1"),
+        (
+            client.post("/lists", json={"features": [1.0]}),
+            422,
+            "features: 3 numbers are expected (age, north, east), 1 were sent.",
+        ),
         (client.post("/lists", json={"features": "abc"}), 422, "features: "),
         (client.post("/users/u3", json={**features, "ratings": {"film 99": 1.0}}), 404, "no item 'film 99'"),
         (client.post("/users/u3", json={**features, "ratings": {}}), 422, "ratings: "),
         (client.post("/users/u3", json={**features, "ratings": {"film 1": "good"}}), 422, "film 1: "),
-        (client.post("/users/u3", json={"features": [1.0], "ratings": {"film 1": 1.0}}), 422, "3 columns passed"),
+        (
+            client.post("/users/u3", json={"features": [1.0], "ratings": {"film 1": 1.0}}),
+            422,
+            "features: 3 numbers are expected",
+        ),
     ):
         assert answer.status_code == status
         assert words in answer.json()["detail"]
