@@ -1,8 +1,8 @@
-"""Mutants: small faults in the code, each of which the tests of its package should notice.
+"""Mutants: small faults in the code, each of which the tests should notice.
 
-`draw` picks mutants with a fixed seed and writes them to `fuzz/mutants.jsonl`. `map` runs the tests of these packages
-once and records which test calls which function. `run` plants each mutant in a copy of the tree, runs the tests of its
-package that call its function, the quickest first, and writes whether one failed. A mutant that was noticed once must
+`draw` picks mutants with a fixed seed and writes them to `fuzz/mutants.jsonl`. `map` runs all tests once and records
+which test calls which function. `run` plants each mutant in a copy of the tree, runs the tests that call its function,
+those of its package and the quickest first, and writes whether one failed. A mutant that was noticed once must
 stay noticed when tests are thinned: `run --check` compares with the list instead of writing it.
 
 A mutant is described by the name of its function and the text of its statement, not by file and line. So it is found
@@ -203,11 +203,10 @@ def mark(tree: Path, mutants: list[dict]) -> None:
         (tree / path.relative_to(ROOT)).write_text("".join(lines))
 
 
-def record(out: Path) -> int:
-    """Run the tests of the packages in the tree at hand and write which test calls which mutated function."""
+def record(out: Path, tests: str = "tests") -> int:
+    """Run tests in the tree at hand and write which test calls which mutated function."""
     plugin = Reached()
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    code = pytest.main([*options, *(f"tests/{package}" for package in PACKAGES)], plugins=[plugin])
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", tests], plugins=[plugin])
     out.write_text(json.dumps(plugin.calls))
     return int(code)
 
@@ -240,15 +239,15 @@ def environment(tree: Path) -> dict[str, str]:
 
 
 def tests_of(mutant: dict, calls: dict[str, dict]) -> list[str]:
-    """Return the tests of the mutant's package that call its function, the quickest first, for a minute of time."""
+    """Return the tests that call the mutant's function, its package's and the quickest first, for a minute of time."""
     chosen = sorted(
-        (entry["seconds"], test)
+        (not test.startswith(mutant["tests"] + "/"), entry["seconds"], test)
         for test, entry in calls.items()
-        if test.startswith(mutant["tests"] + "/") and mutant["function"] in entry["functions"]
+        if mutant["function"] in entry["functions"]
     )
-    total = itertools.accumulate(seconds for seconds, _ in chosen)
-    return [test for (_, test), so_far in zip(chosen, total, strict=True) if so_far <= LONGEST] or [
-        test for _, test in chosen[:1]
+    total = itertools.accumulate(seconds for _, seconds, _ in chosen)
+    return [test for (*_, test), so_far in zip(chosen, total, strict=True) if so_far <= LONGEST] or [
+        test for *_, test in chosen[:1]
     ]
 
 
