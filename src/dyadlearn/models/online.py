@@ -714,7 +714,7 @@ class OnlineTwoStepRidge(PairModel):
             )
         known, kept = learnt.model.statistics, learnt.kept
         rows = stacked([batch.rows for batch in kept.batches])
-        labels = stacked([batch.labels_of(np.arange(batch.n_rows)) for batch in kept.batches])
+        labels = stacked([batch.all_labels for batch in kept.batches])
         task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
         grid = Table(dense(labels), kept.ids, learnt.task_ids)
         model = TwoStepRidge(self.alpha, self.task_alpha, fit_intercept=self.fit_intercept)
