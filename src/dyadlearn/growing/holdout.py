@@ -63,14 +63,14 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._means import about
-from dyadlearn.filters import Tikhonov
+from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.growing.inverse import plus_diagonal
 from dyadlearn.growing.statistics import Statistics
 from dyadlearn.growing.two_step import OnlineRidge, in_places
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
-NOTHING_LEARNT = "The model has learnt no instances, or forgotten all: only what was learnt can be left out."
+NOTHING_LEARNT = "The model has learnt no instances, or forgotten all: only learnt instances can be left out."
 
 #: Size of a block of rows in bytes. It is larger if there are many groups, because each block uses all of them.
 _BLOCK = 2**24
@@ -101,18 +101,14 @@ def _projected(Phi: Array, mean: Array | None, vectors: Array) -> Array:
 
 def check_learnt(side: Spectrum, rows: np.ndarray) -> None:
     """Raise if the leverage of rows is too large for training rows; `rows` are their positions for the message."""
-    values = side.penalised
-    if values.shape[0] == 0:
+    if side.penalised.shape[0] == 0:
         return
-    # Small eigenvalues are too rough to judge by.
-    solid = namespace(values).astype(values > 1e-6 * values[-1], values.dtype)
-    if side.has_free_constant:
-        solid = namespace(values).concat([solid, zeros((1,), values) + 1.0])
-    weight = to_numpy(side.diagonal(solid))
-    if weight.max() > 1 + 1e-6:
+    # Small eigenvalues are too inaccurate for this check.
+    leverage = to_numpy(side.smoother(SpectralCutoff(), 1e-6 * float(side.penalised[-1])).leverage)
+    if leverage.max() > 1 + 1e-6:
         raise ValueError(
-            f"X holds instances that the model has not learnt, among them row {rows[weight.argmax()]}: only what was "
-            "learnt can be left out."
+            f"X holds instances that the model has not learnt, among them row {rows[leverage.argmax()]}: only learnt "
+            "instances can be left out."
         )
 
 
@@ -120,8 +116,8 @@ def check_knows_tasks(known: Statistics, setting: Setting) -> None:
     """Raise if a setting has new tasks and the statistics have no features of the tasks."""
     if setting.new_task and known.tasks is None:
         raise ValueError(
-            f"Setting {setting.value} is about new tasks, and a model without features of the tasks cannot speak of "
-            "them: fit with tasks=, or ask for A or B."
+            f"Setting {setting.value} has new tasks, which a model without features of the tasks cannot predict: fit "
+            "with tasks=, or use setting A or B."
         )
 
 
@@ -182,7 +178,7 @@ def online_squared_errors(
     if setting is not Setting.B or not model.statistics.is_complete:
         return left_out.squared_errors(alphas, task_alphas)
     errors, terms = left_out.new_instances(alphas, task_alphas)
-    for row, column in np.argwhere(errors < 1e-9 * terms):  # little but cancellation is left of the closed form
+    for row, column in np.argwhere(errors < 1e-9 * terms):  # cancellation leaves too few digits of the closed form
         errors[row, column] = left_out.squared_errors([alphas[row]], [task_alphas[column]])[0, 0]
     return errors
 
@@ -258,7 +254,7 @@ class _LeftOut:
         return (own - 2.0 * cross + total) / count, (own + 2.0 * np.abs(cross) + total) / count
 
     def _blocks(self) -> Iterator[tuple[slice, Array, list[Array]]]:
-        """Yield blocks of rows: where they stand, labels (b, q) less `level`, and rows in the bases of all groups."""
+        """Yield slices of rows, their labels (b, q) minus `level`, and the rows in the eigenbases of all groups."""
         groups = self.statistics.groups
         width = 8 * int(self.Y.shape[1]) + sum(int(target.shape[0]) for target in self.targets)
         for rows in row_blocks(int(self.Y.shape[0]), 8 * width, min(len(groups), 16) * _BLOCK):
@@ -268,17 +264,14 @@ class _LeftOut:
     def walk(
         self, alphas: Sequence[float], task_alphas: Sequence[float]
     ) -> Iterator[tuple[tuple[int, int], Array, Array]]:
-        """Yield blocks of rows: where their regularisations stand, their labels, their predictions, both (b, q).
-
-        Both are less `level`.
-        """
+        """Yield positions of regularisations, and labels and predictions (b, q) of a block of rows, minus `level`."""
         knows_tasks = self.statistics.tasks is not None
         tasks = [self.tasks.smoother(Tikhonov(), each) if knows_tasks else None for each in task_alphas]
         for rows, labels, projected in self._blocks():
             for row, alpha in enumerate(alphas):
                 first = self._first_step(rows, labels, projected, alpha)
                 for column, side in enumerate(tasks):
-                    # Of independent tasks a pair is as good as its row.
+                    # With independent tasks, leaving out a pair equals leaving out its row.
                     yield (row, column), labels, first[1] if side is None else self._second_step(labels, *first, side)
 
     # The first step -----------------------------------------------------------------------------------
@@ -286,27 +279,24 @@ class _LeftOut:
     def _first_step(
         self, rows: slice, labels: Array, projected: Sequence[Array], alpha: float
     ) -> tuple[Array, Array, Smoother | None]:
-        """Return predictions (b, q) of the first step with and without the rows.
+        """Return predictions (b, q) of the first step with and without the rows, and the smoother of the rows.
 
-        Beside them are the rows as a smoother, which is of use where labels are complete. For a task whose only label
-        leaves, nothing is said without it: NaN, unless there is no constant.
+        The smoother is that of the first group, which is used if labels are complete. If the only label of a task is
+        left out, its prediction is NaN with a constant and 0 without.
         """
-        known = self.statistics
-        found = [
+        members = self.statistics.members
+        parts = [
             self._of_group(number, rows, take_rows(labels.T, own).T, projected[number], alpha)
-            for number, own in enumerate(known.members)
+            for number, own in enumerate(members)
         ]
-        fitted, left_out, smoothers = zip(*found, strict=True)
-        return self._in_columns(fitted), self._in_columns(left_out), smoothers[0]
-
-    def _in_columns(self, parts: Sequence[Array]) -> Array:
-        """Return the predictions (b, c) of all groups in the order of the tasks."""
-        return in_places([(own, part.T) for own, part in zip(self.statistics.members, parts, strict=True)]).T
+        fitted, left_out, smoothers = zip(*parts, strict=True)
+        both = (in_places(members, [part.T for part in predictions]).T for predictions in (fitted, left_out))
+        return *both, smoothers[0]
 
     def _of_group(
         self, number: int, rows: slice, labels: Array, projected: Array, alpha: float
     ) -> tuple[Array, Array, Smoother | None]:
-        """Return predictions (b, c) of a group with and without the rows, and those rows that it has labels of."""
+        """Return predictions (b, c) of a group with and without the rows, and the smoother of its labelled rows."""
         group, is_complete = self.statistics.groups[number], self.statistics.is_complete
         if group.n_rows == 0:
             nothing = zeros(labels.shape, labels) + (0.0 if group.mean is None else float("nan"))
@@ -323,14 +313,14 @@ class _LeftOut:
         smoother = side.smoother(Tikhonov(), alpha)
         is_pair = self.setting is Setting.A and is_complete
         if self.statistics.tasks is not None and (self.setting is Setting.C or is_pair):
-            return fitted, fitted, smoother  # the first step is wanted with the rows
+            return fitted, fitted, smoother  # the second step needs the first step with the rows
         if group.n_rows == 1 and group.mean is not None and not is_complete:
-            return fitted, in_places([(inside, about_means + float("nan"))], fitted), smoother
+            return fitted, in_places([inside], [about_means + float("nan")], fitted), smoother
         tight = to_numpy(smoother.slack) <= smoother.slack_floor
         if tight.any():
             raise leverage_error(inside[tight] + rows.start, int(self.Y.shape[0]), "rows")
         gone = (about_means - smoother.leverage[:, None] * (labels - means)) / smoother.slack[:, None] + means
-        return fitted, in_places([(inside, gone)], fitted), smoother
+        return fitted, in_places([inside], [gone], fitted), smoother
 
     # The second step ----------------------------------------------------------------------------------
 
@@ -385,7 +375,7 @@ class _LeftOut:
         lone = observed & (known.counts == 1) & (not known.is_complete)
         half = fitted
         if setting.new_instance:
-            # The entry of a task without other labels is replaced below; until then any number will do.
+            # The entry of a task without other labels is replaced below.
             half = xp.where(as_array_of(lone, fitted), fitted, left_out)
         found = self._over_tasks(half, side)
         if setting is Setting.A:
@@ -402,7 +392,7 @@ class _LeftOut:
             return alone
         some = np.flatnonzero(lone.any(axis=1))
         again = [self._without_lone(lone[i], found[int(i), :], half[int(i), :], side) for i in some]
-        return in_places([(some, xp.stack(again))], alone)
+        return in_places([some], [xp.stack(again)], alone)
 
     def _without_tasks(self, found: Array, half: Array, leverage: Array, slack: Array) -> Array:
         """Return the second step of each task without the first-step prediction of this task."""
@@ -429,4 +419,4 @@ class _LeftOut:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
             self._check_tasks(self._tight_tasks(1.0 - hat, side) & ~lone)
             without = self._without_tasks(without, half, hat, 1.0 - hat)
-        return in_places([(gone, exchanged)], without)
+        return in_places([gone], [exchanged], without)

@@ -111,11 +111,11 @@ def baselines(
     if units.cells is not None:
         return _by_folds(labels, setting, units)
     # Sums are computed with numpy in double precision, as in metrics: the masks of the units are numpy arrays.
-    values, W = np.asarray(to_numpy(Y), dtype=np.float64), _relative_weights(labels)
-    grid = _Grid(np.where(labels.observed, values, 0.0), W, labels, symmetry)
-    found = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
-    placed = {id(each): as_array_of(each, Y, Y.dtype) for each in found.values()}
-    return {name: placed[id(found[name])] for name in BASELINES}
+    values = np.asarray(to_numpy(Y), dtype=np.float64)
+    grid = _Grid(np.where(labels.observed, values, 0.0), _relative_weights(labels), labels, symmetry)
+    means = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
+    shared = {id(each): as_array_of(each, Y, Y.dtype) for each in means.values()}
+    return {name: shared[id(means[name])] for name in BASELINES}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,23 +142,23 @@ class _Grid:
         if not self.is_weighted:
             return np.asarray(values.sum(axis=axis, keepdims=True) - values)
         # The others are added up: subtracting a very large weight from the total would cancel their digits.
-        ahead = np.moveaxis(values, axis, 0)
-        found = np.zeros_like(ahead)
-        found[1:] += np.cumsum(ahead, axis=0)[:-1]
-        found[:-1] += np.cumsum(ahead[::-1], axis=0)[::-1][1:]
-        return np.moveaxis(found, 0, axis)
+        entries = np.moveaxis(values, axis, 0)
+        sums = np.zeros_like(entries)
+        sums[1:] += np.cumsum(entries, axis=0)[:-1]
+        sums[:-1] += np.cumsum(entries[::-1], axis=0)[::-1][1:]
+        return np.moveaxis(sums, 0, axis)
 
     def without_each(self, values: np.ndarray) -> np.ndarray:
         """Return for each cell the sum of all others; in a network both directions of an edge are one."""
         if not self.symmetry:
             return self.others(values.reshape(-1), 0).reshape(values.shape)
         edges = np.triu(values + values.T, 1) + np.diag(np.diag(values))
-        found = np.triu(self.others(edges.reshape(-1), 0).reshape(values.shape))
-        return np.asarray(found + np.triu(found, 1).T)
+        sums = np.triu(self.others(edges.reshape(-1), 0).reshape(values.shape))
+        return np.asarray(sums + np.triu(sums, 1).T)
 
 
-def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | None = None) -> np.ndarray:
-    """Return weighted means, or the values of `otherwise` where the total weight is 0."""
+def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | float | None = None) -> np.ndarray:
+    """Return weighted means, or the values of `otherwise` where the total weight is 0; raise if it is None."""
     known = weight > 0
     if known.all():
         return np.asarray(total / weight)
@@ -184,9 +184,9 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
             rest = [grid.others(grid.others(each, 0), 1) for each in blocks]
         grand = _mean(rest[0], rest[1])[np.ix_(rows, columns)]
         return dict.fromkeys(BASELINES, grand)
-    sums, codes, own, new = grid.sums, rows, "task_means", "instance_means"
+    sums, codes, known, new = grid.sums, rows, "task_means", "instance_means"
     if setting is Setting.C:
-        sums, codes, own, new = (sums[0].T, sums[1].T), columns, new, own
+        sums, codes, known, new = (sums[0].T, sums[1].T), columns, new, known
     parts = [_summed(each, codes) for each in sums]
     if grid.symmetry:
         both = [_summed(each.T, codes) for each in parts]
@@ -200,7 +200,7 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
     grand, means = np.broadcast_to(grand[codes], sums[0].shape), means[codes]
     if setting is Setting.C:
         grand, means = grand.T, means.T
-    return {"grand_mean": grand, new: grand, own: means, "additive": means}
+    return {"grand_mean": grand, new: grand, known: means, "additive": means}
 
 
 def _codes(given: np.ndarray | None, size: int) -> np.ndarray:
@@ -217,10 +217,10 @@ def _summed(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 def _without_two(values: np.ndarray) -> np.ndarray:
     """Return the sum of a square grid (n, n) without rows and columns i and j, for each i and j."""
-    own, ends = np.diag(values), values.sum(axis=0) + values.sum(axis=1)
-    found = values.sum() - np.add.outer(ends - own, ends - own) + values + values.T
-    np.fill_diagonal(found, values.sum() - ends + own)
-    return np.asarray(found)
+    diagonal, ends = np.diag(values), values.sum(axis=0) + values.sum(axis=1)
+    sums = values.sum() - np.add.outer(ends - diagonal, ends - diagonal) + values + values.T
+    np.fill_diagonal(sums, values.sum() - ends + diagonal)
+    return np.asarray(sums)
 
 
 # --- cells are left out --------------------------------------------------------------------------
@@ -231,9 +231,9 @@ def _without_each_cell(grid: _Grid) -> _Means:
     total, weight = grid.sums
     grand = _mean(grid.without_each(total), grid.without_each(weight))
     rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
-    found = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
+    means = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
     if not _tells_effects(grid.W):
-        return {**found, "additive": rows + columns - grand}
+        return {**means, "additive": rows + columns - grand}
     if grid.labels.full is not None:
         fitted, slack = _complete_fit(grid)
         determined: np.ndarray = slack > 0
@@ -249,7 +249,7 @@ def _without_each_cell(grid: _Grid) -> _Means:
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
     if not determined.all():
         additive = np.where(determined, additive, rows + columns - grand)
-    return {**found, "additive": additive}
+    return {**means, "additive": additive}
 
 
 def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
@@ -341,28 +341,29 @@ def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array
     # Effects are fitted where instance and task are known, unless the weights differ too much.
     has_effects = setting is Setting.A and _tells_effects(weights)
     places = [np.asarray(labels.at(np.arange(length), axis)).reshape(-1) for axis, length in enumerate(labels.shape)]
-    found = {name: np.full_like(values, np.nan) for name in BASELINES}
+    predictions = np.full((len(BASELINES), values.size), np.nan)
     for fold in folds_of(labels, setting, units):
         train, test = np.flatnonzero(observed & ~fold.left.reshape(-1)), fold.test
         if not train.size:
             raise nothing_left()
-        rows, columns, own, w = places[0][train], places[1][train], values[train], weights[train]
-        at = places[0][test], places[1][test]
-        grand = float(w @ own / w.sum())
+        y, w = values[train], weights[train]
+        known, asked = ([place[which] for place in places] for which in (train, test))
+        grand = float(w @ y / w.sum())
         means = [
-            _means(place, own, w, length, grand) for place, length in zip((rows, columns), labels.shape, strict=True)
+            _mean(np.bincount(at, w * y, minlength=length), np.bincount(at, w, minlength=length), grand)[to]
+            for at, to, length in zip(known, asked, labels.shape, strict=True)
         ]
-        additive = means[0][at[0]] + means[1][at[1]] - grand
+        additive = means[0] + means[1] - grand
         if has_effects:
-            effects, parts = _effects(rows, columns, own, w, labels.shape)
-            connects = parts[0][at[0]] == parts[1][at[1]]
-            additive = np.where(connects, effects[0][at[0]] + effects[1][at[1]], additive)
-        predicted = (np.full(test.size, grand), means[0][at[0]], means[1][at[1]], additive)
-        for name, each in zip(BASELINES, predicted, strict=True):
-            found[name][test] = each
+            effects, parts = _effects(known[0], known[1], y, w, labels.shape)
+            connects = parts[0][asked[0]] == parts[1][asked[1]]
+            additive = np.where(connects, effects[0][asked[0]] + effects[1][asked[1]], additive)
+        for row, each in zip(predictions, (grand, *means, additive), strict=True):
+            row[test] = each
+    like, shape = labels.values, labels.values.shape
     return {
-        name: as_array_of(each.reshape(labels.values.shape), labels.values, labels.values.dtype)
-        for name, each in found.items()
+        name: as_array_of(row.reshape(shape), like, like.dtype)
+        for name, row in zip(BASELINES, predictions, strict=True)
     }
 
 
@@ -377,12 +378,6 @@ def _relative_weights(labels: Labels) -> np.ndarray:
 def _tells_effects(weights: np.ndarray) -> bool:
     """Return whether weights are similar enough for least squares to determine effects, see `WIDEST`."""
     return float(weights.max()) <= WIDEST * float(np.min(weights, where=weights > 0, initial=np.inf))
-
-
-def _means(places: np.ndarray, y: np.ndarray, w: np.ndarray, length: int, otherwise: float) -> np.ndarray:
-    """Return the weighted mean of the pairs of each row or column; `otherwise` for those without pairs."""
-    total, weight = np.bincount(places, w * y, minlength=length), np.bincount(places, w, minlength=length)
-    return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise)
 
 
 def _effects(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -22,9 +21,6 @@ from dyadlearn.exceptions import IdError
 from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import Setting, as_setting, check_groups
-
-# Names of the units of the folds, for messages.
-_INSTANCES, _TASKS, _NODES = "instances or groups of them", "tasks or groups of them", "nodes or groups of them"
 
 
 class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
@@ -217,10 +213,10 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         array([0, 0, 0, 1, 1])
         """
         check_groups(Setting(self.setting), groups, task_groups)
-        m, q = labels.shape
+        (m, q), shape = labels.shape, tuple(labels.values.shape)
         sides = _grid_units(groups, m, "groups"), _grid_units(task_groups, q, "task_groups")
-        units, shape = self._dealt(np.arange(math.prod(labels.values.shape)), *sides), tuple(labels.values.shape)
-        return units if units.cells is None else replace(units, cells=units.cells.reshape(shape))
+        units = self._dealt(np.arange(math.prod(shape)), *sides)
+        return units if units.cells is None else Units(cells=units.cells.reshape(shape))
 
     def get_n_splits(self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None) -> int:
         """Return the number of splits.
@@ -278,7 +274,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         """Yield boolean masks of training and test rows from the units of each row, all of shape (n,)."""
         if self.network and self.setting != Setting.A:
             random = check_random_state(self.random_state)
-            fold = self._deal(np.concatenate([instance_units, task_units]), _NODES, random)
+            fold = self._deal(np.concatenate([instance_units, task_units]), "nodes or groups of them", random)
             yield from self._network_masks(*np.split(fold, 2))
             return
         units = self._dealt(cells, instance_units, task_units)
@@ -295,8 +291,8 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         if setting is Setting.A:
             return Units(cells=self._deal(cells, "distinct pairs", random))
         return Units(
-            self._deal(instances, _INSTANCES, random) if setting.new_instance else None,
-            self._deal(tasks, _TASKS, random) if setting.new_task else None,
+            self._deal(instances, "instances or groups of them", random) if setting.new_instance else None,
+            self._deal(tasks, "tasks or groups of them", random) if setting.new_task else None,
         )
 
     def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
