@@ -277,12 +277,13 @@ class Labels(Stored):
     def sums(self, axis: int) -> Array:
         """Return the sum of the weights of each column (axis 0) or each row (axis 1)."""
         if self.grid is not None:
-            weights = as_array_of(self.observed, self.values, self.values.dtype)
-            weights = weights if self.weights is None else self.weights
+            weights = self.weights
+            if weights is None:
+                weights = as_array_of(self.observed, self.values, self.values.dtype)
             return namespace(weights).sum(weights, axis=axis)
         weights = None if self.weights is None else to_numpy(self.weights)
-        found = np.bincount(self.places[1 - axis], weights, minlength=self.shape[1 - axis])
-        return as_array_of(found, self.values, self.values.dtype)
+        sums = np.bincount(self.places[1 - axis], weights, minlength=self.shape[1 - axis])
+        return as_array_of(sums, self.values, self.values.dtype)
 
 
 def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -346,7 +347,7 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
         word = "symmetric" if sign > 0 else "antisymmetric"
         raise ValueError(
             f"Y is not {word}: it differs from {'' if sign > 0 else 'minus '}its transpose by up to {largest:.3g}. "
-            f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if that is what is meant."
+            f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if this is intended."
         )
     return Labels.of_grid(values), form if form.column_ids is None else replace(form, column_ids=form.row_ids)
 
@@ -398,10 +399,10 @@ def fisher_relabel(Y: Any) -> Array:
     values = grid.values
     xp = namespace(values)
     observed = ~xp.isnan(values)
-    found = distinct_labels(values)
-    if found.size != 2:
-        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {found.size} in Y.")
-    positive = values == float(found[1])
+    distinct = distinct_labels(values)
+    if distinct.size != 2:
+        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {distinct.size} in Y.")
+    positive = values == float(distinct[1])
     total = int(xp.sum(xp.astype(observed, xp.int64)))
     n_positive = int(xp.sum(xp.astype(positive, xp.int64)))
     classes = xp.full_like(values, total / n_positive), xp.full_like(values, -total / (total - n_positive))
@@ -534,22 +535,22 @@ def to_grid(
             [ 3.,  3.]]), ('ann', 'bob'), ('tea', 'cake'))
     """
     first, second, *values = table_columns(pairs, "pairs", 3 if y is None else 2)
-    found = averaged_pairs(first, second, values[0] if y is None else y, weights, instances, tasks).to_grid()
+    grid = averaged_pairs(first, second, values[0] if y is None else y, weights, instances, tasks).to_grid()
     if isinstance(pairs, list | tuple | np.ndarray) or is_foreign(pairs):
-        return found
+        return grid
     import narwhals as nw
 
     frame = nw.from_native(pairs, eager_only=True)
     kind = str(frame.implementation.value)
     names = [name if isinstance(name, str) else None for name in frame.columns[:2]]
-    rows, columns = Ids(found.instances, names[0]), Ids(found.tasks, names[1])
+    rows, columns = Ids(grid.instances, names[0]), Ids(grid.tasks, names[1])
     if kind != "pandas":
         # Only pandas has an index; elsewhere the ids of a grid are its first column, provided that it is text.
         rows, columns = text_ids(rows, "The instances", str), text_ids(columns, "The tasks", str)
     return replace(
-        found,
-        grid=write_table(found.grid, rows, columns, kind),
-        weights=write_table(found.weights, rows, columns, kind),
+        grid,
+        grid=write_table(grid.grid, rows, columns, kind),
+        weights=write_table(grid.weights, rows, columns, kind),
     )
 
 

@@ -70,6 +70,10 @@ from dyadlearn.growing.two_step import OnlineRidge, in_places
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
+Values = Sequence[float]
+# Predictions of the first step with and without some rows, and the smoother of the rows.
+FirstStep = tuple[Array, Array, Smoother | None]
+
 NOTHING_LEARNT = "The model has learnt no instances, or forgotten all: only learnt instances can be left out."
 
 #: Size of a block of rows in bytes. It is larger if there are many groups, because each block uses all of them.
@@ -157,7 +161,7 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
 
 
 def online_squared_errors(
-    model: OnlineRidge, Phi: Array, Y: Array, alphas: Sequence[float], task_alphas: Sequence[float], setting: Setting
+    model: OnlineRidge, Phi: Array, Y: Array, alphas: Values, task_alphas: Values, setting: Setting
 ) -> np.ndarray:
     """Return the mean squared error of hold-out predictions for all regularisations.
 
@@ -219,7 +223,7 @@ class _LeftOut:
                 "where there was none."
             )
 
-    def squared_errors(self, alphas: Sequence[float], task_alphas: Sequence[float]) -> np.ndarray:
+    def squared_errors(self, alphas: Values, task_alphas: Values) -> np.ndarray:
         """Return the mean squared errors (n_alphas, n_task_alphas) of predictions."""
         errors = np.zeros((len(alphas), len(task_alphas)))
         counts = np.zeros(errors.shape, dtype=np.int64)
@@ -235,7 +239,7 @@ class _LeftOut:
             )
         return errors / counts
 
-    def new_instances(self, alphas: Sequence[float], task_alphas: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    def new_instances(self, alphas: Values, task_alphas: Values) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean squared errors of complete labels in setting B, and the sizes of the terms of the sum."""
         shape = (len(alphas), int(self.projected_tasks.shape[1]))
         squares, crosses, total = np.zeros(shape), np.zeros(shape), 0.0
@@ -261,9 +265,7 @@ class _LeftOut:
             labels = dense(double(self.Y[rows, :])) - self.level
             yield rows, labels, [_projected(self.Phi[rows, :], group.mean, group.eigen.vectors) for group in groups]
 
-    def walk(
-        self, alphas: Sequence[float], task_alphas: Sequence[float]
-    ) -> Iterator[tuple[tuple[int, int], Array, Array]]:
+    def walk(self, alphas: Values, task_alphas: Values) -> Iterator[tuple[tuple[int, int], Array, Array]]:
         """Yield positions of regularisations, and labels and predictions (b, q) of a block of rows, minus `level`."""
         knows_tasks = self.statistics.tasks is not None
         tasks = [self.tasks.smoother(Tikhonov(), each) if knows_tasks else None for each in task_alphas]
@@ -276,9 +278,7 @@ class _LeftOut:
 
     # The first step -----------------------------------------------------------------------------------
 
-    def _first_step(
-        self, rows: slice, labels: Array, projected: Sequence[Array], alpha: float
-    ) -> tuple[Array, Array, Smoother | None]:
+    def _first_step(self, rows: slice, labels: Array, projected: Sequence[Array], alpha: float) -> FirstStep:
         """Return predictions (b, q) of the first step with and without the rows, and the smoother of the rows.
 
         The smoother is that of the first group, which is used if labels are complete. If the only label of a task is
@@ -293,9 +293,7 @@ class _LeftOut:
         both = (in_places(members, [part.T for part in predictions]).T for predictions in (fitted, left_out))
         return *both, smoothers[0]
 
-    def _of_group(
-        self, number: int, rows: slice, labels: Array, projected: Array, alpha: float
-    ) -> tuple[Array, Array, Smoother | None]:
+    def _of_group(self, number: int, rows: slice, labels: Array, projected: Array, alpha: float) -> FirstStep:
         """Return predictions (b, c) of a group with and without the rows, and the smoother of its labelled rows."""
         group, is_complete = self.statistics.groups[number], self.statistics.is_complete
         if group.n_rows == 0:
@@ -377,44 +375,44 @@ class _LeftOut:
         if setting.new_instance:
             # The entry of a task without other labels is replaced below.
             half = xp.where(as_array_of(lone, fitted), fitted, left_out)
-        found = self._over_tasks(half, side)
+        predictions = self._over_tasks(half, side)
         if setting is Setting.A:
             # Only the label of the pair is removed from its task; a task without other labels is removed too.
             gaps = xp.where(as_array_of(observed & ~lone, fitted), fitted - left_out, zeros((), fitted))
-            changed = found - side.leverage * gaps
+            changed = predictions - side.leverage * gaps
             if not lone.any():
                 return changed
             self._check_tasks(lone.any(axis=0) & self._tight_tasks(side.slack, side))
-            alone = self._without_tasks(found, half, side.leverage, side.slack)
+            alone = self._without_tasks(predictions, half, side.leverage, side.slack)
             return xp.where(as_array_of(lone, fitted), alone, changed)
-        alone = self._without_tasks(found, half, side.leverage, side.slack) if setting.new_task else found
+        alone = self._without_tasks(predictions, half, side.leverage, side.slack) if setting.new_task else predictions
         if not setting.new_instance or not lone.any():
             return alone
         some = np.flatnonzero(lone.any(axis=1))
-        again = [self._without_lone(lone[i], found[int(i), :], half[int(i), :], side) for i in some]
+        again = [self._without_lone(lone[i], predictions[int(i), :], half[int(i), :], side) for i in some]
         return in_places([some], [xp.stack(again)], alone)
 
-    def _without_tasks(self, found: Array, half: Array, leverage: Array, slack: Array) -> Array:
+    def _without_tasks(self, predictions: Array, half: Array, leverage: Array, slack: Array) -> Array:
         """Return the second step of each task without the first-step prediction of this task."""
-        xp = namespace(found)
+        xp = namespace(predictions)
         slack = xp.where(self.is_labelled, slack, xp.ones_like(slack))
-        return xp.where(self.is_labelled, (found - leverage * half) / slack, found)
+        return xp.where(self.is_labelled, (predictions - leverage * half) / slack, predictions)
 
-    def _without_lone(self, lone: np.ndarray, found: Array, half: Array, side: Smoother) -> Array:
+    def _without_lone(self, lone: np.ndarray, predictions: Array, half: Array, side: Smoother) -> Array:
         """Return the second step (q,) of a row without the tasks (q,) that have no other label."""
-        xp, gone = namespace(found), np.flatnonzero(lone)
+        xp, gone = namespace(predictions), np.flatnonzero(lone)
         if gone.size == self.statistics.labelled.size and self.statistics.has_constant:
-            return found + float("nan")
+            return predictions + float("nan")
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
         inner = take_rows(across.T, gone).T
         own = take_rows(half, gone)
-        right = xp.concat([(take_rows(found, gone) - inner @ own)[:, None], across], axis=1)
+        right = xp.concat([(take_rows(predictions, gone) - inner @ own)[:, None], across], axis=1)
         try:
             solved = solve(plus_diagonal(-inner, 1.0), right)
         except np.linalg.LinAlgError:
             raise leverage_error(gone, self.statistics.n_tasks, "tasks") from None
         exchanged, inverse = solved[:, 0], solved[:, 1:]
-        without = found + (exchanged - own) @ across
+        without = predictions + (exchanged - own) @ across
         if self.setting.new_task:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
             self._check_tasks(self._tight_tasks(1.0 - hat, side) & ~lone)

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namespace, take_rows
+from dyadlearn._codes import row_keys
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
@@ -202,17 +203,6 @@ def stacked(parts: Sequence[Array]) -> Array:
     return namespace(parts[0]).concat(list(parts), axis=0)
 
 
-def row_keys(rows: Array) -> list[bytes]:
-    """Return a key of each row, from the positions and values of its nonzero entries."""
-    matrix = sparse.csr_array(rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    matrix.data[np.isnan(matrix.data)] = np.nan  # which has many forms
-    bounds = list(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True))
-    places = matrix.indices.astype(np.int64)
-    return [places[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in bounds]
-
-
 def _beside(first: Array, second: Array) -> Array:
     """Return labels of the same instances side by side."""
     if is_sparse(first) and is_sparse(second):
@@ -369,7 +359,7 @@ class Knowledge(Stored):
         new = xp.where(xp.isnan(given), old, xp.astype(given, old.dtype))
         model = self.model
         if row_keys(rows) == row_keys(batch.rows) and not model.statistics.is_complete:
-            # Only cells that change are touched, so that tasks which nobody speaks of stay as they are.
+            # Only the labels that differ are updated, so that the other tasks do not change.
             hole = xp.full_like(old, float("nan"))
             changed = ~xp.isnan(new) & (new != old)
             gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
@@ -405,13 +395,13 @@ class Knowledge(Stored):
             )
         return seen
 
-    def with_tasks(self, found: Statistics, ids: Ids | None, labels: Array | None) -> Knowledge:
+    def with_tasks(self, new: Statistics, ids: Ids | None, labels: Array | None) -> Knowledge:
         """Return the state with new tasks, given by their statistics.
 
         `labels` (m, l) are in the order of the instances, and are needed if the model stores labels.
         """
         kept = self.kept if labels is None else self.kept.with_tasks(labels)
-        model = self.model.of(self.model.statistics.with_tasks(found))
+        model = self.model.of(self.model.statistics.with_tasks(new))
         return replace(self, model=model, task_ids=joined_ids(self.task_ids, ids), kept=kept, is_vector=False)
 
     def without_tasks(self, positions: np.ndarray) -> Knowledge:

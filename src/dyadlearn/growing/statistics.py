@@ -194,13 +194,12 @@ class Group(Stored):
             if has_constant and left == 0:
                 gaps = gaps + self.n_rows * difference(gone.mean, self.mean) ** 2
             fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets) + 1e-14 * self.noise))
-            rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
-            if left == 0:
-                rest = replace(rest, rounding=None)
+            rounding = None if left == 0 else rest.rounding
+            rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross), rounding=rounding)
         else:
             # The smallest normal number allows to forget rows of zeros. The offsets allow for rounding of the mean.
-            slack = 1e-9 * sizes + 1e-20 * offsets + 1e-14 * self.noise
-            slack = slack + float(xp.finfo(self.gram.dtype).smallest_normal)
+            smallest = float(xp.finfo(self.gram.dtype).smallest_normal)
+            slack = 1e-9 * sizes + 1e-20 * offsets + 1e-14 * self.noise + smallest
             fits = is_definite(plus_diagonal(rest.gram, slack))
         if not fits:
             raise ValueError(

@@ -238,14 +238,14 @@ def _without_each_cell(grid: _Grid) -> _Means:
         fitted, slack = _complete_fit(grid)
         determined: np.ndarray = slack > 0
     else:
-        fitted, connects, alone, twins = _fit(grid.Y, grid.W, is_network=bool(grid.symmetry))
-        slack = alone - grid.symmetry * twins
+        fitted, connects, alone, reverse = _fit(grid.Y, grid.W, is_network=bool(grid.symmetry))
+        slack = alone - grid.symmetry * reverse
         determined = connects & (slack > 0)
         # Whether a cell is the only connection of its ends depends on the graph, not on the weights.
         if grid.is_weighted:
-            _, _, alone, twins = _fit(grid.Y, np.sign(weight), is_network=bool(grid.symmetry))
+            _, _, alone, reverse = _fit(grid.Y, np.sign(weight), is_network=bool(grid.symmetry))
         # The smallest 1 − h of a connected cell is that of a cycle through all instances and tasks, 1/(m + q).
-        determined &= alone - np.abs(twins) > 0.25 / sum(grid.Y.shape)
+        determined &= alone - np.abs(reverse) > 0.25 / sum(grid.Y.shape)
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
     if not determined.all():
         additive = np.where(determined, additive, rows + columns - grand)
@@ -258,8 +258,8 @@ def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     fitted = Y.mean(axis=1, keepdims=True) + Y.mean(axis=0) - Y.mean()
     slack = np.asarray((1 - 1 / m) * (1 - 1 / q))
     if grid.symmetry:  # (i, j) and (j, i) are left out together
-        twins = (1 - 1 / m) ** 2 + grid.symmetry / m**2
-        slack = np.where(np.eye(m, dtype=bool), slack, twins)
+        reverse = (1 - 1 / m) ** 2 + grid.symmetry / m**2
+        slack = np.where(np.eye(m, dtype=bool), slack, reverse)
     return fitted, slack
 
 
@@ -291,12 +291,12 @@ def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray,
         Whether a chain of cells leads from the row to the column.
     alone : array of shape (m, q)
         1 − h of each cell.
-    twins : array of shape (m, q) or ()
+    reverse : array of shape (m, q) or ()
         In a network, the entry of the hat matrix between a cell and its other direction; else 0.
     """
     if Y.shape[0] < Y.shape[1]:  # the system has the size of the smaller side
-        fitted, connects, alone, twins = (each.T for each in _fit(Y.T, W.T, is_network=is_network))
-        return fitted, connects, alone, twins
+        fitted, connects, alone, reverse = (each.T for each in _fit(Y.T, W.T, is_network=is_network))
+        return fitted, connects, alone, reverse
     at, across = np.nonzero(W)
     row_part, part = _connected(at, across, (W.shape[0], W.shape[1]))
     rows, columns = W.sum(axis=1), W.sum(axis=0)
@@ -314,12 +314,12 @@ def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray,
     G = solve(np.eye(len(effects)))
     between = P @ G
     alone = 1.0 - W * ((between * P).sum(axis=1)[:, None] + 1.0 / weights - 2.0 * between + np.diag(G))
-    twins = np.zeros(())
+    reverse = np.zeros(())
     if is_network:
         middle = np.diag(between)
-        twins = W * (between @ P.T - middle[:, None] - middle + G)
-        np.fill_diagonal(twins, 0.0)
-    return fitted, row_part[:, None] == part, alone, twins
+        reverse = W * (between @ P.T - middle[:, None] - middle + G)
+        np.fill_diagonal(reverse, 0.0)
+    return fitted, row_part[:, None] == part, alone, reverse
 
 
 def _connected(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -395,12 +395,12 @@ def _effects(
     residual = w * (y - centre)
     left, right = np.bincount(rows, residual, minlength=m), np.bincount(columns, residual, minlength=q)
     has_label = np.bincount(columns, minlength=q) > 0
-    turned = sparse.csr_array(W.T)
+    transposed = sparse.csr_array(W.T)
 
     def product(effects: np.ndarray) -> np.ndarray:
-        return np.asarray(np.where(has_label, others * effects, 0.0) - turned @ ((W @ effects) / own))
+        return np.asarray(np.where(has_label, others * effects, 0.0) - transposed @ ((W @ effects) / own))
 
     solved = conjugate_gradients(
-        product, right - turned @ (left / own), precondition=lambda rest: rest / others, tol=_TOL, max_iter=10 * q
+        product, right - transposed @ (left / own), precondition=lambda rest: rest / others, tol=_TOL, max_iter=10 * q
     )
     return (centre + (left - W @ solved.values) / own, solved.values), _connected(rows, columns, shape)

@@ -22,6 +22,9 @@ from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import Setting, as_setting, check_groups
 
+#: Masks, or positions, of the training pairs and of the test pairs of each split.
+Splits = Iterator[tuple[np.ndarray, np.ndarray]]
+
 
 class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
     r"""Cross-validation splitter for pairs in one of the settings A to D, for any model.
@@ -110,9 +113,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         self.random_state = random_state
         self.network = bool(network)
 
-    def split(
-        self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None) -> Splits:
         """Yield the rows of a long table to train on and those to test on.
 
         Parameters
@@ -140,9 +141,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 )
             yield np.flatnonzero(train), np.flatnonzero(test)
 
-    def split_grid(
-        self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split_grid(self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None) -> Splits:
         """Yield masks of the cells of a grid to train on and of those to test on.
 
         The splits are those of the long table that lists the cells row by row. Where cells are not observed,
@@ -268,9 +267,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         (cells,) = factorize([pair_numbers(rows, columns, int(columns.max()) + 1)], "pairs")
         return cells, *units
 
-    def _masks(
-        self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _masks(self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray) -> Splits:
         """Yield boolean masks of training and test rows from the units of each row, all of shape (n,)."""
         if self.network and self.setting != Setting.A:
             random = check_random_state(self.random_state)
@@ -295,7 +292,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
             self._deal(tasks, "tasks or groups of them", random) if setting.new_task else None,
         )
 
-    def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Splits:
         """Yield the masks of settings B, C and D from the folds of the two nodes of each row."""
         for a in range(self.n_splits):
             for b in range(a, self.n_splits) if self.setting == Setting.D else (a,):
@@ -370,8 +367,8 @@ def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) 
     """
     if all(isinstance(column, np.ndarray) and column.dtype.kind in "biuf" for column in (*known, *asked)):
         return
-    found, others = ({label for column in columns for label in _as_list(column)} for columns in (asked, known))
-    alike = near_miss(found - others, others)
+    wanted, others = ({label for column in columns for label in _as_list(column)} for columns in (asked, known))
+    alike = near_miss(wanted - others, others)
     if alike is not None:
         raise IdError(
             f"{words} have ids that differ in type or blanks only, such as {alike[1]!r} and {alike[0]!r}, and would "

@@ -16,6 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, namespace, to_numpy
 from dyadlearn._codes import group_codes
 from dyadlearn._state import Stored
+from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
@@ -248,9 +249,10 @@ def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
 def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
     """Warn about tasks without labels, given as a mask (q,), for which the prediction is NaN."""
     if without.any():
+        tasks = np.flatnonzero(without).tolist()
         warnings.warn(
-            f"{np.count_nonzero(without)} of {without.size} tasks (positions {_shown(without)}) have no label to "
-            f"estimate an intercept from: their predictions are NaN. Leave them out, {_REMEDY}.",
+            f"{len(tasks)} of {without.size} tasks (positions {shown(tasks)}) have no label to estimate an intercept "
+            f"from: their predictions are NaN. Leave them out, {_REMEDY}.",
             NoLabelWarning,
             stacklevel=stacklevel + 1,
         )
@@ -268,15 +270,11 @@ def warn_of_lone(lone: np.ndarray, labels: Labels, setting: Setting, so: str, st
     """Warn about labels that are the only ones of their tasks, given as a mask."""
     if not lone.any():
         return
+    tasks = np.flatnonzero(np.any(lone, axis=0)).tolist()
     warnings.warn(
         f"In setting {setting.value}, {np.count_nonzero(lone)} of {labels.size} labels are the only ones of their "
-        f"task (positions {_shown(np.any(lone, axis=0))}), so that none is left to estimate its intercept from: {so}. "
+        f"task (positions {shown(tasks)}), so that none is left to estimate its intercept from: {so}. "
         f"Give more labels of these tasks, {_REMEDY}.",
         NoLabelWarning,
         stacklevel=stacklevel + 1,
     )
-
-
-def _shown(tasks: np.ndarray) -> str:
-    places = np.flatnonzero(tasks)
-    return ", ".join(map(str, places[:5])) + (", …" if places.size > 5 else "")
