@@ -405,7 +405,6 @@ class Scatter:
     def __init__(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], like: Array) -> None:
         self.shape, self._places = shape, (rows, columns)
         self._like = as_array_of(np.empty(0), like)
-        self._made: dict[bool, tuple[Array | None, Array]] = {}
 
     def times(self, values: Array, matrix: Array) -> Array:
         """Return the matrix with these values (n,) times another one (q, p), shape (m, p)."""
@@ -419,21 +418,19 @@ class Scatter:
         if array_api_compat.is_torch_array(values):
             import torch
 
-            order, places = self._sorted(transposed)
-            shape = self.shape[::-1] if transposed else self.shape
-            entries = values if order is None else values[order]
+            cells, transposed_cells, order = self._cells
+            given = (transposed_cells, values[order], self.shape[::-1]) if transposed else (cells, values, self.shape)
             # The cells were checked on input; without this, torch warns that they are not checked.
             with torch.sparse.check_sparse_tensor_invariants(enable=False):
-                made = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True)
-                return torch.sparse.mm(made, matrix)
+                return torch.sparse.mm(torch.sparse_coo_tensor(*given, is_coalesced=True), matrix)
         if array_api_compat.is_cupy_array(values):
             from cupyx.scipy import sparse as cupyx_sparse  # type: ignore[import-not-found]
 
             rows, columns = (as_array_of(place, values) for place in self._places)
-            made = cupyx_sparse.csr_matrix((values, (rows, columns)), shape=self.shape)
-            return (made.T if transposed else made) @ matrix
-        made = sparse.csr_array((to_numpy(values), self._places[1], self._starts), shape=self.shape)
-        product = (made.T if transposed else made) @ to_numpy(matrix)
+            left = cupyx_sparse.csr_matrix((values, (rows, columns)), shape=self.shape)
+            return (left.T if transposed else left) @ matrix
+        left = sparse.csr_array((to_numpy(values), self._places[1], self._starts), shape=self.shape)
+        product = (left.T if transposed else left) @ to_numpy(matrix)
         return as_array_of(product, matrix) if is_foreign(matrix) else product
 
     @cached_property
@@ -441,15 +438,13 @@ class Scatter:
         """Position of the first cell of each row."""
         return np.searchsorted(self._places[0], np.arange(self.shape[0] + 1))
 
-    def _sorted(self, transposed: bool) -> tuple[Array | None, Array]:
-        """Return the order of the cells (None if unchanged) and the cells in this order, on the device."""
-        if transposed not in self._made:
-            rows, columns = self._places
-            order = np.lexsort((rows, columns)) if transposed else None
-            places = np.stack([rows, columns] if order is None else [columns[order], rows[order]])
-            on_device = None if order is None else as_array_of(order, self._like)
-            self._made[transposed] = on_device, as_array_of(places, self._like)
-        return self._made[transposed]
+    @cached_property
+    def _cells(self) -> list[Array]:
+        """Cells of the matrix and of its transpose, each row by row, and the order of the latter, on the device."""
+        rows, columns = self._places
+        order = np.lexsort((rows, columns))
+        parts = (np.stack([rows, columns]), np.stack([columns[order], rows[order]]), order)
+        return [as_array_of(part, self._like) for part in parts]
 
 
 def order_statistic(values: Array, rank: int) -> Array:

@@ -187,7 +187,7 @@ def online_squared_errors(
     return errors
 
 
-def lone_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
+def only_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
     """Return a mask of labels (l, q) without a hold-out prediction: the only labels of tasks with an intercept."""
     known = model.statistics
     return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1) & known.has_own_constants)
@@ -370,26 +370,26 @@ class _LeftOut:
         if setting.new_task:
             self._check_tasks(self._tight_tasks(side.slack, side))
         xp, observed = namespace(fitted), ~np.isnan(to_numpy(labels))
-        lone = observed & (known.counts == 1) & (not known.is_complete)
+        is_only = observed & (known.counts == 1) & (not known.is_complete)
         half = fitted
         if setting.new_instance:
             # The entry of a task without other labels is replaced below.
-            half = xp.where(as_array_of(lone, fitted), fitted, left_out)
+            half = xp.where(as_array_of(is_only, fitted), fitted, left_out)
         predictions = self._over_tasks(half, side)
         if setting is Setting.A:
             # Only the label of the pair is removed from its task; a task without other labels is removed too.
-            gaps = xp.where(as_array_of(observed & ~lone, fitted), fitted - left_out, zeros((), fitted))
+            gaps = xp.where(as_array_of(observed & ~is_only, fitted), fitted - left_out, zeros((), fitted))
             changed = predictions - side.leverage * gaps
-            if not lone.any():
+            if not is_only.any():
                 return changed
-            self._check_tasks(lone.any(axis=0) & self._tight_tasks(side.slack, side))
+            self._check_tasks(is_only.any(axis=0) & self._tight_tasks(side.slack, side))
             alone = self._without_tasks(predictions, half, side.leverage, side.slack)
-            return xp.where(as_array_of(lone, fitted), alone, changed)
+            return xp.where(as_array_of(is_only, fitted), alone, changed)
         alone = self._without_tasks(predictions, half, side.leverage, side.slack) if setting.new_task else predictions
-        if not setting.new_instance or not lone.any():
+        if not setting.new_instance or not is_only.any():
             return alone
-        some = np.flatnonzero(lone.any(axis=1))
-        again = [self._without_lone(lone[i], predictions[int(i), :], half[int(i), :], side) for i in some]
+        some = np.flatnonzero(is_only.any(axis=1))
+        again = [self._without_only(is_only[i], predictions[int(i), :], half[int(i), :], side) for i in some]
         return in_places([some], [xp.stack(again)], alone)
 
     def _without_tasks(self, predictions: Array, half: Array, leverage: Array, slack: Array) -> Array:
@@ -398,9 +398,9 @@ class _LeftOut:
         slack = xp.where(self.is_labelled, slack, xp.ones_like(slack))
         return xp.where(self.is_labelled, (predictions - leverage * half) / slack, predictions)
 
-    def _without_lone(self, lone: np.ndarray, predictions: Array, half: Array, side: Smoother) -> Array:
+    def _without_only(self, is_only: np.ndarray, predictions: Array, half: Array, side: Smoother) -> Array:
         """Return the second step (q,) of a row without the tasks (q,) that have no other label."""
-        xp, gone = namespace(predictions), np.flatnonzero(lone)
+        xp, gone = namespace(predictions), np.flatnonzero(is_only)
         if gone.size == self.statistics.labelled.size and self.statistics.has_constant:
             return predictions + float("nan")
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
@@ -415,6 +415,6 @@ class _LeftOut:
         without = predictions + (exchanged - own) @ across
         if self.setting.new_task:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
-            self._check_tasks(self._tight_tasks(1.0 - hat, side) & ~lone)
+            self._check_tasks(self._tight_tasks(1.0 - hat, side) & ~is_only)
             without = self._without_tasks(without, half, hat, 1.0 - hat)
         return in_places([gone], [exchanged], without)
