@@ -6,25 +6,25 @@ the model depends on the data only through
 .. math:: \boldsymbol\Phi^\top\boldsymbol\Phi, \qquad \boldsymbol\Phi^\top\mathbf{Y}, \qquad
           \boldsymbol\Psi^\top\boldsymbol\Psi, \qquad \boldsymbol\Psi,
 
-the sizes of which do not depend on m. New instances are added to the first two, new tasks to the last three, and both
-can be subtracted again.
+whose sizes do not depend on m. New instances are added to the first two, new tasks to the last three, and both can be
+subtracted again.
 
-With a constant on each side the same products are taken of :math:`\boldsymbol\Phi_c` and :math:`\boldsymbol\Psi_c`,
-features less their mean:
+With a constant on each side, the products are those of the centred features :math:`\boldsymbol\Phi_c` and
+:math:`\boldsymbol\Psi_c`,
 
 .. math:: \boldsymbol\Phi_c^\top\boldsymbol\Phi_c, \qquad \boldsymbol\Phi_c^\top\mathbf{Y}, \qquad
           \tfrac1m\mathbf{1}^\top\mathbf{Y}, \qquad \boldsymbol\Psi_c^\top\boldsymbol\Psi_c,
 
-and both means. They are merged and taken apart as `dyadlearn._means` says, labels as features.
+and both means. They are merged and split again as `dyadlearn._means` describes; labels are treated as features.
 
 Where labels are missing, a task j has the statistics of the instances :math:`o_j` whose label is observed,
 :math:`\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}` and :math:`\boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}`, with a
-constant about the means over :math:`o_j`. Tasks that were observed for the same instances share a Gram matrix: they
-form a `Group`. Complete labels are one group. Groups only ever split: two tasks are in one group of merged statistics
-if they are in one group of each. A batch costs nothing for tasks that it has no label of.
+constant relative to the means over :math:`o_j`. Tasks that were observed for the same instances share a Gram matrix and
+form a `Group`. Complete labels are one group. Groups are never joined: two tasks are in one group of merged statistics
+if they are in one group of both. Tasks without a label in a batch are not updated.
 
-All functions are pure: they return new statistics and leave their arguments as they are. Statistics are in double
-precision whatever the data come in, since they add up what may be millions of rows.
+All functions are pure: they return new statistics and do not change their arguments. Statistics are in double precision
+for data of any precision, because they may be sums over millions of rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
 from dyadlearn.growing.inverse import Eigen, Inverse, plus_diagonal
 
-#: Gram matrices that differ by less than this share of their diagonals are of the same rows.
+#: Gram matrices that differ by less than this share of their diagonals belong to the same rows.
 SAME_GRAM = 1e-10
 
 _REMEDY = "compress the features with a feature_map such as Landmarks"

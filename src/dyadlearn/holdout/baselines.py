@@ -127,19 +127,14 @@ class _Grid:
     labels: Labels
     symmetry: int
 
-    @property
-    def is_weighted(self) -> bool:
-        """Whether labels have weights."""
-        return self.labels.weights is not None
-
     @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Weighted labels and weights; a mean is the quotient of their sums."""
-        return (self.Y * self.W if self.is_weighted else self.Y), self.W
+        return (self.Y if self.labels.weights is None else self.Y * self.W), self.W
 
     def others(self, values: np.ndarray, axis: int) -> np.ndarray:
         """Return for each entry the sum of all others along an axis."""
-        if not self.is_weighted:
+        if self.labels.weights is None:
             return np.asarray(values.sum(axis=axis, keepdims=True) - values)
         # The others are added up: subtracting a very large weight from the total would cancel their digits.
         entries = np.moveaxis(values, axis, 0)
@@ -242,7 +237,7 @@ def _without_each_cell(grid: _Grid) -> _Means:
         slack = alone - grid.symmetry * reverse
         determined = connects & (slack > 0)
         # Whether a cell is the only connection of its ends depends on the graph, not on the weights.
-        if grid.is_weighted:
+        if grid.labels.weights is not None:
             _, _, alone, reverse = _fit(grid.Y, np.sign(weight), is_network=bool(grid.symmetry))
         # The smallest 1 − h of a connected cell is that of a cycle through all instances and tasks, 1/(m + q).
         determined &= alone - np.abs(reverse) > 0.25 / sum(grid.Y.shape)
@@ -386,11 +381,11 @@ def _effects(
     """Return least squares effects of rows (m,) and of columns (q,), and the connected component of each."""
     m, q = shape
     if m < q:  # the system has the size of the smaller side
-        (right, left), (below, above) = _effects(columns, rows, y, w, (q, m))
-        return (left, right), (above, below)
+        effects, parts = _effects(columns, rows, y, w, (q, m))
+        return effects[::-1], parts[::-1]
     W = sparse.csr_array((w, (rows, columns)), shape=shape)
-    own, others = (np.asarray(W.sum(axis=axis)).reshape(-1) for axis in (1, 0))
-    own, others = (np.where(each > 0, each, 1.0) for each in (own, others))
+    sums = (np.asarray(W.sum(axis=axis)).reshape(-1) for axis in (1, 0))
+    row_sums, column_sums = (np.where(each > 0, each, 1.0) for each in sums)
     centre = float(w @ y / w.sum())
     residual = w * (y - centre)
     left, right = np.bincount(rows, residual, minlength=m), np.bincount(columns, residual, minlength=q)
@@ -398,9 +393,10 @@ def _effects(
     transposed = sparse.csr_array(W.T)
 
     def product(effects: np.ndarray) -> np.ndarray:
-        return np.asarray(np.where(has_label, others * effects, 0.0) - transposed @ ((W @ effects) / own))
+        return np.asarray(np.where(has_label, column_sums * effects, 0.0) - transposed @ ((W @ effects) / row_sums))
 
+    target = right - transposed @ (left / row_sums)
     solved = conjugate_gradients(
-        product, right - transposed @ (left / own), precondition=lambda rest: rest / others, tol=_TOL, max_iter=10 * q
+        product, target, precondition=lambda rest: rest / column_sums, tol=_TOL, max_iter=10 * q
     )
-    return (centre + (left - W @ solved.values) / own, solved.values), _connected(rows, columns, shape)
+    return (centre + (left - W @ solved.values) / row_sums, solved.values), _connected(rows, columns, shape)

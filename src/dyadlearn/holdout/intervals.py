@@ -262,10 +262,7 @@ class FlatIntervals:
 
     labels: Labels
     held_out: Callable[[Setting], Array]
-
-    @cached_property
-    def _residuals(self) -> dict[Setting, Array]:
-        return {}
+    _residuals: dict[Setting, Array] = field(default_factory=dict, init=False, repr=False)
 
     def reach(self, setting: Setting, coverage: float) -> float:
         """Return the half width of the intervals: the quantile of the absolute residuals of a setting."""
