@@ -419,7 +419,7 @@ def test_a_fitted_model_refuses_what_does_not_fit_it(data):
         distributed.holdout(model, rows, labels[:, :7])
     with pytest.raises(ValueError, match="knows nothing of tasks"):
         distributed.predict(model, rows, tasks=T)
-    with pytest.raises(ValueError, match="Setting D is about new tasks"):
+    with pytest.raises(ValueError, match="Setting D has new tasks, which a model without features"):
         distributed.holdout(model, rows, labels, "D")
     with pytest.raises(ValueError, match="alphas is empty"):
         distributed.landscape(model, rows, labels, [])

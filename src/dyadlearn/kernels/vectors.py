@@ -20,19 +20,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.metrics import pairwise
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    cast,
-    float_dtype,
-    is_foreign,
-    is_sparse,
-    matmul,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
+from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, is_sparse, matmul, namespace, row_blocks
 from dyadlearn._checks import check_matrix, check_same_library
+from dyadlearn._codes import row_keys
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import named
 
@@ -166,7 +156,7 @@ def delta(A: Array, B: Array | None = None) -> Array:
     number_of: dict[bytes, int] = {}
 
     def numbers(features: Array) -> Array:
-        return as_array_of([number_of.setdefault(key, len(number_of)) for key in _row_keys(features)], features)
+        return as_array_of([number_of.setdefault(key, len(number_of)) for key in row_keys(features)], features)
 
     a = numbers(A)
     b = a if B is None else numbers(B)
@@ -377,16 +367,6 @@ def _lengths(A: Array) -> Array:
     """Return the length of every row, (n,), and 1 for those of zeros."""
     lengths = _square_norms(A) ** 0.5
     return lengths + namespace(lengths).astype(lengths == 0, lengths.dtype)
-
-
-def _row_keys(A: Array) -> list[bytes]:
-    """Return one key per row, the same for equal rows, from the entries that are not zero."""
-    stored = csr_array(A if is_sparse(A) else to_numpy(A), copy=True)
-    stored.sum_duplicates()  # also sorts the indices
-    stored.eliminate_zeros()
-    ends = zip(stored.indptr, stored.indptr[1:], strict=False)
-    indices = stored.indices.astype(np.int64)
-    return [indices[start:stop].tobytes() + stored.data[start:stop].tobytes() for start, stop in ends]
 
 
 def _manhattan(A: Array, B: Array) -> Array:
