@@ -542,7 +542,7 @@ def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, gri
     best = max(usable, key=lambda each: judge(each.labels, each.predictions, tie_tolerance=None), default=None)
     if best is None or best.predictions is None:
         return None
-    found = screened(labels, best.predictions, best.method, best.setting, once=grid.is_network, names=grid.names)
+    found = screened(labels, best.predictions, best.method, best.setting, grid.names, grid.is_network)
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
