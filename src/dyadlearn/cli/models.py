@@ -236,13 +236,13 @@ def tune(given: Tune, terminal: Terminal) -> None:
         scoring, score, sign, rows = "neg_mean_squared_error", -model.holdout_error_, -1, weights.lines(names)
     else:
         scoring, score, sign = params["scoring"], search.best_score_, 1
-        task_alpha = getattr(search, "task_alpha_", None)
-        task_alpha = None if task_alpha is None else float(task_alpha)
+        chosen = getattr(search, "task_alpha_", None)
+        task_alpha = None if chosen is None else float(chosen)
         figures |= {"scoring": scoring, "score": score, "task_alpha": task_alpha}
         rows = [("task alpha", number(task_alpha))]
         if is_online:
-            chosen = {"alpha": figures["alpha"], "task_alpha": task_alpha or 1.0, "keep_labels": given.keep_labels}
-            model = fit_model("online", data, {**chosen, "fit_intercept": given.intercept})
+            how = {"alpha": figures["alpha"], "task_alpha": task_alpha or 1.0, "keep_labels": given.keep_labels}
+            model = fit_model("online", data, {**how, "fit_intercept": given.intercept})
     baselines, (m, q), n = search.baselines_, data.labels.values.shape, data.observed.size
     warning = nothing_learnt(scoring, as_setting(search.holdout_setting_), score, baselines, names)
     if warning is not None:
@@ -307,20 +307,15 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
     params: dict[str, Any] = {"setting": one_setting(given.setting), "fit_intercept": given.intercept}
     params["progress"] = terminal.progress
     if given.model == "learned":
-        stages = given.stages if given.stages == "auto" else _stages(given.stages)
+        if given.stages != "auto" and not given.stages.isdecimal():
+            raise ValueError(f"--stages must be a whole number or auto, found {given.stages!r}.")
+        stages = given.stages if given.stages == "auto" else int(given.stages)
         params |= {"stages": stages, "n_steps": given.steps, "shrinkage": given.shrinkage, "normalize": given.normalize}
         return params | {"cv": 5 if given.cv is None else given.cv, "random_state": given.seed}
     alphas = _alphas(given.alphas, "--alphas")
     task_alphas = alphas if given.task_alphas is None else _alphas(given.task_alphas, "--task-alphas")
     params |= {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv, "device": given.device}
     return params | {"exhaustive": given.exhaustive}
-
-
-def _stages(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"--stages must be a whole number or auto, found {text!r}.") from None
 
 
 def _alphas(text: str | None, option: str) -> list[float] | None:

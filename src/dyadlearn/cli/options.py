@@ -64,18 +64,13 @@ Force = Annotated[bool, Option("--force", "-f", help="Replace the output file if
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Base:
-    """Base class of all options: every derived class is a frozen dataclass of keywords."""
-
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, kw_only=True)(cls)
-
-
-class Options(Base):
+@dataclass(frozen=True, kw_only=True)
+class Options:
     """Options of every command.
 
-    A derived class is a command: its docstring is the help, and its fields are the options. `needs` maps an option to
-    the options that it has no effect without. `excludes` maps an option to those that have no effect beside it.
+    A derived class is a command and a frozen dataclass: its docstring is the help, and its fields are the options.
+    `needs` maps an option to the options that it has no effect without. `excludes` maps an option to those that have no
+    effect beside it.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
@@ -83,6 +78,9 @@ class Options(Base):
 
     needs: ClassVar[Rules] = {}
     excludes: ClassVar[Rules] = {}
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def check(self) -> None:
         """Raise if an option has no effect, or if the output cannot be written."""

@@ -34,7 +34,8 @@ _ARGUMENTS = re.compile(
     r"setting|stages|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
 )
 
-# Phrases of the library that the command line replaces, because the option has another name or does not exist.
+# Phrases of the library that the command line replaces, because the option has another name or does not exist. A test
+# checks that the library still has each of them.
 _PHRASES = (
     (re.compile(r'\bon_error="drop"'), "--drop-invalid"),
     (re.compile(r"^sides must be"), "--sides must be"),
@@ -47,7 +48,7 @@ _PHRASES = (
     (re.compile(r"\bX\[('[^']*')\]"), r"--instances \1"),
     (re.compile(r"\btasks\[('[^']*')\]"), r"--tasks \1"),
     (re.compile(r"\braise max_iter, tol or the regularisation"), "raise the regularisation"),
-    (re.compile(r": use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it"), ""),
+    (re.compile(r"(: )?use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it"), ""),
 )
 
 

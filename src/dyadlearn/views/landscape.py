@@ -96,7 +96,7 @@ class LandscapeView:
     scores: np.ndarray
     alphas: np.ndarray
     task_alphas: np.ndarray | None
-    alpha: Any = None
+    alpha: float | None = None
     task_alpha: float | None = None
     best_score: float = math.nan
     setting: Setting | None = None
@@ -155,20 +155,12 @@ def landscape_of_search(model: Any) -> LandscapeView:
     if search.learns_kernels:
         kind = type(search).__name__
         raise TypeError(f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these kernels.")
-    alphas, task_alphas = (grid_of(getattr(search, name, None), name) for name in ("alphas", "task_alphas"))
+    grids = (grid_of(getattr(search, name, None), name) for name in ("alphas", "task_alphas"))
+    how = {"setting": search.holdout_setting_, "scoring": search.scoring}
+    view = landscape_of_scores(best_kernel(search), *grids, **how)
     if np.ndim(search.alpha_):
-        how = {"setting": search.holdout_setting_, "scoring": search.scoring}
-        return landscape_of_scores(best_kernel(search), alphas, **how)
-    return LandscapeView(
-        best_kernel(search),
-        np.asarray(alphas),
-        None if search.task_alpha_ is None else np.asarray(task_alphas),
-        search.alpha_,
-        search.task_alpha_,
-        search.best_score_,
-        as_setting(search.holdout_setting_),
-        scorer(search.scoring).name,
-    )
+        return view
+    return replace(view, alpha=search.alpha_, task_alpha=search.task_alpha_, best_score=search.best_score_)
 
 
 def landscape_of_scores(
