@@ -291,7 +291,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     ("given", "words"),
     [
         (["--interval", "1.5"], "--interval must be a coverage between 0 and 1, such as 0.9, found 1.5"),
-        (["--interval", "0.9", "--probability"], "leave out --interval or --probability"),
+        (["--interval", "0.9", "--probability"], "--interval has no effect beside --probability"),
     ],
 )
 def test_bounds_that_make_no_sense(tables, model, new, run, given, words):

@@ -29,7 +29,6 @@ from dyadlearn.cli.options import OfModel, check_target
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.knowledge import KNOWN
-from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import predicting
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
@@ -195,11 +194,9 @@ def _described(model: Any, about: Any) -> Loaded:
 
 def _python_recipes(model: Any) -> tuple[Recipes, Recipes | None]:
     """Return the recipes of a model that was saved in Python, from its kernels and the names of its columns."""
-    sides = [
-        {name: _recipe(*described) for name, described in descriptions.items()}
-        for descriptions in predicting(model).descriptions
-    ]
-    return sides[0], sides[1] if len(sides) > 1 else None
+    described = predicting(model).descriptions
+    instances, *tasks = ({name: _recipe(*each) for name, each in side.items()} for side in described)
+    return instances, tasks[0] if tasks else None
 
 
 def _recipe(spec: Any, names: Ids | None) -> Recipe:
@@ -220,7 +217,6 @@ def tune(given: Tune, terminal: Terminal) -> None:
         _check_online(data, names, terminal)
     if not is_learned:
         params["scoring"] = given.scoring or usual_scoring(data.observed)
-        scorer(params["scoring"])
     groups = {
         "groups": read_groups(given.groups, data.labels.row_ids, names.instances),
         "task_groups": read_groups(given.task_groups, data.labels.column_ids, names.tasks),
@@ -380,7 +376,7 @@ def update(given: Update, terminal: Terminal) -> None:
 def _are_new_tasks(grid: Table, loaded: Loaded, tasks: Path | None) -> bool:
     """Return whether the labels are those of new tasks: --tasks is given or, without features of tasks, all are new."""
     known = loaded.ids[1]
-    if tasks is not None or loaded.recipes[1] is not None or known is None or grid.column_ids is None:
+    if loaded.recipes[1] is not None or known is None or grid.column_ids is None:
         return tasks is not None
     return not set(grid.column_ids.labels) & set(known.labels)
 

@@ -18,9 +18,8 @@ from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
 from dyadlearn.cli.entities import Entities, each_table, n_entities
 from dyadlearn.cli.models import Loaded, load, one_setting
-from dyadlearn.cli.options import given_options
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
-from dyadlearn.diagnostics.calibration import Calibration, settings_of
+from dyadlearn.diagnostics.calibration import settings_of
 from dyadlearn.diagnostics.fitted import fitted_of
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models.reading import is_large
@@ -40,8 +39,6 @@ def predict(given: Predict, terminal: Terminal) -> None:
         raise ValueError("Give --instances, --tasks or both: files of new ones, or of those of training.")
     if given.interval is not None and not 0 < given.interval < 1:
         raise ValueError(f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}.")
-    if given.interval is not None and given.probability:
-        raise ValueError("--interval is for labels, not for probabilities: leave out --interval or --probability.")
     asked: tuple[Any, Any] = (None, None) if given.pairs is None else _labels_of(given.pairs)
     (X, rows), (T, columns) = (_side(given, loaded, place, asked[place], terminal) for place in (0, 1))
     shape = len(rows), len(columns)
@@ -49,7 +46,11 @@ def predict(given: Predict, terminal: Terminal) -> None:
     figures: dict[str, Any] = {"instances": shape[0], "tasks": shape[1]}
     model, predicted = loaded.model, loaded.model.predict
     if given.probability:
-        calibration = _calibrated(loaded, terminal, X, T)
+        with terminal.working("Calibration"):
+            calibration = dyadlearn.calibrate(model, settings_of(model, X, T))
+        for each in calibration.settings.values():
+            brier = f"a held-out Brier score of {each.brier:.4f} (base rate: {each.baseline_brier:.4f})"
+            terminal.note(f"probabilities in setting {each.setting} have {brier}.")
         predicted, figures["calibration"] = calibration.predict, calibration.columns()
     headings = [word]
     if given.interval is not None:
@@ -183,16 +184,6 @@ def _taken(side: Entities, rows: np.ndarray) -> Entities:
     return each_table(side, lambda table: table.take(rows))
 
 
-def _calibrated(loaded: Loaded, terminal: Terminal, X: Any, T: Any) -> Calibration:
-    """Return the model after calibrating it in the settings of the predicted pairs."""
-    with terminal.working("Calibration"):
-        calibration = dyadlearn.calibrate(loaded.model, settings_of(loaded.model, X, T))
-    for each in calibration.settings.values():
-        brier = f"a held-out Brier score of {each.brier:.4f} (base rate: {each.baseline_brier:.4f})"
-        terminal.note(f"probabilities in setting {each.setting} have {brier}.")
-    return calibration
-
-
 def _labels_of(pairs: Path) -> tuple[list[str], list[str]]:
     """Return the instances and the tasks of the pairs in a file."""
     cells = read_cells(pairs)
@@ -266,10 +257,6 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
     """List the best unobserved pairs."""
     if (given.subject is not None) + bool(given.new) + given.pairs != 1:
         raise ValueError("Give exactly one of --for (a known id), --new (a file) and --pairs.")
-    if given.pairs and given.side is not None:
-        raise ValueError("--side is for --for and --new, and has no effect beside --pairs: leave --side out.")
-    if given.new and given_options("setting", "zeros", "cv"):
-        raise ValueError("--setting, --zeros and --cv have no effect with --new, which has no labels: leave them out.")
     loaded = load(given)
     names, model, role = loaded.names, loaded.model, loaded.role(given.side, "--side", ("instance", "task"))
     how: dict[str, Any] = {"zeros": given.zeros, "cv": given.cv, "sides": loaded.sides}
@@ -285,11 +272,12 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
             found = dyadlearn.top_pairs(model, n=given.number or 20, **how)
         else:
             found = _for_known(loaded, str(given.subject), role, n=given.number or 10, **how)
-    kinds = {"tasks": names.tasks, "instances": names.instances}
-    of = "pairs" if given.pairs else kinds[found.of]
-    others = kinds["instances" if of == names.tasks else "tasks"]
-    title = f"Best {of} for each of {len(found)} new {others}" if given.new else f"Best {of} that are not observed"
-    title = title if given.subject is None else f"Best {of} for {given.subject} that are not observed"
+    of = "pairs" if given.pairs else getattr(names, found.of)
+    subject = "" if given.subject is None else f" for {given.subject}"
+    title = f"Best {of}{subject} that are not observed"
+    if given.new:
+        others = names.instances if found.of == "tasks" else names.tasks
+        title = f"Best {of} for each of {len(found)} new {others}"
     columns = found.columns()
     figures = {
         "recommended": of,

@@ -124,7 +124,7 @@ class Terminal:
         if not self.json:
             self._print(*things)
             return
-        text = dumps(_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
+        text = dumps(to_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
         # JSON escapes most control codes of a terminal already; these are escaped too, and are read as the same text.
         codes = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
         sys.stdout.write(re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
@@ -176,14 +176,14 @@ def stacked(tables: Sequence[Columns]) -> dict[str, list[Any]]:
     return {name: [cell for table in tables for cell in table[name]] for name in tables[0]}
 
 
-def _plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return a value in types that JSON can hold: NaN and infinity become None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): to_plain(entry) for key, entry in value.items()}
     if hasattr(value, "tolist"):  # an array or a number of numpy
-        return _plain(value.tolist())
+        return to_plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [to_plain(entry) for entry in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int | bool) else str(value)

@@ -412,11 +412,7 @@ class Calibration(Tabled):
 
 
 def calibrate(
-    model: Any,
-    setting: str | Setting | Iterable[str | Setting] | None = None,
-    *,
-    method: str = "sigmoid",
-    cv: int | None = None,
+    model: Any, setting: str | Iterable[str] | None = None, *, method: str = "sigmoid", cv: int | None = None
 ) -> Calibration:
     r"""Calibrate the scores of a model of two-valued labels, with one map from scores to probabilities per setting.
 
@@ -556,7 +552,6 @@ def _calibrated(
     m, q = observed.shape
     rows = observed.at(np.arange(m), 0)[judged]
     columns = observed.at(np.arange(q) + (0 if fitted.is_network else m), 1)[judged]
-    bins = reliability(p, y, rows, columns)
     low, high = values
 
     def minus_brier(F: Any) -> float:
@@ -571,19 +566,10 @@ def _calibrated(
         # Missing labels were not used in training, so the model itself can predict them.
         missing = np.isnan(to_numpy(observed.spread(observed.values)))
         scores[missing] = to_numpy(fitted.completed)[missing]
-    return SettingCalibration(
-        setting=setting.value,
-        mapping=mapping,
-        scores=scores,
-        probabilities=probabilities,
-        brier=float(np.mean((p - y) ** 2)),
-        log_loss=float(log_loss(y, p, labels=[False, True])),
-        baselines={name: -score for name, score in means.items()},
-        reliability=bins,
-        n_cells=n_cells,
-        n_positive=n_positive,
-        held_out=found.method,
-    )
+    brier, loss = float(np.mean((p - y) ** 2)), float(log_loss(y, p, labels=[False, True]))
+    quality = (brier, loss, {name: -score for name, score in means.items()}, reliability(p, y, rows, columns))
+    counts = n_cells, n_positive
+    return SettingCalibration(setting.value, mapping, scores, probabilities, *quality, *counts, found.method)
 
 
 def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool) -> Units:

@@ -267,20 +267,11 @@ def compare(
         Difference(words[one], words[other], *map(float, figures))
         for (one, other), *figures in zip(pairs, *_intervals(observed, scores, pairs, coverage), strict=True)
     ]
-    return Comparison(
-        setting=chosen.value,
-        scoring=judge.name,
-        scores=dict(zip(words, observed.tolist(), strict=True)),
-        differences=tuple(differences),
-        best_shares=dict(zip(words, shares.tolist(), strict=True)),
-        methods={name: methods[name] for name in words},
-        coverage=coverage,
-        n_cells=n_cells,
-        n_resamples=len(scores),
-        n_undefined=n_resamples - len(scores),
-        drawn=drawn,
-        notes=tuple(notes),
-    )
+    by_name, best_shares = (dict(zip(words, each.tolist(), strict=True)) for each in (observed, shares))
+    methods = {name: methods[name] for name in words}
+    counts = n_cells, len(scores), n_resamples - len(scores)
+    figures = by_name, tuple(differences), best_shares, methods, coverage
+    return Comparison(chosen.value, judge.name, *figures, *counts, drawn, tuple(notes))
 
 
 def _intervals(

@@ -261,7 +261,7 @@ def screen(
     fitted, labels, chosen = asked_of(model, setting, n)
     predictions, method = held_out(fitted, chosen, cv)
     once = fitted.is_network
-    found = screened(labels, predictions, method, chosen, side_names(sides, network=once), once, label)
+    found = screened(labels, predictions, method, chosen.value, side_names(sides, network=once), once, label)
     if not len(found):
         some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
@@ -269,13 +269,7 @@ def screen(
 
 
 def screened(
-    labels: Table,
-    F: np.ndarray,
-    method: str,
-    setting: Setting,
-    names: SideNames,
-    once: bool,
-    label: float | None = None,
+    labels: Table, F: np.ndarray, method: str, setting: str, names: SideNames, once: bool, label: float | None = None
 ) -> Screening:
     """Return all cells that have a label and a prediction, sorted by decreasing contradiction.
 
@@ -287,7 +281,7 @@ def screened(
         Held-out predictions; NaN means missing.
     method : str
         Hold-out method.
-    setting : Setting
+    setting : str
     names : SideNames
         Names of the sides.
     once : bool
@@ -311,7 +305,7 @@ def screened(
     order = np.lexsort((-np.abs(Y - F)[rows, columns], -contradiction[rows, columns]))
     cells = rows[order], columns[order]
     ids = (ids_at(labels.row_ids, cells[0]), ids_at(labels.column_ids, cells[1]))
-    return Screening(*ids, Y[cells], F[cells], contradiction[cells], setting.value, method, names)
+    return Screening(*ids, Y[cells], F[cells], contradiction[cells], setting, method, names)
 
 
 def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
@@ -876,6 +870,14 @@ class _Query(NamedTuple):
         """Description of the subjects in messages."""
         return f"these {self.names.both[self.axis]}" if self.several else repr(self.subjects[0])
 
+    def with_known(
+        self, observed: sparse.csr_array, known: Any, trained: Sequence[Hashable], sizes: tuple[int, int]
+    ) -> sparse.csr_array:
+        """Return which pairs of the subjects are observed or known; `trained` has the ids of their side in training."""
+        every = Ids(tuple(dict.fromkeys((*trained, *self.subjects))))
+        pairs = read_known(known, (self.ids, every) if self.axis else (every, self.ids), sizes, self.names, self.axis)
+        return observed if pairs is None else observed + pairs[among(self.subjects, every.labels)]
+
     def lists(
         self, places: np.ndarray, scores: np.ndarray, labels: np.ndarray | None, method: str
     ) -> Recommendations | RecommendationLists:
@@ -984,20 +986,16 @@ def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None,
         if (places >= 0).all() or knows_rows(pairing) or zeros_are_unobserved(values, zeros):
             return None
     rows: Any = (fitted.columns if axis else fitted.rows)(fitted.describe(subjects, axis))[1]
-    every, listed = _with_subjects(trained.labels, subjects), labels.listed()
+    listed = labels.listed()
     cells = (listed.columns, listed.rows) if axis else (listed.rows, listed.columns)
-    observed = sparse.csr_array((np.ones(labels.size, dtype=bool), cells), (len(every), labels.shape[1 - axis]))
-    pairs = read_known(known, (ids[0], every) if axis else (every, ids[1]), labels.shape, names, axis)
-    pairs = (observed if pairs is None else observed + pairs)[among(subjects, every.labels)]
+    # Subjects that are not in training have the position -1, which is an empty row.
+    shape = len(trained) + 1, labels.shape[1 - axis]
+    observed = sparse.csr_array((np.ones(labels.size, dtype=bool), cells), shape)[places]
     setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
     query = _Query(tuple(subjects), several, axis, ids[1 - axis], setting, names)
+    pairs = query.with_known(observed, known, trained.labels, labels.shape)
     expansion = fitted.expansion.transposed if axis else fitted.expansion
     return partial(query.ranked, expansion=expansion, rows=rows, others=None, known=pairs)
-
-
-def _with_subjects(labels: Sequence[Hashable], subjects: Sequence[Hashable]) -> Ids:
-    """Return the ids of a side, followed by the subjects that are not among them."""
-    return Ids(tuple(dict.fromkeys((*labels, *subjects))))
 
 
 def _for_stored(model: Any, instance: Any, known: Any, sides: Any) -> Any:
@@ -1018,13 +1016,10 @@ def _for_stored(model: Any, instance: Any, known: Any, sides: Any) -> Any:
         rows, labels = stored.taken(places[block])
         features.append(rows)
         observed.append(sparse.csr_array(~np.isnan(to_numpy(dense(labels)))))
-    stored_labels = () if stored.ids is None else stored.ids.labels
-    every = _with_subjects(stored_labels, subjects)
-    pairs = read_known(known, (every, knowledge.task_ids), (len(stored_labels), model.n_tasks_), names, 0)
-    seen = sparse.vstack(observed, format="csr")
-    pairs = seen if pairs is None else seen + pairs[among(subjects, every.labels)]
-    rows, others = fitted.kept_rows(stacked(features)), fitted.columns(None)[1]
     query = _Query(tuple(subjects), several, 0, knowledge.task_ids, Setting.A, names)
+    trained = () if stored.ids is None else stored.ids.labels
+    pairs = query.with_known(sparse.vstack(observed, format="csr"), known, trained, (len(trained), model.n_tasks_))
+    rows, others = fitted.kept_rows(stacked(features)), fitted.columns(None)[1]
     return partial(query.ranked, expansion=fitted.expansion, rows=rows, others=others, known=pairs)
 
 

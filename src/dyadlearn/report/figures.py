@@ -45,21 +45,21 @@ def marked_up(text: str, lowered: str = r"<sub>\1</sub>") -> str:
     return re.sub(r"(?<=λ)_([dt])", lowered, escape(text))
 
 
-def text_width(text: str, size: float = _TICK) -> float:
+def text_width(text: str) -> float:
     """Return an upper estimate of the width of a text; the font is not known.
 
     Examples
     --------
     >>> from dyadlearn.report.figures import text_width
-    >>> text_width("10⁻⁶"), text_width("1000", size=10.0)
-    (26.4, 26.0)
+    >>> text_width("10⁻⁶"), text_width("1000")
+    (26.4, 31.2)
     """
     wide = sum(letter in _WIDE or east_asian_width(letter) in "WF" for letter in text)
     small = sum(letter in _SMALL for letter in text)
-    return round(size * (0.65 * len(text) + 0.35 * wide - 0.2 * small), 6)
+    return round(_TICK * (0.65 * len(text) + 0.35 * wide - 0.2 * small), 6)
 
 
-def shortened(text: str, width: float, size: float = _TICK) -> str:
+def shortened(text: str, width: float) -> str:
     """Return a text that fits into a width, shortened with an ellipsis if needed.
 
     Examples
@@ -68,9 +68,9 @@ def shortened(text: str, width: float, size: float = _TICK) -> str:
     >>> shortened("parasites", 100.0), shortened("parasites", 50.0)
     ('parasites', 'para…')
     """
-    if text_width(text, size) <= width:
+    if text_width(text) <= width:
         return text
-    n_letters = next((n for n in range(len(text), 0, -1) if text_width(text[:n] + "…", size) <= width), 0)
+    n_letters = next((n for n in range(len(text), 0, -1) if text_width(text[:n] + "…") <= width), 0)
     return text[:n_letters].rstrip() + "…"
 
 
