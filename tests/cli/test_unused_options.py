@@ -63,7 +63,7 @@ def test_options_of_tasks_without_tasks(run, given, option):
     for model in ("independent", "online", "learned"):
         ran = run(*given[0](tasks=False), "--model", model, option, given[1].get(value, value))
         assert (ran.code, ran.out) == (2, "")
-        assert ran.err == f"dyadlearn: {option} needs tasks: add --tasks, or leave {option} out.\n"
+        assert ran.err == f"dyadlearn: {option} goes with --tasks: add it, or leave {option} out.\n"
 
 
 # What is given beside a model file, labels or an option that it goes with, and what is said of it.

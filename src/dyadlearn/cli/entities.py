@@ -326,19 +326,19 @@ def training_side(
     """
     tables: dict[str, Table] = {}
     recipes: Recipes = {}
-    kept: dict[str, np.ndarray] = {}
+    readable: dict[str, np.ndarray] = {}
     for name, source in sources.items():
         if source.kind == "table":
             usual = "rbf" if given.model == "learned" else "linear"
             tables[name], recipes[name] = _of_numbers(source, places[name], usual, terminal)
-            kept[name] = np.arange(tables[name].values.shape[0])
+            readable[name] = np.arange(tables[name].values.shape[0])
         else:
-            tables[name], recipes[name], kept[name] = _numbers_of_texts(source, places[name], given, terminal)
-    left = reduce(np.intersect1d, kept.values())
-    for name, own in kept.items():
-        if len(own) > len(left):
-            tables[name], recipes[name] = _cut(tables[name], recipes[name], np.searchsorted(own, left))
-    return _joined(tables), recipes, left
+            tables[name], recipes[name], readable[name] = _numbers_of_texts(source, places[name], given, terminal)
+    common = reduce(np.intersect1d, readable.values())
+    for name, places_of_file in readable.items():
+        if len(places_of_file) > len(common):
+            tables[name], recipes[name] = _cut(tables[name], recipes[name], np.searchsorted(places_of_file, common))
+    return _joined(tables), recipes, common
 
 
 def _joined(tables: dict[str, Table]) -> Entities:

@@ -36,7 +36,7 @@ SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
 SCORES += ", or a name that scikit-learn has for regression"
 #: The models of tune.
 MODELS = names_where()
-# Options that only some models have. Options of tasks need --tasks too.
+# Options that only some models have.
 _OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
@@ -44,7 +44,6 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("alphas", "scoring", "device", "exhaustive"), names_where(has_alpha="alpha")),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
-_OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alphas")
 _FILES = "a file of features, embeddings, a kernel, SMILES or FASTA; --model learned takes several, as NAME=FILE."
 
 _KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto or spectrum:k=3; NAME= sets it for one of several files."
@@ -148,6 +147,8 @@ class Data(LabelFile, Sides):
     fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
     drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
 
+    needs: ClassVar[Rules] = dict.fromkeys(("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",))
+
     def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
         super().check()
@@ -156,8 +157,6 @@ class Data(LabelFile, Sides):
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
         if not self.tasks and name in ("two-step", "kronecker"):
             raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
-        for option in () if self.tasks else given_options(*_OF_TASKS):
-            raise ValueError(f"{option} needs tasks: add --tasks, or leave {option} out.")
         for parameter, having in _OF_MODELS.items():
             for option in given_options(parameter) if name not in having else ():
                 raise ValueError(f"--model {name} has no option {option}: use it with --model {' or '.join(having)}.")

@@ -475,11 +475,11 @@ def calibrate(
             found, hint = f"these have {len(values)} ({some}, …)", "ask for intervals, or divide them into two classes"
         raise ValueError(f"Probabilities are of labels of two values, and {found}: {hint}.")
     given = [setting] if isinstance(setting, str) else setting
-    asked = known_settings(fitted) if given is None else list(dict.fromkeys(as_setting(each) for each in given))
-    if not asked:
+    wanted = known_settings(fitted) if given is None else list(dict.fromkeys(as_setting(each) for each in given))
+    if not wanted:
         raise ValueError("setting is empty: name one of A, B, C and D, or leave it out for all.")
     calibrated, refused = {}, []
-    for each in asked:
+    for each in wanted:
         try:
             calibrated[each.value] = _calibrated(fitted, each, values, method, cv)
         except ValueError as error:

@@ -136,8 +136,8 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
-        said = (each.in_words(self.scoring, self.coverage) for each in self.to_best)
-        return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in said)
+        sentences = (each.in_words(self.scoring, self.coverage) for each in self.to_best)
+        return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in sentences)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
@@ -208,12 +208,12 @@ def compare(
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(40, 8)), rng.normal(size=(25, 2))
     >>> Y = X @ rng.normal(size=(8, 2)) @ T.T + 5 * rng.normal(size=(40, 25))
-    >>> models = {"tasks told": TwoStepRidge().fit(X, Y, tasks=T), "each by itself": IndependentTaskRidge().fit(X, Y)}
+    >>> models = {"two-step": TwoStepRidge().fit(X, Y, tasks=T), "independent": IndependentTaskRidge().fit(X, Y)}
     >>> found = compare(models, "B", n_resamples=200, random_state=0)
     >>> found.best, found.to_best[0].is_told
-    ('tasks told', True)
+    ('two-step', True)
     >>> print(found)
-    tasks told is better than each by itself: neg_mean_squared_error +..., 95 % interval ...
+    two-step is better than independent: neg_mean_squared_error +..., 95 % interval ...
     """
     chosen, coverage = as_setting(setting), check_share(coverage, "coverage")
     check_whole(n_resamples, "n_resamples", _FEWEST)
@@ -232,7 +232,7 @@ def compare(
     methods: dict[str, str] = {}
     for name, model in models.items():
         table = labels_of(fitted[name]) if name in fitted else _nested(name, model, chosen)
-        order = np.ix_(*_order(table, name, labels, first, names))
+        order = _order(table, name, labels, first, names)
         values, methods[name] = table.values, "nested folds"
         if name in fitted:
             _check_same(values[order], name, labels, first, names)
@@ -318,10 +318,10 @@ def _check_names(models: Any) -> None:
         raise ValueError(f"models must be at least two to be compared, found {found}.")
 
 
-def _of(name: str, ask: Callable[..., Any], *asked: Any) -> Any:
+def _of(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of a model, and add the model's name to its errors."""
     try:
-        return ask(*asked)
+        return function(*arguments)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name!r} cannot be compared: {error}") from error
 
@@ -336,8 +336,8 @@ def _nested(name: str, found: NestedScore, setting: Setting) -> Table:
     return Table(values, table.row_ids, table.column_ids)
 
 
-def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order of rows and columns that matches the labels of the first model."""
+def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, ...]:
+    """Return the index of a grid that brings rows and columns into the order of the labels of the first model."""
     ids = ((table.row_ids, labels.row_ids, names.instances), (table.column_ids, labels.column_ids, names.tasks))
     places = []
     for axis, (found, expected, side) in enumerate(ids):
@@ -346,11 +346,11 @@ def _order(table: Table, name: str, labels: Table, first: str, names: SideNames)
             sizes = f"{first!r} was fitted on {n_labels} {side} and {name!r} on {count}"
             raise ValueError(f"{sizes}: compare models of the same labels.")
         found, expected = _counted(found, expected, count), _counted(expected, found, count)
-        place = None
+        places.append(np.arange(count))
         if found is not None and expected is not None:
-            place = found.order_as(expected, f"the {side} of {name!r}", f"those of {first!r}")
-        places.append(np.arange(count) if place is None else place)
-    return places[0], places[1]
+            order = found.order_as(expected, f"the {side} of {name!r}", f"those of {first!r}")
+            places[axis] = places[axis] if order is None else order
+    return np.ix_(*places)
 
 
 def _counted(ids: Ids | None, others: Ids | None, count: int) -> Ids | None:

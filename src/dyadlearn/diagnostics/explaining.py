@@ -241,7 +241,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     names = side_names(sides, network=fitted.is_network)
     row, instance_id = _asked(fitted, labels, instance, 0)
     column, task_id = _asked(fitted, labels, task, 1)
-    asked, ids = (row, column), (instance_id, task_id)
+    pair, ids = (row, column), (instance_id, task_id)
     problem, Y = replace(fitted.posed, labels=fitted.labels.dense()), labels.values
     pairing, observed = problem.pairing, ~np.isnan(Y)
     if has_task_constants(pairing) and isinstance(column, int) and not observed[:, column].any():
@@ -253,7 +253,7 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
         need += solve_numbers(Y.shape, pairing.ranks, **how)
     check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
     tol, max_iter = problem.tol, problem.max_iter
-    weights = to_numpy(label_weights(pairing, *asked, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
+    weights = to_numpy(label_weights(pairing, *pair, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
     parts = np.where(observed, Y, 0.0) * weights
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):
@@ -261,9 +261,9 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     rows = _of_side(labels.row_ids, 1, weights, Y, parts, observed, n)
     columns = _of_side(labels.column_ids, 0, weights, Y, parts, observed, n)
     of_pairs = _of_pairs(labels, weights, parts, observed, n, once=fitted.is_network)
-    is_new = tuple(not isinstance(place, int) for place in asked)
+    is_new = tuple(not isinstance(place, int) for place in pair)
     setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
-    label = float("nan") if any(is_new) else float(Y[asked])
+    label = float("nan") if any(is_new) else float(Y[pair])
     note = _LEARNED if fitted.estimator.learns_kernels else _CHOSEN if fitted.estimator.searches else ""
     return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, note)
 

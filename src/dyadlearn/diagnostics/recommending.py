@@ -391,13 +391,13 @@ def best_in_rows(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def merged(
-    kept: tuple[np.ndarray, np.ndarray] | None, scores: Array, first: int, k: int
+    best: tuple[np.ndarray, np.ndarray] | None, scores: Array, first: int, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the k best of the earlier columns and of a new block of columns.
 
     Parameters
     ----------
-    kept : (integer array, array) of shape (a, l) each, or None
+    best : (integer array, array) of shape (a, l) each, or None
         Columns and scores of the best so far, best first.
     scores : array of shape (a, n)
         Scores of the new block; array of any library.
@@ -411,11 +411,11 @@ def merged(
     """
     places, values = best_in_rows(scores, k)
     places = places + first
-    if kept is None:
+    if best is None:
         return places, values
-    places, values = np.concatenate([kept[0], places], axis=1), np.concatenate([kept[1], values], axis=1)
-    best, values = best_in_rows(values, k)
-    return np.take_along_axis(places, best, axis=1), values
+    places, values = np.concatenate([best[0], places], axis=1), np.concatenate([best[1], values], axis=1)
+    order, values = best_in_rows(values, k)
+    return np.take_along_axis(places, order, axis=1), values
 
 
 # Bytes of a block of predictions, and of the products of columns and coefficients that many blocks share.
@@ -425,13 +425,13 @@ _ROWS = 256
 
 
 def best_columns(
-    made: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Any = None
+    expansion: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the k best columns of each row, best first, and their predictions.
 
     Parameters
     ----------
-    made : Expansion
+    expansion : Expansion
     rows : NewRows
         The a rows.
     others : NewRows or None
@@ -446,7 +446,7 @@ def best_columns(
         Rows with fewer unknown pairs end with NaN.
     """
     best: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for here, there, scores in _blocks(made, rows, others):
+    for here, there, scores in _blocks(expansion, rows, others):
         if known is not None:  # -inf is faster than NaN, which has to be looked for
             pairs = known[here, there].tocoo()
             scores = with_value(scores, pairs.row * pairs.shape[1] + pairs.col, -float("inf"))
@@ -456,29 +456,30 @@ def best_columns(
     return places, scores
 
 
-def _blocks(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
+def _blocks(expansion: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
     """Yield blocks of predictions, with the positions of their rows and columns.
 
     Products of columns and coefficients are computed once for many blocks. All columns have the same blocks of rows.
     """
-    size, n = itemsize(made.values), made.n_tasks if others is None else others.size
+    size, n = itemsize(expansion.values), expansion.n_tasks if others is None else others.size
     everything = slice(0, n)
     if rows.places is not None or (others is not None and others.places is not None):
         # The model knows more about training rows than their kernel values, so their grid is computed.
-        grid = made.grid(rows if rows.places is None else None, others)
+        grid = expansion.grid(rows if rows.places is None else None, others)
         places = np.arange(rows.size) if rows.places is None else rows.places
         for here in row_blocks(rows.size, n * size, _BLOCK):
             yield here, everything, take_rows(grid, places[here])
         return
     if others is None:  # the columns are those of training
-        left, (r, s) = rows.before(made.instances), made.values.shape
+        left, (r, s) = rows.before(expansion.instances), expansion.values.shape
         is_shared = size * r * n <= _PANEL and not left_first(rows.size, n, r, s)
-        right, width = made.to_training if is_shared else None, n + max(left.width, rows.values.shape[1]) // 4
+        right, width = expansion.to_training if is_shared else None, n + max(left.width, rows.values.shape[1]) // 4
         for here in row_blocks(rows.size, width * size, _BLOCK):
-            yield here, everything, made.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
+            scores = expansion.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
+            yield here, everything, scores
         return
-    made = made.shared
-    left, right, middle = rows.before(made.instances), others.before(made.tasks), made.values
+    expansion = expansion.shared
+    left, right, middle = rows.before(expansion.instances), others.before(expansion.tasks), expansion.values
     by_rows = left_first(rows.size, n, *middle.shape)
     # Number of columns whose products with the coefficients fit into a panel.
     most = max(1, _PANEL // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))))
@@ -595,7 +596,7 @@ class RecommendationLists(Ranked):
         return f"RecommendationLists({words} each for {subjects}, setting {self.setting})"
 
     def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
-        pairs = [(subject, other) for subject, own in zip(self.subjects, self.ids, strict=True) for other in own]
+        pairs = [(subject, other) for subject, ids in zip(self.subjects, self.ids, strict=True) for other in ids]
         headings = self.sides.headings(taken)
         headings = headings if self.of == "tasks" else headings[::-1]
         return {heading: [pair[place] for pair in pairs] for place, heading in enumerate(headings)}
@@ -799,8 +800,8 @@ def top_pairs(
         raise ValueError(f"All pairs are observed: there is none to recommend{_hint(zeros)}.")
     scores = F[rows, columns]
     if symmetry < 0:
-        turned = scores < 0
-        rows, columns, scores = np.where(turned, columns, rows), np.where(turned, rows, columns), np.abs(scores)
+        is_reversed, scores = scores < 0, np.abs(scores)
+        rows, columns = np.where(is_reversed, columns, rows), np.where(is_reversed, rows, columns)
     ids = ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns)
     return TopPairs(scores, Y[rows, columns], chosen.value, method, names, *ids)
 

@@ -341,8 +341,8 @@ _STEPS = 64
 
 def figure(body: str, caption: str, *, kind: str = "", note: str = "") -> str:
     """Return a figure with its caption."""
-    said = f'<span class="note">{marked_up(note)}</span>' if note else ""
-    return f'<figure class="{kind}"><figcaption>{caption}{said}</figcaption>{body}</figure>'
+    text = f'<span class="note">{marked_up(note)}</span>' if note else ""
+    return f'<figure class="{kind}"><figcaption>{caption}{text}</figcaption>{body}</figure>'
 
 
 def legend(entries: Iterable[tuple[str, str]], kind: str = "legend") -> str:
@@ -446,8 +446,8 @@ def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
             level = np.log10(side.alpha)
             chart.line([0, chart.x.high], [level, level], f"side-{index} level")
     entries = [(stroke(f"side-{index}"), called(name, names)) for index, (name, *_) in enumerate(drawn)]
-    kept = any(side.alpha is not None for _, side, _ in drawn)
-    note = "Directions above their λ (dashed) are kept, those below it fade." if kept else ""
+    has_alpha = any(side.alpha is not None for _, side, _ in drawn)
+    note = "Directions above their λ (dashed) are kept, those below it fade." if has_alpha else ""
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
 
 
@@ -458,7 +458,7 @@ def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
         "size": [f"{side.n_rows:,}" for side in sides.values()],
         "rank": [f"{side.rank:,}" for side in sides.values()],
         "λ": ["–" if side.alpha is None else power(side.alpha) for side in sides.values()],
-        "effective dimension": ["–" if math.isnan(kept) else f"{kept:,.1f}" for kept in dimensions],
+        "effective dimension": ["–" if math.isnan(each) else f"{each:,.1f}" for each in dimensions],
         "kernel": [escape(side.kernel) for side in sides.values()],
     }
     heads = [escape(called(name, names)) for name in sides]
@@ -504,7 +504,7 @@ def points(summary: Summary) -> str:
     low, high = np.quantile(np.concatenate([labels, *(cloud.y for cloud in clouds.values())]), [0.001, 0.999])
     ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
-    kept = some_of(labels.size, MOST_POINTS)
+    sample = some_of(labels.size, MOST_POINTS)
     within = summary.within()
     low, high = ends[0] - margin, ends[1] + margin
     axes = linear_axis(low, high, "observed label"), linear_axis(low, high, "held-out prediction")
@@ -513,7 +513,7 @@ def points(summary: Summary) -> str:
         words = summary.apart.in_words(setting)
         chart = Chart(*axes, f"Held-out predictions against observed labels, setting {words}", 356)
         chart.line(ends, ends, "beside")
-        chart.dots(cloud.x[kept], cloud.y[kept], f"setting-{setting.value}")
+        chart.dots(cloud.x[sample], cloud.y[sample], f"setting-{setting.value}")
         note = f"R² of all labels {number(cloud.score, 3)}; 90 % of them lie within ± {number(within[setting], 3)}"
         panels.append(figure(chart.render(f"points-{setting.value}"), escape(words), note=note))
     return "".join(panels)

@@ -26,7 +26,7 @@ from dyadlearn.report import figures
 from dyadlearn.report.figures import figure, marked_up, table
 from dyadlearn.selection.evaluate import Interval, SettingScore, best_in_words, in_words
 from dyadlearn.settings import Setting
-from dyadlearn.views.summary import Summary, percent, summary_of
+from dyadlearn.views.summary import Summary, called, percent, summary_of
 
 # Longer words are broken anywhere.
 _LONGEST_WORD = 24
@@ -90,9 +90,9 @@ def settings(summary: Summary) -> str:
     heads = [f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}" for each in found]
     rows = [(kind, _breaking(name), map(escape, texts)) for kind, name, texts in _score_rows(summary)]
     words = {key: escape(word) for key, word in _words(summary).items()}
-    said = "".join(fill(f"new_{each.setting.value}", **words) for each in found)
+    items = "".join(fill(f"new_{each.setting.value}", **words) for each in found)
     scores = table(heads, rows, "plain scores")
-    return fill("settings", **words, table=scores, said=said, comparison=escape(_comparison(summary)))
+    return fill("settings", **words, table=scores, said=items, comparison=escape(_comparison(summary)))
 
 
 def _words(summary: Summary) -> dict[str, str]:
@@ -122,12 +122,12 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
 def _comparison(summary: Summary) -> str:
     """Return an explanation of the baselines, permuted labels and intervals."""
     words = _words(summary)
-    said = [fill("means", **words)]
+    sentences = [fill("means", **words)]
     if not all(math.isnan(each.null) for each in summary.results):
-        said.append(fill("permuted"))
+        sentences.append(fill("permuted"))
     if summary.intervals:
-        said.append(fill("intervals", count=f"{next(iter(summary.intervals.values())).n_resamples:,}", **words))
-    return " ".join(said)
+        sentences.append(fill("intervals", count=f"{next(iter(summary.intervals.values())).n_resamples:,}", **words))
+    return " ".join(sentences)
 
 
 # Lists of pairs ---------------------------------------------------------------------------------------
@@ -197,9 +197,9 @@ def explanations(summary: Summary) -> str:
     """Return the explanations of the first of the likeliest pairs."""
     if not summary.explanations:
         return ""
-    said = "".join(_explanation(each, summary, is_first=place == 0) for place, each in enumerate(summary.explanations))
+    items = "".join(_explanation(each, summary, is_first=place == 0) for place, each in enumerate(summary.explanations))
     names = summary.names
-    return fill("explanations", instance=escape(names.instance), task=escape(names.task), said=said)
+    return fill("explanations", instance=escape(names.instance), task=escape(names.task), said=items)
 
 
 def _explanation(found: Explanation, summary: Summary, *, is_first: bool) -> str:
@@ -233,20 +233,22 @@ def learned_kernels(summary: Summary) -> str:
     if weights is None:
         return ""
     panels = []
-    for word, side in weights.named(summary.apart).items():
+    for side, values in weights.weights.items():
+        exponents = weights.exponents[side]
         rows = [
-            ([identity(name), number(side.exponents.get(name, math.nan), 3)], weight, percent(weight))
-            for name, weight in side.weights.items()
+            ([identity(name), number(exponents.get(name), 3)], weight, percent(weight))
+            for name, weight in values.items()
         ]
-        panels.append(_bars(f"Weights of the {word}", ["description", "exponent", "weighs"], rows))
+        title = f"Weights of the {called(side, summary.apart)}"
+        panels.append(_bars(title, ["description", "exponent", "weighs"], rows))
     stages = [
         ([str(stage), "this model" if stage == weights.n_stages else ""], error, number(error))
         for stage, error in enumerate(weights.stage_errors, 1)
     ]
     note = "Held-out mean squared error, which was minimised and so is optimistic."
     panels.append(_bars("Stages", ["stage", "", "error"], stages, note))
-    said = "" if weights.shares is None else f"The kernel between pairs is {weights.shares_in_words(summary.apart)}."
-    return f'<p>{escape(said)}</p><div class="panels">{"".join(panels)}</div>'
+    shares = "" if weights.shares is None else f"The kernel between pairs is {weights.shares_in_words(summary.apart)}."
+    return f'<p>{escape(shares)}</p><div class="panels">{"".join(panels)}</div>'
 
 
 def _bars(title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], float, str]], note: str = "") -> str:

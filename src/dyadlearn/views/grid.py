@@ -330,8 +330,8 @@ def holdout_of_model(
     model: Any, settings: Iterable[str | Setting], *, kind: str = "auto", cv: int | None = None, remedy: str = REMEDY
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
-    fitted, asked = fitted_of(model, remedy), [as_setting(setting) for setting in settings]
-    wanted = known_settings(fitted, asked) or asked  # if none is known, the model raises an error that explains why
+    fitted, chosen = fitted_of(model, remedy), [as_setting(setting) for setting in settings]
+    wanted = known_settings(fitted, chosen) or chosen  # if none is known, the model raises an error that explains why
     if kind == "auto":
         searched = scorer(scoring_of(fitted)).metric
         kind = next((name for name, metric in _RANKS.items() if metric is searched), kind)
@@ -375,10 +375,10 @@ def _compared(
         kind = "roc" if distinct.size == 2 else "scatter"
     curves = {}
     for name, given, F, setting in predictions:
-        own = np.asarray(to_numpy(given), dtype=np.float64)
-        if np.isnan(F[~np.isnan(own)]).any():
+        scored = np.asarray(to_numpy(given), dtype=np.float64)
+        if np.isnan(F[~np.isnan(scored)]).any():
             raise ValueError(f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction.")
-        curves[name] = points_of(kind, own, F, setting)
+        curves[name] = points_of(kind, scored, F, setting)
     share = float("nan") if kind == "scatter" else float(np.mean(Y[~np.isnan(Y)] == distinct[-1]))
     return HoldoutView(kind, curves, share, note)
 

@@ -139,39 +139,16 @@ def called(name: str, names: SideNames) -> str:
 
 
 @dataclass(frozen=True)
-class SideWeights:
-    """The weights of one side.
-
-    Attributes
-    ----------
-    weights : dict of str to float
-        Weight of each description, largest first, and of the constant, last; they sum to one.
-    exponents : dict of str to float
-        Exponent of each description.
-    """
-
-    weights: dict[str, float]
-    exponents: dict[str, float]
-
-    @property
-    def in_words(self) -> str:
-        """All weights in one line, such as "ecfp 62 % (exponent 1.8), similarity 33 %, constant 5 %"."""
-        words = []
-        for name, weight in self.weights.items():
-            exponent = self.exponents.get(name, 1.0)
-            power = "" if exponent == 1 else f" (exponent {number(exponent, 3)})"
-            words.append(f"{name} {percent(weight)}{power}")
-        return ", ".join(words)
-
-
-@dataclass(frozen=True)
 class Weights:
     """Weights of the learned kernels of a model.
 
     Attributes
     ----------
-    sides : dict of str to SideWeights
-        ``"instances"`` and, if tasks have features, ``"tasks"``.
+    weights : dict of str to dict of str to float
+        For ``"instances"`` and, if tasks have features, ``"tasks"``: the weight of each description, largest first, and
+        of the constant, last; they sum to one.
+    exponents : dict of str to dict of str to float
+        For each side, the exponent of each description.
     shares : dict of str to float or None
         Shares of the terms of the kernel between pairs, which sum to one: the ``"product"`` of both kernels, a function
         of the ``"instances"`` for each task, and one of the ``"tasks"`` for each instance. None without tasks.
@@ -181,18 +158,24 @@ class Weights:
         Number of stages of the model.
     """
 
-    sides: dict[str, SideWeights]
+    weights: dict[str, dict[str, float]]
+    exponents: dict[str, dict[str, float]]
     shares: dict[str, float] | None
     stage_errors: list[float]
     n_stages: int
 
-    def named(self, names: SideNames) -> dict[str, SideWeights]:
-        """Return the weights of each side by its name."""
-        return {called(name, names): side for name, side in self.sides.items()}
+    def in_words(self, side: str) -> str:
+        """Return the weights of a side, such as "ecfp 62 % (exponent 1.8), similarity 33 %, constant 5 %"."""
+        words = []
+        for name, weight in self.weights[side].items():
+            exponent = self.exponents[side].get(name, 1.0)
+            power = "" if exponent == 1 else f" (exponent {number(exponent, 3)})"
+            words.append(f"{name} {percent(weight)}{power}")
+        return ", ".join(words)
 
     def lines(self, names: SideNames) -> list[tuple[str, str]]:
         """Return the weights as pairs of a name and a text."""
-        lines = [(f"{word} weigh", side.in_words) for word, side in self.named(names).items()]
+        lines = [(f"{called(side, names)} weigh", self.in_words(side)) for side in self.weights]
         if len(self.stage_errors) > 1:
             errors = [number(error) for error in self.stage_errors]
             errors[self.n_stages - 1] += " (kept)"
@@ -210,12 +193,7 @@ class Weights:
 
     def figures(self) -> dict[str, Any]:
         """Return the weights as plain values, for JSON."""
-        return {
-            "weights": {name: side.weights for name, side in self.sides.items()},
-            "exponents": {name: side.exponents for name, side in self.sides.items()},
-            "shares": self.shares,
-            "stage_errors": self.stage_errors,
-        }
+        return {name: getattr(self, name) for name in ("weights", "exponents", "shares", "stage_errors")}
 
 
 def weights_of_model(model: Any) -> Weights | None:
@@ -238,31 +216,28 @@ def weights_of_model(model: Any) -> Weights | None:
     >>> model = LearnedKernelRidge(setting="B", n_steps=20)
     >>> model.fit({"noise": noise, "signal": X}, np.sin(2 * X) @ np.cos(T).T, tasks=T).n_stages_
     1
-    >>> list(weights_of_model(model).sides["instances"].weights)
+    >>> list(weights_of_model(model).weights["instances"])
     ['signal', 'noise', 'constant']
     """
     if not hasattr(model, "weights_"):
         return None
-    exponents = model.exponents_
-    sides = {name: _sorted(weights, exponents[name]) for name, weights in model.weights_.items()}
+    weights, exponents = {}, {}
+    for side, values in model.weights_.items():
+        ordered = sorted(values.items(), key=lambda item: (item[0] == CONSTANT, -item[1]))
+        weights[side], given = dict(ordered), model.exponents_[side]
+        exponents[side] = {name: given[name] for name in weights[side] if name in given}
     shares = None
     if model.shares_ is not None:
         # The kernels of the model are in units of their constants; here, their weights sum to one.
-        first, second = (side.weights.get(CONSTANT, 1.0) for side in sides.values())
+        first, second = (values.get(CONSTANT, 1.0) for values in weights.values())
         units = {"product": first * second, "instances": first, "tasks": second}
         shares = {name: share / unit for (name, unit), share in zip(units.items(), model.shares_, strict=True)}
-    return Weights(sides, shares, list(model.stage_errors_), model.n_stages_)
+    return Weights(weights, exponents, shares, list(model.stage_errors_), model.n_stages_)
 
 
 def percent(share: float) -> str:
     """Return a proportion as a whole percentage, or "below 1 %"."""
     return f"{100 * share:.0f} %" if share >= 0.0095 else "below 1 %"
-
-
-def _sorted(weights: dict[str, float], exponents: dict[str, float]) -> SideWeights:
-    order = sorted(weights, key=lambda name: (name == CONSTANT, -weights[name]))
-    sides = ({name: values[name] for name in order if name in values} for values in (weights, exponents))
-    return SideWeights(*sides)
 
 
 # Number of unobserved pairs that a report lists, and number of those that it explains.
@@ -408,20 +383,20 @@ def summary_of(
     settings = _shown(fitted, wanted, left_out)
     further = ("roc_auc", "average_precision") if grid.is_binary else ("neg_mean_squared_error", "r2")
     judges = [judge, *(name for name in further if name != judge.name)]
-    asked: dict[str, Any] = {**left_out, "n_permutations": n_permutations, "error_score": math.nan}
+    evaluation: dict[str, Any] = {**left_out, "n_permutations": n_permutations, "error_score": math.nan}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         every: list[SettingScore] = []
         with Progress(len(settings), "Hold-out", progress) as bar:
             for setting in settings:
-                scores = evaluate(fitted, [setting], scoring=judges, **asked)
+                scores = evaluate(fitted, [setting], scoring=judges, **evaluation)
                 every += [_in_grid(each, fitted.labels.spread) for each in scores.results]
                 bar.advance()
         results = every[:: len(judges)]
         scored = [each.setting for each in results if each.trouble is None]
         options = {**left_out, "alphas": alphas, "task_alphas": task_alphas, "progress": progress}
-        landscapes, said = landscapes_of_model(fitted, scored, judge, **options) if scored else ([], [])
-        likeliest, explanations = _likeliest(model, fitted, left_out, grid, n_cells, said)
+        landscapes, remarks = landscapes_of_model(fitted, scored, judge, **options) if scored else ([], [])
+        likeliest, explanations = _likeliest(model, fitted, left_out, grid, n_cells, remarks)
     stopped = []
     for warning in caught:
         if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
@@ -433,16 +408,16 @@ def summary_of(
     intervals = {setting: interval for setting, interval in drawn if interval is not None}
     spectra, names = spectra_of_model(fitted), _apart(grid.names)
     about = [*_warnings(fitted, grid.names), *(note for each in results for note in each.notes(names))]
-    said += _not_shown(fitted, settings) if wanted is None else []
-    said += _remarks(fitted, results, landscapes, as_searched=all(each is None for each in left_out.values()))
-    untold = [each.setting.value for each in results if math.isnan(each.null) and each.trouble is None]
-    if n_permutations and untold:
-        said.append(f"Labels were not permuted in setting {joined(untold)}: dyadlearn.permutation_test does it.")
+    remarks += _not_shown(fitted, settings) if wanted is None else []
+    remarks += _remarks(fitted, results, landscapes, as_searched=all(each is None for each in left_out.values()))
+    unpermuted = [each.setting.value for each in results if math.isnan(each.null) and each.trouble is None]
+    if n_permutations and unpermuted:
+        remarks.append(f"Labels were not permuted in setting {joined(unpermuted)}: dyadlearn.permutation_test does it.")
     if any(each.setting not in intervals and each.trouble is None for each in results):
-        said.append("Intervals of large grids are left out (dyadlearn.bootstrap_interval), and of networks.")
+        remarks.append("Intervals of large grids are left out (dyadlearn.bootstrap_interval), and of networks.")
     if "pairs" in spectra:
         words = fitted.pairing.words
-        said.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
+        remarks.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension.")
     return Summary(
         title=title or f"{type(fitted.estimator).__name__}: {grid.size}",
         facts=_facts(fitted, judge.name, grid),
@@ -459,7 +434,7 @@ def summary_of(
         likeliest=likeliest,
         explanations=explanations,
         warnings=[*dict.fromkeys([*notes, *about, *stopped])],
-        notes=said,
+        notes=remarks,
     )
 
 
@@ -472,17 +447,17 @@ def _in_grid(result: SettingScore, spread: Callable[[Any], Any]) -> SettingScore
 
 def _shown(fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]) -> list[Setting]:
     """Return the settings to show: the requested ones, or by default those that do not take long."""
-    every, own = known_settings(fitted, Setting if wanted is None else wanted), fitted.searched_setting
+    every, searched = known_settings(fitted, Setting if wanted is None else wanted), fitted.searched_setting
     if not every:
         raise ValueError("settings names none that this model can be shown in: give some of A, B, C and D.")
     if wanted is not None:
         return every
     if fitted.estimator.learns_kernels:
-        return [setting for setting in every if setting is own]
+        return [setting for setting in every if setting is searched]
     if fitted.labels.full is not None:
         return every
-    own = own or (Setting.A if fitted.is_network else Setting.B)
-    return [each for each in every if each is own or _is_quick(fitted, each, left_out)]
+    searched = searched or (Setting.A if fitted.is_network else Setting.B)
+    return [each for each in every if each is searched or _is_quick(fitted, each, left_out)]
 
 
 def _is_quick(fitted: FittedRidge, setting: Setting, left_out: dict[str, Any]) -> bool:
@@ -528,13 +503,13 @@ def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, gri
 
 
 def _likeliest(
-    model: Any, fitted: FittedRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, said: list[str]
+    model: Any, fitted: FittedRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, remarks: list[str]
 ) -> tuple[TopPairs | None, list[Explanation]]:
     """Return the best unobserved pairs, and explanations of the first few if these are fast."""
     if not grid.n_missing and not np.isin(grid.distinct, (0, 1)).all():
         return None, []  # every pair has a label
     if fitted.searched_setting is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
-        said.append("The likeliest unobserved pairs would need another solution: dyadlearn.top_pairs names them.")
+        remarks.append("The likeliest unobserved pairs would need another solution: dyadlearn.top_pairs names them.")
         return None, []
     sides = tuple(grid.names)
     try:
@@ -542,14 +517,14 @@ def _likeliest(
     except (LeverageError, ValueError):  # there are no such pairs, or no predictions of them
         return None, []
     if not _is_little_work(fitted, _EXPLAINED):
-        said.append("The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does it.")
+        remarks.append("The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does it.")
         return found, []
     explanations = []
     for instance, task in zip(found.instances[:_EXPLAINED], found.tasks[:_EXPLAINED], strict=True):
         try:
             explanations.append(explain(model, instance, task, n=5, sides=sides))
         except ValueError as error:
-            said.append(f"The likeliest pairs are not explained. {error}")
+            remarks.append(f"The likeliest pairs are not explained. {error}")
             break
     return found, explanations
 
@@ -624,21 +599,21 @@ def _remarks(
     as_searched : bool
         Whether no groups or folds are given, so that the setting of a search is held out as it was chosen.
     """
-    found, problem, own = [], fitted.posed, fitted.searched_setting
+    remarks, problem, searched = [], fitted.posed, fitted.searched_setting
     if fitted.estimator.learns_kernels:
-        found.append("Kernels and regularisation were learned again without each fold that is scored.")
-    elif own in [each.setting for each in results]:
+        remarks.append("Kernels and regularisation were learned again without each fold that is scored.")
+    elif searched in [each.setting for each in results]:
         remedy = "dyadlearn.nested_score gives one that is not"
-        found.append(f"The regularisation was chosen in setting {own}, so its score is a little optimistic: {remedy}.")
-    evaluated = next((each.evaluated for each in landscapes if each.setting is own), "")
+        remarks.append(f"The regularisation was chosen in {searched}, so that score is a little optimistic: {remedy}.")
+    evaluated = next((each.evaluated for each in landscapes if each.setting is searched), "")
     if evaluated:
-        found.append(f"The search went from coarse to fine ({evaluated}); exhaustive=True evaluates all points.")
+        remarks.append(f"The search went from coarse to fine ({evaluated}); exhaustive=True evaluates all points.")
     methods = {each.method for each in results if each.predictions is not None}
-    if own is not None and as_searched and len(methods) > 1 and problem.labels.full is not None:
-        found.append("Settings differ in what they leave out: give groups=, task_groups= or cv= to compare scores.")
+    if searched is not None and as_searched and len(methods) > 1 and problem.labels.full is not None:
+        remarks.append("Settings differ in what they leave out: give groups=, task_groups= or cv= to compare scores.")
     if not problem.pairing.refits:
-        found.append("Hold-out of filters other than Tikhonov keeps the penalty of all rows: it is no refit.")
-    return found
+        remarks.append("Hold-out of filters other than Tikhonov keeps the penalty of all rows: it is no refit.")
+    return remarks
 
 
 def _apart(names: SideNames) -> SideNames:
