@@ -20,7 +20,7 @@ from dyadlearn.cli.entities import Entities, each_table, n_entities
 from dyadlearn.cli.models import Loaded, load, one_setting
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
 from dyadlearn.diagnostics.calibration import settings_of
-from dyadlearn.diagnostics.fitted import fitted_of
+from dyadlearn.diagnostics.fitted import fitted_of, ids_at
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models.reading import is_large
 from dyadlearn.settings import Setting
@@ -61,7 +61,7 @@ def predict(given: Predict, terminal: Terminal) -> None:
     def answer(X: Any, T: Any) -> np.ndarray:
         """Return a stack of grids: the predictions and, with --interval, the lower and upper bounds."""
         bounds = () if given.interval is None else model.predict_interval(X, T, coverage=given.interval)
-        return np.stack([_grid(values) for values in (predicted(X, T), *bounds)])
+        return np.stack([to_numpy(values).reshape(len(values), -1) for values in (predicted(X, T), *bounds)])
 
     output, names, is_named = given.output, loaded.names, loaded.sides is not None
     blocks = _blocks(answer, len(headings), X, T, shape)
@@ -143,11 +143,9 @@ def _at(blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], dep
 
 def _pairs_alone(loaded: Loaded, sides: tuple[Any, Any], places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Return the predictions (1, n) of the pairs at the given positions, without those of the other pairs."""
-    wanted = []
-    for at, side, own in zip(places, sides, loaded.own_ids, strict=True):
-        ids = own if side is None else side.row_ids
-        wanted.append(at.tolist() if ids is None else ids.take(at).labels)
-    return to_numpy(loaded.model.predict_pairs(*sides, list(zip(*wanted, strict=True))))[None, :]
+    ids = (trained if side is None else side.row_ids for side, trained in zip(sides, loaded.own_ids, strict=True))
+    pairs = zip(*map(ids_at, ids, places), strict=True)
+    return to_numpy(loaded.model.predict_pairs(*sides, list(pairs)))[None, :]
 
 
 def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> Entities | None:
@@ -173,11 +171,6 @@ def _side(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Term
         named = Ids(tuple(names.get(each, each) for each in ids.labels))
         side = each_table(side, lambda table: replace(table, row_ids=named))
     return side, ids
-
-
-def _grid(values: Any) -> np.ndarray:
-    array = to_numpy(values)
-    return array.reshape(array.shape[0], -1)
 
 
 def _taken(side: Entities, rows: np.ndarray) -> Entities:
@@ -309,7 +302,7 @@ def _for_known(loaded: Loaded, subject: str, side: str | None, **how: Any) -> An
             known[word] = place
     if not known:
         such = ", ".join(repr(ids.labels[0]) for ids in loaded.ids if ids is not None)
-        what = {None: " or ".join(dict.fromkeys(names)), "instance": names.instance, "task": names.task}[side]
+        what = " or ".join(dict.fromkeys(names)) if side is None else getattr(names, side)
         raise IdError(f"The model has no {what} {subject!r}{f' (ids are such as {such})' if such else ''}.")
     if len(known) > 1 and loaded.ids[0] != loaded.ids[1]:
         raise IdError(f"{subject!r} is among the {names.instances} and the {names.tasks}: choose one by --side.")

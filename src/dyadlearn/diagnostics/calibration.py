@@ -352,14 +352,14 @@ class Calibration(Tabled):
 
         Parameters
         ----------
-        X : as in the model's own predict, default=None
+        X : as in the model's predict, default=None
             Instances; None means the training instances. For a `dyadlearn.PairRegressor`, pairs of ids.
-        tasks : as in the model's own predict, default=None
+        tasks : as in the model's predict, default=None
             Tasks; None means the training tasks.
 
         Returns
         -------
-        array or frame, as the model's own predict returns
+        array or frame, as the model's predict returns
             Probabilities; NaN where the prediction is NaN.
 
         Raises
@@ -372,9 +372,9 @@ class Calibration(Tabled):
             if tasks is not None:
                 raise ValueError(f"{type(self.model).__name__} takes pairs of ids: leave tasks out.")
             return self._of_pairs(X)
-        found = fitted.predicted(X, tasks)
+        predicted = fitted.predicted(X, tasks)
         places = fitted.places(X, tasks)
-        scores = _grid(found.values).astype(np.float64)
+        scores = _grid(predicted.values).astype(np.float64)
         rows, columns = (np.arange(size) if at is None else at for size, at in zip(scores.shape, places, strict=True))
         known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
         # A pairwise kernel may know more about training rows than their features.
@@ -386,9 +386,9 @@ class Calibration(Tabled):
             both = np.ix_(known_rows, known_columns)
             scores[both] = self["A"].scores[np.ix_(rows[known_rows], columns[known_columns])]
         probabilities = self._mapped(scores, rows[:, None] < 0, columns[None, :] < 0)
-        if found.values.ndim == 1:
+        if predicted.values.ndim == 1:
             probabilities = probabilities[:, 0]
-        return found.restore(as_array_of(probabilities, found.values, found.values.dtype))
+        return predicted.restore(as_array_of(probabilities, predicted.values, predicted.values.dtype))
 
     def _of_pairs(self, pairs: Any) -> Any:
         """Return the probabilities of pairs of ids, for a model of long tables."""
@@ -522,9 +522,9 @@ def _calibrated(
     from sklearn.metrics import log_loss
 
     fitted.check(setting)
-    found = fitted.hold_out(setting, cv=cv, exact=True)
-    observed, scores = fitted.labels, np.array(to_numpy(found.predictions), dtype=np.float64)
-    scored_labels(observed, found.predictions, setting, stacklevel=3)  # warns about labels without a prediction
+    held_out = fitted.hold_out(setting, cv=cv, exact=True)
+    observed, scores = fitted.labels, np.array(to_numpy(held_out.predictions), dtype=np.float64)
+    scored_labels(observed, held_out.predictions, setting, stacklevel=3)  # warns about labels without a prediction
     labels = _labels(fitted)
     positive = labels == values[1]
     used = ~(np.isnan(labels) | np.isnan(scores))
@@ -539,7 +539,7 @@ def _calibrated(
     fit = MAPS[method]
     mapping = fit(scores[used], positive[used])
     probabilities = np.full(scores.shape, np.nan)
-    for fold in folds_of(observed, setting, _five_folds(found.units, setting, observed, fitted.is_network)):
+    for fold in folds_of(observed, setting, _five_folds(held_out.units, setting, observed, fitted.is_network)):
         # The nodes of a network are left out on both sides.
         outside, inside = fold.masks
         here, training = used & inside, used & outside & (outside.T if fitted.is_network else True)
@@ -560,7 +560,7 @@ def _calibrated(
 
     # All labels have the same weight here, whatever their weight in the loss of the model.
     unweighted = replace(observed, weights=None)
-    means = baseline_scores(unweighted, setting, found.units, minus_brier, symmetry=fitted.symmetry)
+    means = baseline_scores(unweighted, setting, held_out.units, minus_brier, symmetry=fitted.symmetry)
     scores, probabilities = observed.spread(scores), observed.spread(probabilities)
     if setting is Setting.A:
         # Missing labels were not used in training, so the model itself can predict them.
@@ -569,7 +569,7 @@ def _calibrated(
     brier, loss = float(np.mean((p - y) ** 2)), float(log_loss(y, p, labels=[False, True]))
     quality = (brier, loss, {name: -score for name, score in means.items()}, reliability(p, y, rows, columns))
     counts = n_cells, n_positive
-    return SettingCalibration(setting.value, mapping, scores, probabilities, *quality, *counts, found.method)
+    return SettingCalibration(setting.value, mapping, scores, probabilities, *quality, *counts, held_out.method)
 
 
 def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool) -> Units:

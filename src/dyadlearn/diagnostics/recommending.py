@@ -137,12 +137,12 @@ def _places(wanted: Column, ids: Ids | None, size: int, name: str) -> np.ndarray
     if ids is None:
         return positions(wanted, None, size, f"the {name}", "known")
     codes, labels = distinct(wanted, "known")
-    found = among(labels, ids.labels)
-    alike = near_miss(labels, ids.labels) if (found < 0).all() else None
+    places = among(labels, ids.labels)
+    alike = near_miss(labels, ids.labels) if (places < 0).all() else None
     if alike is not None:  # ids of which nothing is known are no mistake
         ids_in_words = f"{alike[0]!r} in it and {alike[1]!r} differ in type or blanks only"
         raise IdError(f"known has none of the {name}: {ids_in_words}: read both alike.")
-    return np.asarray(found[codes])
+    return np.asarray(places[codes])
 
 
 def _columns_of_long(known: Any, sizes: Sequence[int]) -> int | None:
@@ -261,11 +261,11 @@ def screen(
     fitted, labels, chosen = asked_of(model, setting, n)
     predictions, method = held_out(fitted, chosen, cv)
     once = fitted.is_network
-    found = screened(labels, predictions, method, chosen.value, side_names(sides, network=once), once, label)
-    if not len(found):
+    screening = screened(labels, predictions, method, chosen.value, side_names(sides, network=once), once, label)
+    if not len(screening):
         some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
-    return found.first(n)
+    return screening.first(n)
 
 
 def screened(

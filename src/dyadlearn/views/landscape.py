@@ -297,10 +297,9 @@ def loss_levels(losses: np.ndarray) -> list[float]:
     return [0.0, *inside, next(step for step in steps if step >= highest)]
 
 
-def power_of(alpha: Any) -> Any:
-    """Return the logarithm of regularisations to base 10, NaN for 0."""
-    values = np.asarray(alpha, dtype=np.float64)
-    return np.log10(np.where(values > 0, values, np.nan))
+def power_of(alpha: float | None) -> float:
+    """Return the logarithm of a regularisation to base 10, NaN for 0 and None."""
+    return float(np.log10(alpha)) if alpha else math.nan
 
 
 def _ascending(alphas: np.ndarray) -> np.ndarray:
