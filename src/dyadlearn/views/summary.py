@@ -603,8 +603,8 @@ def _remarks(
     if fitted.estimator.learns_kernels:
         remarks.append("Kernels and regularisation were learned again without each fold that is scored.")
     elif searched in [each.setting for each in results]:
-        remedy = "dyadlearn.nested_score gives one that is not"
-        remarks.append(f"The regularisation was chosen in {searched}, so that score is a little optimistic: {remedy}.")
+        score = f"The regularisation was chosen in setting {searched}, so its score there is a little optimistic"
+        remarks.append(f"{score}: dyadlearn.nested_score gives one that is not.")
     evaluated = next((each.evaluated for each in landscapes if each.setting is searched), "")
     if evaluated:
         remarks.append(f"The search went from coarse to fine ({evaluated}); exhaustive=True evaluates all points.")
