@@ -93,9 +93,9 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
         places = {name: places_in(source.file, n, axis, path, terminal) for name, source in sources.items()}
         if sources:
             found[place] = training_side(sources, places, given, terminal)
-    (X, recipes, kept), (T, task_recipes, kept_tasks) = found
-    is_cut = (len(kept), len(kept_tasks)) != grid.values.shape
-    grid = grid.take(kept, kept_tasks) if is_cut else grid
+    (X, recipes, rows), (T, task_recipes, columns) = found
+    is_cut = (len(rows), len(columns)) != grid.values.shape
+    grid = grid.take(rows, columns) if is_cut else grid
     row_ids, column_ids = grid.row_ids or X.row_ids, grid.column_ids or (None if T is None else T.row_ids)
     labels = replace(grid, row_ids=row_ids, column_ids=column_ids)
     words = files.words, None if task_files is None else task_files.words
