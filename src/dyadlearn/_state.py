@@ -26,7 +26,6 @@ from dyadlearn._array import Array, is_sparse
 from dyadlearn.exceptions import ModelFileError
 
 _classes: dict[str, type[Stored]] = {}
-_read_arguments: dict[type, dict[str, Any]] = {}
 
 
 def stored_class(name: str) -> type[Stored] | None:
@@ -188,11 +187,9 @@ def _plain(name: str) -> str:
 
 
 def _arguments(cls: type) -> dict[str, Any]:
-    """Return the arguments of a constructor with their types, read once for each class."""
-    if cls not in _read_arguments:
-        hints = get_type_hints(cls if is_dataclass(cls) else cls.__init__, include_extras=True)  # type: ignore[misc]
-        _read_arguments[cls] = {name: hints[name] for name in inspect.signature(cls).parameters}
-    return _read_arguments[cls]
+    """Return the arguments of a constructor with their types."""
+    hints = get_type_hints(cls if is_dataclass(cls) else cls.__init__, include_extras=True)  # type: ignore[misc]
+    return {name: hints[name] for name in inspect.signature(cls).parameters}
 
 
 def _returned(cls: type, name: str) -> Any:

@@ -25,16 +25,16 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import is_foreign, is_sparse, to_numpy
 from dyadlearn._files.atomic import replacing
-from dyadlearn._files.packed import check_file, check_places
+from dyadlearn._files.packed import check_file, compressed_matrix
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, name_in_file, stored_class
 from dyadlearn._tables import Table, library_of, read_table
@@ -239,22 +239,6 @@ _REMEDIES = {
 }
 
 
-class Codec(NamedTuple):
-    """How one kind of value is written and read.
-
-    Attributes
-    ----------
-    write, read : callable
-        ``write(writer, value, path)`` returns JSON, ``read(reader, plain, path)`` the value.
-    shared : bool
-        Whether a second occurrence of the same object is the same object again.
-    """
-
-    write: Callable[[Writer, Any, str], Any]
-    read: Callable[[Reader, Any, str], Any]
-    shared: bool = False
-
-
 class Writer:
     """Writes values as JSON, and collects their arrays in `arrays`."""
 
@@ -264,7 +248,9 @@ class Writer:
         self._seen: dict[int, tuple[str, Any]] = {}
 
     def write(self, value: Any, path: str) -> Any:
-        """Return a value as JSON; `path` is its location."""
+        """Return a value as JSON; `path` is its location. Scalars of numpy become numbers and text of Python."""
+        if isinstance(value, np.generic) and value.dtype.kind in "biufU":
+            value = value.item()
         kind = type(value)
         if kind in _PLAIN:
             return value
@@ -279,11 +265,11 @@ class Writer:
         tag = _tag_of(value)
         if tag is None:
             raise _refusal(value, path)
-        codec = _CODECS.get(tag)
-        if codec is None or codec.shared:
+        if tag not in _REPEATED:
             self._seen[id(value)] = (path, value)
-        if codec is not None:
-            return {f"${tag}": codec.write(self, value, path)}
+        if tag in _CODECS:
+            write, _ = _CODECS[tag]
+            return {f"${tag}": write(self, value, path)}
         state = value.state() if isinstance(value, Stored) else _frame(value, path).state()
         return {f"${tag}": self.fields(state, path)}
 
@@ -326,15 +312,16 @@ class Reader:
             raise ModelFileError(f"its header has something beside {tag} at {path}")
         if tag == "$again":
             return self._seen[plain[tag]]
-        codec, cls = _CODECS.get(tag[1:]), stored_class(tag[1:])
+        name, cls = tag[1:], stored_class(tag[1:])
         value: Any
-        if codec is not None:
-            value = codec.read(self, plain[tag], path)
+        if name in _CODECS:
+            _, read = _CODECS[name]
+            value = read(self, plain[tag], path)
         elif cls is not None:
             value = cls.from_state(self.fields(plain[tag], path), path)
         else:
             raise ModelFileError(f"its header has the unknown {tag} at {path}")
-        if codec is None or codec.shared:
+        if name not in _REPEATED:
             self._seen[path] = value
         return value
 
@@ -374,10 +361,8 @@ def _tag_of(value: Any) -> str | None:
     """Return the name of the codec or class of a value in a file; None if it cannot be stored."""
     if isinstance(value, Stored):
         return name_in_file(value)
-    if isinstance(value, type):  # the class of a number looks like an array
+    if isinstance(value, type | np.generic):  # the class of a number looks like an array
         return None
-    if isinstance(value, np.generic):
-        return "numpy"
     if is_sparse(value):
         return "sparse"
     if isinstance(value, np.ndarray) and value.dtype == object:
@@ -434,38 +419,18 @@ def _write_sparse(writer: Writer, matrix: Any, path: str) -> dict[str, Any]:
 
 
 def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
-    found = reader.fields(plain, path)
-    kinds = {"data": "biuf", "indices": "i", "indptr": "i"}
-    parts = tuple(found[name] for name in kinds)
-    if any(found[name].ndim != 1 or found[name].dtype.kind not in kind for name, kind in kinds.items()):
-        raise ModelFileError(f"its sparse matrix {path} is not one")
-    matrix = _SPARSE[found["class"]](parts, shape=tuple(found["shape"]))
-    # Compiled code follows the indices without looking.
-    check_places(matrix)
-    return matrix
+    parts = reader.fields(plain, path)
+    return compressed_matrix(_SPARSE[parts["class"]], parts, tuple(parts["shape"]))
 
 
-# The dtypes of single numbers and texts.
-_NUMPY = re.compile(r"[<>|=]?([biu][1248]|b1|f[248]|U\d{1,9})")
-
-
-def _write_numpy(writer: Writer, value: np.generic, path: str) -> list[Any]:
-    if not _NUMPY.fullmatch(value.dtype.str):
-        raise _refusal(value, path)
-    return [value.dtype.str, writer.write(value.item(), path)]
-
-
-def _read_numpy(reader: Reader, plain: Any, path: str) -> Any:
-    if not _NUMPY.fullmatch(plain[0]):
-        raise ModelFileError(f"its header has a number of dtype {plain[0]!r} at {path}")
-    return np.dtype(plain[0]).type(reader.read(plain[1], path))
-
-
-_CODECS = {
-    "array": Codec(_write_array, _read_array, shared=True),
-    "objects": Codec(_write_objects, lambda reader, plain, path: np.array(plain, dtype=object)),
-    "sparse": Codec(_write_sparse, _read_sparse, shared=True),
-    "tuple": Codec(Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
-    "float": Codec(lambda writer, value, path: str(value), lambda reader, plain, path: float(plain)),
-    "numpy": Codec(_write_numpy, _read_numpy),
+#: How kinds of values are written and read: ``write(writer, value, path)`` returns JSON, and ``read(reader, plain,
+#: path)`` the value.
+_CODECS: dict[str, tuple[Any, Any]] = {
+    "array": (_write_array, _read_array),
+    "objects": (_write_objects, lambda reader, plain, path: np.array(plain, dtype=object)),
+    "sparse": (_write_sparse, _read_sparse),
+    "tuple": (Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
+    "float": (None, lambda reader, plain, path: float(plain)),
 }
+#: Kinds of values that are written again if they occur a second time, instead of a reference to the first.
+_REPEATED = {"objects", "tuple", "float"}
