@@ -1,17 +1,16 @@
-r"""Metrics of the best ranked cells of a row.
+r"""Metrics of the best ranked cells of a row, and the interaction concordance index.
 
-All are sums over the positive cells of what their place is worth. Predictions that tie share their places: each is
-worth the mean of them, the expectation over a random order. With :math:`w(c)` the worth of the first c places
-together, a cell with a greater predictions before it and b that are not smaller, itself included, is worth
+Metrics of the best ranked cells are sums over the positive cells of a weight that depends on the rank. Tied predictions
+have the mean weight of their ranks, which is the expectation over a random order. Let :math:`w(c)` be the sum of the
+weights of the first c ranks. A cell with a greater predictions in its row, and b predictions that are not smaller
+(itself included), has the weight
 
 .. math:: \frac{w(b) - w(a)}{b - a} .
 
-The share of interactions whose direction is predicted.
-
 Two rows i, k and two columns j, l have the interaction :math:`y_{ij} + y_{kl} - y_{il} - y_{kj}`. With the differences
-:math:`d_j = y_{ij} - y_{kj}` of two rows it is :math:`d_j - d_l`: so the interactions of two rows are the pairs of one
-vector, and their directions are its order. Each pair of rows takes a sort instead of a comparison of all columns with
-all others, and the rows and columns of a grid may change places: the smaller side makes the pairs.
+:math:`d_j = y_{ij} - y_{kj}` of two rows it is :math:`d_j - d_l`. So the interactions of two rows are the pairs of
+entries of one vector, and their signs are determined by its order: each pair of rows needs one sort. Rows and columns
+can be exchanged, so pairs are formed on the smaller side.
 """
 
 from __future__ import annotations
@@ -25,8 +24,17 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_count
-from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, as_average, block_bytes, function_of, refuse_nan
-from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
+from dyadlearn.metrics.cells import (
+    CELL_BYTES,
+    Cells,
+    Metric,
+    as_average,
+    block_bytes,
+    function_of,
+    refuse_nan,
+    take_along_rows,
+)
+from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, twice_increasing
 from dyadlearn.settings import Setting
 
 __all__ = ["enrichment_factor", "ic_index", "ndcg_at_k", "precision_at_k", "recall_at_k"]
@@ -37,10 +45,10 @@ class Top(Ranked):
 
     @abstractmethod
     def _worth(self, count: Array) -> Array:
-        """Return what the first places together are worth, given how many (s, p) for each chosen cell."""
+        """Return the sum of the weights of the first ranks, given how many (s, p) for each chosen cell."""
 
     def _mean_worth(self, F: Array) -> Array:
-        """Return what the place of each chosen cell (s, p) is worth."""
+        """Return the weight of each chosen cell, (s, p)."""
         xp = namespace(F)
         below, up_to = self._bounds(F)
         worth = self._worth(self._cells_in_row - below) - self._worth(self._cells_in_row - up_to)
@@ -48,15 +56,15 @@ class Top(Ranked):
 
 
 class Hits(OfPositives, Top):
-    """What metrics have in common that count the positives among the best of each row."""
+    """Base class of metrics that count the positives among the best ranked cells of each row."""
 
     @abstractmethod
     def _best(self, counts: np.ndarray) -> np.ndarray:
-        """Return how many cells are the best ones, given the number in each row (R,)."""
+        """Return the number of best ranked cells (R,), given the number of cells in each row (R,)."""
 
     @abstractmethod
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
-        """Return what the hits of each row are divided by, given its best places and positives, all (R,)."""
+        """Return the divisor of the hits of each row, given its numbers of best cells and positives, all (R,)."""
 
     def _prepare(self) -> None:
         self._choose(self._positive[self.rows])
@@ -124,7 +132,7 @@ class PrecisionAtK(HitsAtK):
 
     def _defined(self, cells: Cells) -> np.ndarray:
         super()._defined(cells)
-        # Without a positive the precision is 0, and that is a score like any other.
+        # Without a positive the precision is 0, which is a valid score.
         return np.asarray(cells.counts > 0)
 
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
@@ -222,7 +230,7 @@ class EnrichmentFactor(Hits):
         super().__init__(Y, **options)
 
     def _best(self, counts: np.ndarray) -> np.ndarray:
-        # 0.07 of 100 cells are 7, though the product of floats is a little more.
+        # Rounded first: 0.07 of 100 cells are 7, but the product of floats is slightly larger.
         return np.asarray([math.ceil(round(self._fraction * int(count), 9)) for count in counts]).clip(1)
 
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
@@ -279,7 +287,7 @@ class NdcgAtK(Top):
         lowest = cells.labels[cells.observed].min(initial=0)
         if lowest < 0:
             raise ValueError(
-                f"NDCG takes labels as gains of at least 0, found {lowest} in Y: relabel them, as by Y - Y.min()."
+                f"NDCG needs labels of at least 0, found {lowest} in Y: subtract the minimum, Y - Y.min()."
             )
         return np.asarray((cells.filled > 0).any(axis=1))
 
@@ -305,13 +313,13 @@ class NdcgAtK(Top):
 ndcg_at_k = function_of(NdcgAtK)
 
 
-#: How many differences of two rows may be sorted for one grid, unless told otherwise: half an hour of them.
+#: Default for the maximum number of differences of two rows that are sorted; they take half an hour.
 MAX_COMPARISONS = 1e10
 
-# How much memory the order of the labels may take; where it would take more, it is found anew for every stack.
+# Memory in bytes for the order of the labels; if it needs more, it is computed again for every stack.
 _KEPT_BYTES = 2**26
 
-# Sums of four numbers that are equal but for rounding differ by no more than this share of the largest, times ε.
+# Sums of four numbers differ by rounding by at most this multiple of ε, relative to the largest number.
 _ROUNDING = 4
 
 _Ordered = tuple[np.ndarray, np.ndarray, LabelOrder]
@@ -384,23 +392,22 @@ class IcIndex(Metric):
     ) -> None:
         as_average(average, setting)
         self._most = max_comparisons
-        # Four cells are of two rows and two columns, and belong to no row or column alone: there is one average.
+        # Four cells belong to two rows and two columns, so there is only one average.
         super().__init__(Y, average="micro", **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
         labels = to_numpy(cells.grid.values).astype(np.float64)
-        self._observed = ~np.isnan(labels)
+        self._mask = cells.place(~np.isnan(labels))
         self._is_turned = labels.shape[0] > labels.shape[1]
         self._labels = labels.T if self._is_turned else labels
         n_rows, n_columns = self._labels.shape
         count = n_rows * (n_rows - 1) / 2 * n_columns
         if self._most is not None and count > self._most:
             sides = "columns" if self._is_turned else "rows"
+            need = f"needs {count:.1e} differences between pairs of {sides}, more than max_comparisons={self._most:g}"
             raise ValueError(
-                f"The IC-index of {labels.shape[0]} × {labels.shape[1]} labels takes {count:.1e} differences between "
-                f"pairs of {sides}, more than max_comparisons={self._most:g}, and 1e10 of them take about half an "
-                "hour for each grid of predictions: score part of the rows and columns, or give a greater number, "
-                'as scorer("ic_index", max_comparisons=1e12).'
+                f"The IC-index of {labels.shape[0]} × {labels.shape[1]} labels {need} (1e10 take half an hour for "
+                'each grid): score fewer rows and columns, or use scorer("ic_index", max_comparisons=1e12).'
             )
         self._width = _ROUNDING * epsilon(cells.grid.values) * float(np.abs(cells.labels).max(initial=0))
         self._kept: list[_Ordered] = []
@@ -411,11 +418,8 @@ class IcIndex(Metric):
                 self._kept.append(ordered)
         return np.asarray([self._n_pairs > 0])
 
-    def _prepare(self) -> None:
-        self._mask = self._cells.place(self._observed)
-
     def _blocks(self, stack: Array) -> Iterable[slice]:
-        # All at once: the labels of a pair of rows are put in order once for all predictions.
+        # All at once, so that the labels of a pair of rows are sorted once for all predictions.
         return [slice(0, stack.shape[0])] if stack.shape[0] else []
 
     def _ordered_pairs(self, like: Array) -> Iterator[_Ordered]:
@@ -428,8 +432,7 @@ class IcIndex(Metric):
 
     def _score(self, F: Array) -> Array:
         xp, place = namespace(F), self._cells.place
-        share = epsilon(F) ** 0.75 if self._tie_tolerance is None else self._tie_tolerance
-        share = max(share, _ROUNDING * epsilon(F))
+        share = max(self._tie_share(F), _ROUNDING * epsilon(F))
         F = xp.astype(F, xp.float64)
         widths = [share * _largest(F[index, ...], self._mask) for index in range(F.shape[0])]
         F = xp.where(self._mask, F, xp.full_like(F, float("nan")))
@@ -451,7 +454,7 @@ ic_index = function_of(IcIndex)
 
 
 def _largest(F: Array, mask: Array) -> float:
-    """Return the largest prediction (m, q) that counts, in absolute value, refusing what has no differences."""
+    """Return the largest absolute prediction (m, q) of an observed cell; raise if it is NaN or infinite."""
     xp = namespace(F)
     largest = float(xp.max(xp.where(mask, xp.abs(F), xp.zeros_like(F))))
     if np.isnan(largest):
