@@ -35,9 +35,9 @@ Columns = Mapping[str, Sequence[Any]]
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 # Bytes of a value as a Python object, in a list of columns and in a list of lines.
 _OBJECT = 100
-#: The column that pandas writes an index without a name into.
+#: Name of the column in which pandas writes an index without a name.
 PANDAS = "__index_level_0__"
-# The types of text in arrow.
+# Types of text in arrow.
 _TEXT_TYPES = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 _NEEDED = "pyarrow", ", or write the table as csv"
 
@@ -67,9 +67,9 @@ class Parquet:
     Attributes
     ----------
     n : int
-        The number of rows.
+        Number of rows.
     starts : integer array
-        The first row of each row group.
+        First row of each row group.
     kinds : dict of str to str
         Kind of each column: "whole", "number", "vectors", "text" or "other".
     index : list of str

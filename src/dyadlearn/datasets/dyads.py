@@ -138,8 +138,7 @@ def make_dyads(
     side = kernel, kernel_params, n_features
     task_side = side if sign else (task_kernel, task_kernel_params, n_task_features)
     first, second = (_draw_factor(*each, rank, function_stream) for each in (side, task_side))
-    function = _scaled(_Truth(first, second, sign), function_stream)
-    function = replace(function, mean=float(mean))
+    function = replace(_scaled(_Truth(first, second, sign), function_stream), mean=float(mean))
     if main_effects:
         sides = (side,) if sign else (side, task_side)
         effects = tuple(_drawn_effect(each, float(main_effects), effect_stream) for each in sides)

@@ -213,7 +213,10 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
         if _dimensions(table) != 2:
             raise ValueError(f"{title} must have two dimensions, found {_dimensions(table) or 'none'}.")
         read[name] = table
-    _check_lengths(read, owner)
+    lengths = {name: int(table.values.shape[0]) for name, table in read.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        raise ValueError(f"The descriptions in {owner} must have one row for each entity, but {listed} rows.")
     first = next((name for name, table in read.items() if table.row_ids is not None), None)
     target = None if first is None else read[first].row_ids
     other = title_of(first or "", owner)
@@ -223,13 +226,6 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
 def title_of(name: str, owner: str) -> str:
     """Return the name of one description of a side for messages."""
     return f"{owner}[{name!r}]"
-
-
-def _check_lengths(tables: Mapping[str, Table], owner: str) -> None:
-    lengths = {name: int(table.values.shape[0]) for name, table in tables.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-        raise ValueError(f"The descriptions in {owner} must have one row for each entity, but {listed} rows.")
 
 
 def _in_order(table: Table, target: Ids | None, own: str, other: str) -> Table:

@@ -285,7 +285,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return Source(rows, None)
         return Source(rows, _OnLists(self.kernel) if rows.ndim == 1 else self.kernel, self.kernel_params)
 
-    # What users hand in --------------------------------------------------------------------------
+    # Reading the input ---------------------------------------------------------------------------
 
     def _read(self, X: Any, *, reset: bool) -> Array:
         """Return the rows as a matrix, or as an array of one dimension if they are not vectors."""
@@ -295,7 +295,12 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             raise ValueError(f"X holds {kinds[things is not None]}, but the landmarks are {kinds[things is None]}.")
         if things is not None:
             return things
-        table = self._aligned(read_table(X, "X"), reset=reset)
+        table = read_table(X, "X")
+        columns = table.column_ids if self._is_precomputed else None
+        if columns is not None and not reset:
+            table = table.columns_as(self._columns, "the columns of X", "the rows of training")
+        elif columns is not None and len(table.row_ids or columns) == len(columns):
+            table = table.squared("X")
         if reset:
             self._columns = table.column_ids if self._is_precomputed else None
         rows = check_instances(self, table, is_kernel=self._is_precomputed, reset=reset)
@@ -306,14 +311,6 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
                 raise not_square("", tuple(rows.shape))
             return symmetrized(rows, "error", "X")[0]
         return rows
-
-    def _aligned(self, table: Table, *, reset: bool) -> Table:
-        """Return a precomputed kernel with its columns in the order of training, where they have ids."""
-        if not self._is_precomputed or table.column_ids is None:
-            return table
-        if not reset:
-            return table.columns_as(self._columns, "the columns of X", "the rows of training")
-        return table.squared("X") if len(table.row_ids or table.column_ids) == len(table.column_ids) else table
 
     def _own(self, rows: Array, diagonal: Any) -> Array:
         """Return the kernel of rows with themselves, shape (n,)."""
@@ -334,7 +331,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         for part, K in self._source(rows).columns(landmarks):
             yield part, arrays.solve_lower(self._factor, K.T).T
 
-    # What scikit-learn asks ----------------------------------------------------------------------
+    # scikit-learn ----------------------------------------------------------------------------------
 
     @property
     def _n_features_out(self) -> int:
@@ -349,7 +346,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return tags
 
 
-# Where the kernel comes from ---------------------------------------------------------------------
+# The kernel --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -367,10 +364,6 @@ class Source:
     kernel: Any
     params: Mapping[str, Any] | None = None
 
-    def landmarks(self, at: np.ndarray) -> Array:
-        """Return some of the rows, or their positions if the kernel is precomputed."""
-        return at if self.kernel is None else arrays.take_rows(self.values, at)
-
     def diagonal(self) -> Array:
         """Return k(x, x) of all rows, shape (n,)."""
         if self.kernel is None:
@@ -384,7 +377,7 @@ class Source:
         return gram(_numbers(arrays.take_rows(self.values, at)), kernel=self.kernel, params=self.params)
 
     def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield the kernel of all rows with landmarks, block by block."""
+        """Yield the kernel of all rows with landmarks (positions if it is precomputed), block by block."""
         width = max(landmarks.shape[0], math.prod(self.values.shape[1:]))
         for part in arrays.row_blocks(self.values.shape[0], 8 * width):
             rows = self.values[part, ...]
@@ -514,7 +507,8 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
             continue
         chosen, stop = candidates[kept], done + len(kept)
         ahead, triangle = arrays.take_rows(ahead, kept), arrays.as_array_of(triangle, diagonal, dtype=diagonal.dtype)
-        columns = xp.concat([K for _, K in source.columns(source.landmarks(chosen))])
+        landmarks = chosen if source.kernel is None else arrays.take_rows(source.values, chosen)
+        columns = xp.concat([K for _, K in source.columns(landmarks)])
         columns = columns - features[:, :done] @ ahead.T
         new = arrays.solve_lower(triangle, columns.T).T
         features[:, done:stop] = new
@@ -527,10 +521,8 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         for position in chosen.tolist():
             residual[position] = 0.0
     if -lowest > max(definiteness_tolerance(diagonal, n), half * arrays.largest(diagonal)):
-        excess = (
-            f"features exceed k(x, x) by up to {-lowest:.3g}, and its largest value is {arrays.largest(diagonal):.3g}"
-        )
-        message = f"The kernel is not positive semi-definite: {excess}. Repair it, or choose another one."
+        excess = f"exceed k(x, x) by up to {-lowest:.3g}, and its largest value is {arrays.largest(diagonal):.3g}"
+        message = f"The kernel is not positive semi-definite: features {excess}. Repair it, or choose another one."
         warnings.warn(message, KernelRepairWarning, stacklevel=4)
     done = len(positions)
     if done < most:

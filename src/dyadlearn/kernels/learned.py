@@ -131,10 +131,8 @@ class Description(Stored):
             return _taken_columns(a[:, 1:], places)
         if b is None and a.shape[0] == 1:
             return self._own(a)[:, None]
-        what = f"The kernel of description {self.name!r} was computed beforehand"
-        raise KernelError(
-            f"{what} and is not known between new entities: give those of training as the second argument."
-        )
+        remedy = "give those of training as the second argument"
+        raise KernelError(f"The precomputed kernel {self.name!r} is not known between new entities: {remedy}.")
 
     def _own(self, a: Array) -> Array:
         """Return k(x, x) of every row before scaling."""
@@ -148,9 +146,7 @@ class Description(Stored):
             return found
         if self.new_diagonal is None:
             remedy = "scale it by dyadlearn.kernels.normalize, for training and for new entities"
-            raise KernelError(
-                f"The similarity of a new entity to itself is not known in description {self.name!r}: {remedy}."
-            )
+            raise KernelError(f"The similarity of a new entity to itself is not known in {self.name!r}: {remedy}.")
         return xp.where(is_new, xp.full_like(found, self.new_diagonal), found)
 
     def _fits(self) -> bool:
@@ -189,10 +185,8 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     own = found._own(part)
     xp = arrays.namespace(own)
     if float(xp.min(own)) < 0:
-        lowest = f"{float(xp.min(own)):.3g}"
-        raise KernelError(
-            f"The kernel of {title} is negative on its diagonal, down to {lowest}: choose another kernel."
-        )
+        found_on = f"is negative on its diagonal, down to {float(xp.min(own)):.3g}"
+        raise KernelError(f"The kernel of {title} {found_on}: choose another kernel.")
     mean = float(xp.mean(own) if weights is None else xp.sum(weights * own) / xp.sum(weights))
     found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
     n = part.shape[0]
@@ -334,9 +328,10 @@ class LearnedKernel(Stored):
         exponents = check_weights(exponents, len(self.members), "descriptions", "exponents")
         if 0 in exponents:
             raise ValueError("exponents must be positive finite numbers, found 0.0.")
-        members = []
-        for member, weight, exponent in zip(self.members, weights, exponents, strict=True):
-            members.append(replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0))
+        members = (
+            replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0)
+            for member, weight, exponent in zip(self.members, weights, exponents, strict=True)
+        )
         return LearnedKernel(tuple(members))
 
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
@@ -502,9 +497,7 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
         title = title_of(member.name, name)
         table = replace(given.tables[member.name], values=matrices[member.name])
         if member.is_precomputed:
-            parts.append(
-                _new_kernel(member, replace(table, values=arrays.dense(table.values)), given, trained_places, title)
-            )
+            parts.append(_new_kernel(member, table, given, trained_places, title))
         else:
             parts.append(_new_features(member, table, title))
     wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {name}")
@@ -560,13 +553,10 @@ def is_pair(given: Any) -> bool:
 
 def _matrices(given: Descriptions, owner: str) -> dict[str, Array]:
     """Return the values of each description, checked, all in one precision; whole numbers have no say in it."""
-    titles = {title_of(name, owner): name for name in given.tables}
-    named = {
-        title: check_matrix(given.tables[name].values, title, accept_sparse=True) for title, name in titles.items()
-    }
-    check_same_library(named)
-    checked = dict(zip(titles.values(), named.values(), strict=True))
-    floats = [checked[name] for name, table in given.tables.items() if not is_whole(table.values)]
+    tables = given.tables.items()
+    checked = {name: check_matrix(table.values, title_of(name, owner), accept_sparse=True) for name, table in tables}
+    check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
+    floats = [checked[name] for name, table in tables if not is_whole(table.values)]
     dtype = arrays.float_dtype(*floats) if floats else arrays.namespace(*checked.values()).float64
     return {name: arrays.cast(matrix, dtype) for name, matrix in checked.items()}
 
@@ -595,7 +585,7 @@ def _new_features(member: Description, table: Table, title: str) -> Array:
 
 def _new_kernel(member: Description, table: Table, given: Descriptions, trained: Array | None, title: str) -> Array:
     """Return the columns of a precomputed kernel: the places of rows in training, and their values with these."""
-    values, columns, training = table.values, own_ids(table.column_ids), own_ids(member.columns)
+    values, columns, training = arrays.dense(table.values), own_ids(table.column_ids), own_ids(member.columns)
     (m, width), n = values.shape, member.n_columns
     by_ids = columns is not None and training is not None
     # Rows that were taken out of others, as those of training were, have a column for each of these.

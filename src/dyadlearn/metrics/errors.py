@@ -14,21 +14,6 @@ from dyadlearn.metrics.cells import Cells, Metric, function_of, refuse_nan
 __all__ = ["mean_absolute_error", "mean_squared_error", "r2", "root_mean_squared_error"]
 
 
-def _check_squares(cells: Cells) -> None:
-    """Raise if the squares of labels are out of the range of their dtype."""
-    values = cells.grid.values if cells.is_whole else cells.filled
-    xp, dtype = namespace(values), cells.grid.values.dtype
-    numbers = namespace(cells.grid.values).finfo(dtype)
-    largest = max(float(xp.max(values)), -float(xp.min(values)))
-    # An error may be twice as large as the labels, and the squares of all cells are summed.
-    most = float(numbers.max) / (4 * cells.rows.size * cells.width)
-    if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
-        remedy = f"divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}"
-        raise ValueError(
-            f"The square of the largest label of Y, {largest:.3g}, is out of the range of {dtype}: {remedy}."
-        )
-
-
 class Loss(Metric):
     """Base class of metrics that are minus the mean loss over the cells of a row."""
 
@@ -140,7 +125,19 @@ class SquaredLoss(Loss):
     scoring = "neg_mean_squared_error"
 
     def _prepare(self) -> None:
-        _check_squares(self._cells)
+        # Raise if the squares of labels are out of the range of their dtype.
+        cells, dtype = self._cells, self._cells.grid.values.dtype
+        values, numbers = (
+            cells.grid.values if cells.is_whole else cells.filled,
+            namespace(cells.grid.values).finfo(dtype),
+        )
+        xp = namespace(values)
+        largest = max(float(xp.max(values)), -float(xp.min(values)))
+        # An error may be twice as large as the labels, and the squares of all cells are summed.
+        most = float(numbers.max) / (4 * cells.rows.size * cells.width)
+        if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
+            fault = f"The square of the largest label of Y, {largest:.3g}, is out of the range of {dtype}"
+            raise ValueError(f"{fault}: divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}.")
 
     def _losses(self, gap: Array) -> Array:
         return gap * gap

@@ -143,22 +143,17 @@ class Ranked(Metric):
         return xp.sum(self._by_row(values), axis=-1)
 
 
-def positives(cells: Cells, title: str) -> np.ndarray:
-    """Return which cells (R, n) have the larger of two labels; raise if there are not two, by the title of a metric."""
-    distinct = distinct_labels(cells.labels)
-    if distinct.size != 2:
-        remedy = "For real labels use the concordance index, or compare Y with a threshold"
-        raise ValueError(f"{title} needs labels of exactly two values, found {distinct.size} in Y. {remedy}.")
-    return np.asarray(cells.labels == distinct[1])
-
-
 class OfPositives(Ranked):
     """Base class of metrics for labels of two values; the larger value is the positive class."""
 
     needs = "a positive label"
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        self._positive = positives(cells, self.title)
+        distinct = distinct_labels(cells.labels)
+        if distinct.size != 2:
+            remedy = "For real labels use the concordance index, or compare Y with a threshold"
+            raise ValueError(f"{self.title} needs labels of exactly two values, found {distinct.size} in Y. {remedy}.")
+        self._positive = np.asarray(cells.labels == distinct[1])
         self._n_positive = np.asarray(self._positive.sum(axis=1, dtype=np.int64))
         return np.asarray(self._n_positive > 0)
 

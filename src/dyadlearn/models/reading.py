@@ -28,7 +28,7 @@ from dyadlearn._checks import check_labels, check_matrix, check_same_library, re
 from dyadlearn._codes import Column, pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side, read_table
+from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.folds import Fold
@@ -162,7 +162,7 @@ def read_rows(
 
 def check_orientation(form: Table, instances: Table, tasks: Table | None) -> None:
     """Raise if ids show that the labels are transposed."""
-    if lies_on_its_side(form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
+    if looks_transposed(form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
         raise IdError(
             "Y looks transposed: its columns have the ids of X, but instances must be in the rows; pass Y.T"
             + ("." if tasks is None else ", or exchange X and tasks.")
