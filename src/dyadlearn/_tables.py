@@ -208,10 +208,10 @@ class Table(Stored):
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Return whether the ids are as many as the rows and columns of a shape (m, q)."""
-        ids = (self.row_ids, self.column_ids)
-        return all(own is None or len(own) == length for own, length in zip(ids, shape, strict=True)) and (
-            shape[1] == 1 or not self.is_vector
-        )
+        if self.is_vector and shape[1] != 1:
+            return False
+        axes = zip((self.row_ids, self.column_ids), shape, strict=True)
+        return all(ids is None or len(ids) == length for ids, length in axes)
 
     def __repr__(self) -> str:
         if self.values is None:
@@ -235,11 +235,6 @@ class Table(Stored):
             Library of the frame; None is that of the input, else pandas or polars, whichever is installed.
         """
         return write_table(np.asarray(self.values), self.row_ids, self.column_ids, _frame_library(kind or self.kind))
-
-    @property
-    def is_native(self) -> bool:
-        """Whether the values are a frame themselves, with names that scikit-learn looks at."""
-        return hasattr(self.values, "columns")
 
     @property
     def transposed(self) -> Table:

@@ -92,9 +92,7 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
     """
     _check_online(model)
     if model.keep_labels:
-        raise ValueError(
-            "keep_labels would gather rows from the cluster: leave it out, and give the dask arrays again."
-        )
+        raise ValueError("keep_labels would gather rows from the cluster: leave it out, and give the arrays again.")
     rows, labels = _aligned(X, y)
     with all_or_nothing(model):
         needs_rows = hasattr(model.feature_map, "transform") and not is_fitted(model.feature_map)

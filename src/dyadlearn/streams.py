@@ -173,9 +173,7 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
     """Return the model and the position in a file, after checking that `model` has the same parameters."""
     known, header = read_model(path)
     if "stream" not in header:
-        raise ModelFileError(
-            f"{path} is a model but no checkpoint of a stream: give another name, or use resume=False."
-        )
+        raise ModelFileError(f"{path} is a model but no checkpoint of a stream: give another name or resume=False.")
     if type(known) is not type(model):
         kinds = f"holds a {type(known).__name__}, and the model is a {type(model).__name__}"
         raise ValueError(f"The checkpoint {path} {kinds}.")
@@ -189,9 +187,7 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
             same = np.array_equal(value, other)  # a feature map may be an array
         if not same:
             both = f"was made with {name}={other!r}, and the model has {name}={value!r}"
-            raise ValueError(
-                f"The checkpoint {path} {both}: use the same parameters, or begin again with resume=False."
-            )
+            raise ValueError(f"The checkpoint {path} {both}: use the same parameters, or resume=False to begin again.")
     match header["stream"]:
         case {"n_batches": int(n_batches), "n_rows": int(n_rows), "digest": str(digest)} if n_batches > 0:
             return known, _Position(n_batches, n_rows, digest)

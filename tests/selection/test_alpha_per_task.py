@@ -239,7 +239,7 @@ def test_what_does_not_go_with_it():
         (
             {"scoring": "ic_index"},
             ValueError,
-            "ic_index compares tasks with each other and has no score of a single task",
+            "ic_index compares tasks with each other and has no score of one task",
         ),
     ):
         with pytest.raises(error, match=message):

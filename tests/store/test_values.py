@@ -285,7 +285,7 @@ def test_ids_too_long_for_a_header_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("dyadlearn.store.container._LONGEST_HEAD", 2000)
     model = IndependentTaskRidge().fit(X, Y)
     model._form = replace(model._form, row_ids=Ids(("a" * 2000, "b", "c")))
-    with pytest.raises(ModelFileError, match=r"take 3,\d{3} bytes, and a model file has room for 2,000: use shorter"):
+    with pytest.raises(ModelFileError, match=r"take 3,\d{3} bytes, but at most 2,000 can be stored: use shorter"):
         save(model, tmp_path / "model.dyad")
     model._form = replace(model._form, row_ids=None)
     monkeypatch.undo()

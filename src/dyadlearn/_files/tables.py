@@ -139,8 +139,6 @@ class Parquet:
             floats = [each if pa.types.is_floating(each.type) else each.cast(pa.float64()) for each in table.columns]
             return np.column_stack([each.to_numpy() for each in floats])
         column = table[names[0]].combine_chunks()
-        if isinstance(column.type, pa.BaseExtensionType):
-            column = column.storage
         lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
         if not (lengths == lengths[0]).all() or not lengths[0] > 0:
             raise ValueError(f"its vectors must have the same length, found {shown(np.unique(lengths).tolist())}")
@@ -161,8 +159,6 @@ def _kind(kind: Any) -> str:
     import pyarrow as pa
 
     of = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
     if of.is_dictionary(kind):
         kind = kind.value_type
     if of.is_integer(kind):
@@ -338,7 +334,10 @@ def read_cells(path: Path) -> Cells:
     if suffix_of(path) == ".parquet":
         return _read_parquet(path)
     text = packed.read_text(path, "table")
-    delimiter = _delimiter(text)
+    # The delimiter is the candidate that is most frequent in the first line, outside of quotes.
+    bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
+    first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
+    delimiter = max(DELIMITERS, key=first.count)
     need = _CELL * (text.count(delimiter) + text.count("\n"))
     check_memory(need, np.empty(0), f"Reading the cells of {path}", "write them as npz or parquet, or fewer of them")
     lines, numbers = [], []
@@ -368,13 +367,6 @@ def read_cells(path: Path) -> Cells:
     while len(headings) > 1 and not headings[-1] and all(not line[-1].strip() for line in lines):
         headings, lines = headings[:-1], [line[:-1] for line in lines]
     return Cells(path, headings, list(lines), numbers)
-
-
-def _delimiter(text: str) -> str:
-    """Return the delimiter of a table: the candidate that is most frequent in the first line, outside of quotes."""
-    bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
-    first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
-    return max(DELIMITERS, key=first.count)
 
 
 def _read_parquet(path: Path) -> Cells:

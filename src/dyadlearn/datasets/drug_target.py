@@ -336,14 +336,13 @@ def fetch_kiba(
     m, q = len(rows), len(columns)
     for key, shape in {"kiba": (m, q), "drug_ecfp4_bits": (m, _N_BITS // 8), "target_sim": (q, q)}.items():
         if stored[key].shape != shape:
-            found = f"has shape {stored[key].shape}, expected {shape} by the ids of drugs and targets"
-            raise DataFileError(f"{key} of {path} {found}.")
-    if stored["drug_ecfp4_bits"].dtype != np.uint8:
-        raise DataFileError(
-            f"drug_ecfp4_bits of {path} must be bytes (uint8), found {stored['drug_ecfp4_bits'].dtype}."
-        )
+            shapes = f"has shape {stored[key].shape}, expected {shape} by the ids of drugs and targets"
+            raise DataFileError(f"{key} of {path} {shapes}.")
+    bits = stored["drug_ecfp4_bits"]
+    if bits.dtype != np.uint8:
+        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {bits.dtype}.")
     labels = Table(stored["kiba"].astype(np.float64), rows, columns)
-    fingerprints = np.unpackbits(stored["drug_ecfp4_bits"], axis=1, count=_N_BITS)
+    fingerprints = np.unpackbits(bits, axis=1, count=_N_BITS)
     observed = int(np.isfinite(labels.values).sum())
     facts = {"observed": observed, "share": 100 * observed / labels.values.size, "address": _KIBA}
     texts = {"smiles": _read_texts(folder.find("ligands.tsv")), "sequences": _read_texts(folder.find("proteins.tsv"))}

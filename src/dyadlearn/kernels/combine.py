@@ -67,9 +67,8 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
             shape = tuple(table.values.shape)
             raise KernelError(f"K must be square unless both diagonals are given, found shape {shape}.")
         table = table.squared("K")
-        rows = columns = _scale(
-            namespace(table.values).linalg.diagonal(table.values), table.values, 0, "the diagonal of K"
-        )
+        diagonal = namespace(table.values).linalg.diagonal(table.values)
+        rows = columns = _scale(diagonal, table.values, 0, "the diagonal of K")
     else:
         row_diagonal = in_order(row_diagonal, table.row_ids, None, "row_diagonal", "the rows of K")
         column_diagonal = in_order(column_diagonal, table.column_ids, None, "column_diagonal", "the columns of K")

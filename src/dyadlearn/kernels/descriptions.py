@@ -124,7 +124,8 @@ class Descriptions(Stored):
             and bool(self.tables)
             and all(isinstance(table, Table) and len(table.values.shape) == 2 for table in self.tables.values())
             and all(table.values.shape[0] == len(self) for table in self.tables.values())
-            and (self.places is None or _are_places(self.places, len(self), self.n_first))
+            and (self.places is None or (self.places.dtype.kind == "i" and self.places.shape == (len(self),)))
+            and (self.places is None or bool(((self.places >= 0) & (self.places < self.n_first)).all()))
         )
 
 
@@ -185,11 +186,6 @@ def _dimensions(item: Any) -> int | None:
     """Return the number of dimensions of a table; None for an object without a shape."""
     shape = getattr(item.values if isinstance(item, Table) else item, "shape", None)
     return None if shape is None else len(shape)
-
-
-def _are_places(places: Any, n: int, n_first: int) -> bool:
-    is_vector = isinstance(places, np.ndarray) and places.dtype.kind == "i" and places.shape == (n,)
-    return is_vector and bool(((places >= 0) & (places < n_first)).all())
 
 
 def _read(tables: Any, owner: str) -> dict[str, Table]:

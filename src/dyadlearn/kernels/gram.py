@@ -238,10 +238,8 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
         try:
             inspect.signature(kernel).bind(None, None, **params)
         except TypeError as error:
-            call = f"kernel(A, B, **params) with params {params}: {error}"
-            raise KernelError(
-                f"kernel {_title(kernel)}{inspect.signature(kernel)} cannot be called as {call}."
-            ) from None
+            call = f"{inspect.signature(kernel)} cannot be called as kernel(A, B, **params) with params {params}"
+            raise KernelError(f"kernel {_title(kernel)}{call}: {error}.") from None
         except ValueError:  # some compiled functions have no signature
             pass
     else:
@@ -262,7 +260,7 @@ def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any
     if tuple(K.shape) != (A.shape[0], B.shape[0]):
         shapes = f"expected shape {(A.shape[0], B.shape[0])}, found {tuple(K.shape)}"
         raise KernelError(
-            f"kernel {_title(kernel)} must return one row per row of A, one column per row of B: {shapes}."
+            f"kernel {_title(kernel)} must return one row per row of A and column per row of B: {shapes}."
         )
     xp = namespace(K)
     if not xp.isdtype(K.dtype, ("bool", "integral", "real floating")):

@@ -165,9 +165,8 @@ def _places(part: Array) -> Array:
 
 def with_places(values: Array, places: np.ndarray) -> Array:
     """Return the columns of a precomputed kernel: the places of its rows, then its values."""
-    return arrays.namespace(values).concat(
-        [arrays.as_array_of(places, values, dtype=values.dtype)[:, None], values], axis=1
-    )
+    first = arrays.as_array_of(places, values, dtype=values.dtype)[:, None]
+    return arrays.namespace(values).concat([first, values], axis=1)
 
 
 def _has_diagonal(member: Description, values: Array) -> bool:
@@ -340,11 +339,11 @@ class LearnedKernel(Stored):
         Parameters
         ----------
         rows : array of shape (n, n_columns)
-            All rows of training of the wide table.
+            All training rows of the wide table.
         name : str
-            What messages call the side.
+            Name of the side in messages.
         weights : array of shape (n,), optional
-            How much each row counts where a mean over them is taken, so that one of weight two is as good as two.
+            Weights of the rows in means; a row with weight 2 counts as two rows.
 
         Raises
         ------
@@ -355,7 +354,7 @@ class LearnedKernel(Stored):
         return LearnedKernel(tuple(starmap(_scaled, each)))
 
     def with_ids(self, ids: Ids | None) -> LearnedKernel:
-        """Return the kernel with the ids of the entities of training, which precomputed kernels know them by."""
+        """Return the kernel with the ids of the training entities, which precomputed kernels are matched by."""
         members = (replace(each, columns=ids) if each.is_precomputed else each for each in self.members)
         return LearnedKernel(tuple(members))
 
@@ -365,11 +364,11 @@ class LearnedKernel(Stored):
         Parameters
         ----------
         names : sequence of str
-            Different from those that are there.
+            Names, different from those of the other descriptions.
         grams : sequence of arrays of shape (n, n)
-            Kernels of the entities of training with a unit diagonal, in the order of the rows of `wide`.
+            Kernels of the training entities with a unit diagonal, in the order of the rows of `wide`.
         wide : Table
-            All rows of training.
+            All training rows.
         """
         members, parts, normalized = list(self.members), [wide.values], self.members[0].normalized
         for name, K in zip(names, grams, strict=True):
@@ -398,35 +397,35 @@ class LearnedKernel(Stored):
 def describe(
     given: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str
 ) -> tuple[LearnedKernel, Table]:
-    """Return the kernel of the entities of training, with all weights and exponents 1, and their wide table.
+    """Return the kernel of the training entities, with all weights and exponents 1, and their wide table.
 
-    It is a kernel once it is scaled (`LearnedKernel.scaled`).
+    Scale it before use (`LearnedKernel.scaled`).
 
     Parameters
     ----------
     given : Descriptions
     kernels : str, callable or pair; mapping of names to these; or sequence of these
-        The kernel of all descriptions, or of each. A pair is a kernel and its parameters. Without gamma, "rbf" has one
-        over the mean squared distance between rows once it is scaled.
+        The kernel of all descriptions, or of each. A pair is a kernel and its parameters. The default gamma of "rbf" is
+        one over the mean squared distance between rows; it is set by `LearnedKernel.scaled`.
     normalize : bool
         Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal.
     repair : {"clip", "shift", "error"}
-        What to do with precomputed kernels that are none, before anything else.
+        Treatment of precomputed kernels that are asymmetric or indefinite.
     name : str
-        What messages call the side.
+        Name of the side in messages.
 
     Returns
     -------
     kernel : LearnedKernel
     wide : Table
-        Sparse where all descriptions are sparse features.
+        Sparse if all descriptions are sparse features.
 
     Raises
     ------
     KernelError
-        If a kernel is unknown, or a precomputed one not square or refused by ``repair="error"``.
+        If a kernel is unknown, or a precomputed kernel is not square or not valid under ``repair="error"``.
     ValueError
-        If kernels lack a description or name one that is not there, or values are not finite.
+        If a description has no kernel, a kernel has no description, or values are not finite.
     NotEnoughMemoryError
         If the wide table is too large.
 
@@ -464,21 +463,21 @@ def describe(
 
 
 def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | None, name: str) -> Table:
-    """Return the wide table of rows to predict for.
+    """Return the wide table of the rows to predict.
 
-    The columns of a precomputed kernel are found by ids, where training and they have some. Otherwise they are the
-    entities of training or, where `given` and those of training were taken out of one `Descriptions`, all of its
+    The columns of a precomputed kernel are matched by ids, if they and the training entities have ids. Otherwise they
+    are the training entities or, if `given` and the training rows were indexed from one `Descriptions`, all its
     entities.
 
     Parameters
     ----------
     kernel : LearnedKernel
     given : Descriptions
-        With the names of training, in any order, and the columns that each had.
+        Descriptions with the names and columns of training; names in any order.
     trained_places : array of shape (n,) or None
-        The `places` of the descriptions of training.
+        The `places` of the training descriptions.
     name : str
-        What messages call the side.
+        Name of the side in messages.
 
     Returns
     -------
@@ -487,9 +486,9 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
     Raises
     ------
     ValueError
-        If descriptions are lacking or too many, or have other columns than in training.
+        If descriptions are missing or unknown, or have other columns than in training.
     IdError
-        If the columns of a precomputed kernel lack ids of training.
+        If a training id has no column in a precomputed kernel.
     """
     _check_names(given.names, kernel.names, f"The descriptions of {name}", "give those that the model was fitted with")
     matrices, parts = _matrices(given, name), []
@@ -504,7 +503,7 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
     return Table(wide, given.row_ids, None, given.kind)
 
 
-# What somebody gave, checked -----------------------------------------------------------------------
+# Checks of the input -------------------------------------------------------------------------------
 
 
 def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[Any, Any]]:
@@ -542,17 +541,17 @@ def _check_names(found: Iterable[str], wanted: Sequence[str], what: str, remedy:
 
 
 def is_one_kernel(kernels: Any) -> bool:
-    """Return whether one kernel is given, for all descriptions, rather than one for each."""
+    """Return whether one kernel is given for all descriptions, not one for each."""
     return is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping))
 
 
 def is_pair(given: Any) -> bool:
-    """Return whether something is a kernel with its parameters, rather than two kernels."""
+    """Return whether an object is a kernel with its parameters, not two kernels."""
     return isinstance(given, list | tuple) and len(given) == 2 and (given[1] is None or isinstance(given[1], Mapping))
 
 
 def _matrices(given: Descriptions, owner: str) -> dict[str, Array]:
-    """Return the values of each description, checked, all in one precision; whole numbers have no say in it."""
+    """Return the values of each description after checks, in one precision; whole numbers do not determine it."""
     tables = given.tables.items()
     checked = {name: check_matrix(table.values, title_of(name, owner), accept_sparse=True) for name, table in tables}
     check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
@@ -562,7 +561,7 @@ def _matrices(given: Descriptions, owner: str) -> dict[str, Array]:
 
 
 def _training_kernel(values: Array, table: Table, given: Descriptions, title: str) -> Array:
-    """Return the precomputed kernel (n, n) of the rows of training, out of that of all entities."""
+    """Return the precomputed kernel (n, n) of the training rows, selected from that of all entities."""
     rows, columns = table.row_ids, own_ids(table.column_ids)
     if rows is not None and columns is not None:
         remedy = 'give its columns the ids of its rows; for features, choose another kernel than "precomputed"'
@@ -584,11 +583,11 @@ def _new_features(member: Description, table: Table, title: str) -> Array:
 
 
 def _new_kernel(member: Description, table: Table, given: Descriptions, trained: Array | None, title: str) -> Array:
-    """Return the columns of a precomputed kernel: the places of rows in training, and their values with these."""
+    """Return the columns of a precomputed kernel: the places of its rows in training, and their kernel values."""
     values, columns, training = arrays.dense(table.values), own_ids(table.column_ids), own_ids(member.columns)
     (m, width), n = values.shape, member.n_columns
     by_ids = columns is not None and training is not None
-    # Rows that were taken out of others, as those of training were, have a column for each of these.
+    # Rows that were indexed from the same table as the training rows have a column for each row of that table.
     is_taken = not by_ids and ((given.places is not None and given.n_first == width) or m == width != n)
     is_of_first = is_taken and trained is not None and width > int(trained.max())
     if columns is not None and training is not None:
@@ -609,29 +608,29 @@ def _new_kernel(member: Description, table: Table, given: Descriptions, trained:
 def known_places(
     given: Descriptions, ids: Ids | None, trained: Array | None, is_of_first: bool = False
 ) -> np.ndarray | None:
-    """Return where rows stand among the entities of training, -1 elsewhere; None where nothing tells.
+    """Return the positions of rows among the training entities, -1 for new ones; None if they are not known.
 
     Parameters
     ----------
     given : Descriptions
     ids : Ids or None
-        Of the entities of training.
+        Ids of the training entities.
     trained : array or None
-        The `places` of the descriptions of training, which tell where ids do not.
+        The `places` of the training descriptions, which are used if there are no ids.
     is_of_first : bool
-        Whether rows that have no places are those that all others were taken out of.
+        Whether rows without places are the table that the training rows were indexed from.
     """
-    own: Sequence[Any] = range(len(given))
-    training: Sequence[Any] = ()
     rows = own_ids(given.row_ids)
+    labels: Sequence[Any]
     if rows is not None and ids is not None:
-        own, training = rows.labels, ids.labels
+        labels, training = rows.labels, list(ids.labels)
     elif trained is not None and (is_of_first or given.places is not None):
-        own, training = own if given.places is None else given.places.tolist(), trained.tolist()
+        labels = range(len(given)) if given.places is None else given.places.tolist()
+        training = trained.tolist()
     else:
         return None
     where = {label: place for place, label in enumerate(training)}
-    return np.array([where.get(label, -1) for label in own], dtype=np.intp)
+    return np.array([where.get(label, -1) for label in labels], dtype=np.intp)
 
 
 # Columns of the wide table -------------------------------------------------------------------------

@@ -5,7 +5,6 @@ Also functions for the scores of a grid of regularisations: which are undefined,
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -111,8 +110,6 @@ class Cells:
     @cached_property
     def counts(self) -> np.ndarray:
         """Number of observed cells in each row, of shape (R,)."""
-        if self.are_complete:
-            return np.full(self.rows.size, self.width, dtype=np.int64)
         return np.asarray(self.observed.sum(axis=1, dtype=np.int64))
 
     @cached_property
@@ -342,39 +339,9 @@ class Metric(ABC):
         """
         return epsilon(F) ** 0.75 if self._tie_tolerance is None else self._tie_tolerance
 
-    def _ranked(self, F: Array, values: Array) -> tuple[Array, Array]:
-        """Return values (R, n) in the order of the predictions, and whether each prediction ties with the one before.
-
-        Parameters
-        ----------
-        F : array of shape (s, m, q)
-        values : array of shape (R, n)
-
-        Returns
-        -------
-        ordered : array of shape (s, R, n)
-        tied : bool array of shape (s, R, n − 1)
-        """
-        xp, rows = namespace(F), self._cells.arrange(F)
-        order = xp.argsort(rows, axis=-1, stable=False)
-        rows = take_along_rows(rows, order)
-        self._cells.check_last(rows)
-        if self._tie_tolerance == 0:
-            tied = rows[..., 1:] == rows[..., :-1]
-        else:
-            tied = rows[..., 1:] - rows[..., :-1] <= self._cells.tie_width(rows, self._tie_share(F))[..., None]
-        return take_along_rows(xp.broadcast_to(values, rows.shape), order), tied
-
     @abstractmethod
     def _score(self, F: Array) -> Array:
         """Return the metric (s, R) of each row for a block of predictions (s, m, q)."""
-
-
-def take_along_rows(rows: Array, order: Array) -> Array:
-    """Return each row of (…, n) in the order of the positions in the same row of `order`."""
-    xp, n = namespace(rows), rows.shape[-1]
-    start = as_array_of(np.arange(math.prod(rows.shape[:-1])).reshape(*rows.shape[:-1], 1) * n, rows)
-    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape)
 
 
 def function_of(metric: type[Metric]) -> Callable[..., Any]:

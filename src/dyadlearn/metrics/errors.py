@@ -127,11 +127,8 @@ class SquaredLoss(Loss):
     def _prepare(self) -> None:
         # Raise if the squares of labels are out of the range of their dtype.
         cells, dtype = self._cells, self._cells.grid.values.dtype
-        values, numbers = (
-            cells.grid.values if cells.is_whole else cells.filled,
-            namespace(cells.grid.values).finfo(dtype),
-        )
-        xp = namespace(values)
+        values = cells.grid.values if cells.is_whole else cells.filled
+        xp, numbers = namespace(values), namespace(cells.grid.values).finfo(dtype)
         largest = max(float(xp.max(values)), -float(xp.min(values)))
         # An error may be twice as large as the labels, and the squares of all cells are summed.
         most = float(numbers.max) / (4 * cells.rows.size * cells.width)

@@ -17,6 +17,7 @@ is the *excess* to subtract.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from functools import cached_property
 from typing import Any
@@ -373,7 +374,41 @@ def _increasing(ranks: Array, highest: int) -> Array:
     return xp.astype(total, xp.int64)
 
 
-class ConcordanceIndex(Metric):
+def take_along_rows(rows: Array, order: Array) -> Array:
+    """Return each row of (…, n) in the order of the positions in the same row of `order`."""
+    xp, n = namespace(rows), rows.shape[-1]
+    start = as_array_of(np.arange(math.prod(rows.shape[:-1])).reshape(*rows.shape[:-1], 1) * n, rows)
+    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape)
+
+
+class Ordered(Metric):
+    """Base class of metrics that use the labels in the order of the predictions."""
+
+    def _ranked(self, F: Array, values: Array) -> tuple[Array, Array]:
+        """Return values (R, n) in the order of the predictions, and whether each prediction ties with the one before.
+
+        Parameters
+        ----------
+        F : array of shape (s, m, q)
+        values : array of shape (R, n)
+
+        Returns
+        -------
+        ordered : array of shape (s, R, n)
+        tied : bool array of shape (s, R, n − 1)
+        """
+        xp, rows = namespace(F), self._cells.arrange(F)
+        order = xp.argsort(rows, axis=-1, stable=False)
+        rows = take_along_rows(rows, order)
+        self._cells.check_last(rows)
+        if self._tie_tolerance == 0:
+            tied = rows[..., 1:] == rows[..., :-1]
+        else:
+            tied = rows[..., 1:] - rows[..., :-1] <= self._cells.tie_width(rows, self._tie_share(F))[..., None]
+        return take_along_rows(xp.broadcast_to(values, rows.shape), order), tied
+
+
+class ConcordanceIndex(Ordered):
     r"""Concordance index: the share of pairs of cells that are ranked in the order of their labels.
 
     Pairs of equal labels are excluded, and tied predictions count half. For labels of two values it equals the area
@@ -436,7 +471,7 @@ class ConcordanceIndex(Metric):
 concordance_index = function_of(ConcordanceIndex)
 
 
-class Correlation(Metric):
+class Correlation(Ordered):
     """Base class of correlations: products of centred rows of length 1."""
 
     needs = "two observed labels that differ"
@@ -522,9 +557,7 @@ class Pearson(Correlation):
         if bool(xp.any(xp.isnan(largest))):
             refuse_nan()
         if bool(xp.any(xp.isinf(largest))):
-            raise ValueError(
-                "F contains infinity where Y is observed: the Pearson correlation needs finite predictions."
-            )
+            raise ValueError("F contains infinity where Y is observed: Pearson correlation needs finite predictions.")
         rows = rows / xp.where(largest > 0, largest, xp.ones_like(largest))[..., None]
         # Differences from the first prediction are exactly 0 if all predictions are equal.
         first = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._first, axis=1)

@@ -214,9 +214,7 @@ class Scorer(Stored):
             metric = self.metric(Y, average="task", **{"tie_tolerance": None, **self.options})
             if not metric.is_of_rows:
                 remedy = "use another scoring, such as 'concordance_index', or one regularisation for all tasks"
-                raise ValueError(
-                    f"{self.name} compares tasks with each other and has no score of a single task: {remedy}."
-                )
+                raise ValueError(f"{self.name} compares tasks with each other and has no score of one task: {remedy}.")
 
         def score(F: Any) -> np.ndarray:
             scores = np.full(Y.shape[1], np.nan)

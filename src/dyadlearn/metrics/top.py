@@ -24,17 +24,8 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, namespace, to_numpy
 from dyadlearn._checks import check_alpha, check_count
-from dyadlearn.metrics.cells import (
-    CELL_BYTES,
-    Cells,
-    Metric,
-    as_average,
-    block_bytes,
-    function_of,
-    refuse_nan,
-    take_along_rows,
-)
-from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, twice_increasing
+from dyadlearn.metrics.cells import CELL_BYTES, Cells, Metric, as_average, block_bytes, function_of, refuse_nan
+from dyadlearn.metrics.ranks import LabelOrder, OfPositives, Ranked, take_along_rows, twice_increasing
 from dyadlearn.settings import Setting
 
 __all__ = ["enrichment_factor", "ic_index", "ndcg_at_k", "precision_at_k", "recall_at_k"]
@@ -286,9 +277,7 @@ class NdcgAtK(Top):
     def _defined(self, cells: Cells) -> np.ndarray:
         lowest = cells.labels[cells.observed].min(initial=0)
         if lowest < 0:
-            raise ValueError(
-                f"NDCG needs labels of at least 0, found {lowest} in Y: subtract the minimum, Y - Y.min()."
-            )
+            raise ValueError(f"NDCG needs labels of at least 0, found {lowest} in Y: use Y - Y.min(), for example.")
         return np.asarray((cells.filled > 0).any(axis=1))
 
     def _prepare(self) -> None:

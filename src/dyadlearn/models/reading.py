@@ -155,7 +155,7 @@ def read_rows(
     table = in_training_order(read_table(unwrap_tasks(given), name), spec, ids, name)
     if axis:
         return table, checked_tasks(table, spec, names, n_columns, allow_nan=model.allows_nan)
-    if not table.is_native and not spec.is_precomputed:
+    if not hasattr(table.values, "columns") and not spec.is_precomputed:
         check_names(names, table.column_ids, name)  # scikit-learn checks the names of pandas frames itself
     return table, model._validated_instances(table, spec, reset=False)
 

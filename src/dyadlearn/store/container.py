@@ -1,22 +1,22 @@
 r"""Container of a model file: named arrays and a header in the safetensors format, with every byte checked.
 
-A file is the length of its head (8 bytes, little-endian), the head, and the bytes of the arrays one after the other.
-The head is JSON: for each array its dtype, shape and place, and before them the metadata
+A file contains the length of its head (8 bytes, little-endian), the head, and the bytes of the arrays one after the
+other. The head is JSON with the dtype, shape and position of each array, and before them the metadata
 
 .. code-block:: text
 
     {"__metadata__":{"format":"dyadlearn","version":"7","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
 
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
-file with zeros in the place of the checksum. Any reader of safetensors can open the arrays. Reading and writing is done
-here, in one pass and without a second copy of the arrays, so that the checked bytes are those that are used.
+file with zeros in place of the checksum. Any reader of safetensors can open the arrays. Files are read and written in
+one pass and without a second copy of the arrays, so that the checked bytes are those that are used.
 
 The values of a model are written as plain JSON and arrays, without executable content.
 
-``null``, truth values, whole and finite numbers, text, lists and dicts with text keys stand for themselves. Anything
-else is an object with a single key, ``"$"`` and the name of a codec or of a class with a state (`dyadlearn._state`). An
-array is found under the path that leads to it, such as ``side.spectrum.vectors``; what occurs a second time is written
-as ``{"$again": path}``. Frames are written as `Table`, and come back as such.
+``null``, booleans, whole and finite numbers, text, lists and dicts with text keys are written as such. Any other value
+is an object with a single key: ``"$"`` and the name of a codec or of a class with a state (`dyadlearn._state`). Arrays
+are named by their paths, such as ``side.spectrum.vectors``. A second occurrence of a value is ``{"$again": path}``.
+Frames are written and loaded as `Table`.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _NO_CHECKSUM = "0" * 64
 # Readers of safetensors refuse a longer head.
 _LONGEST_HEAD = 100_000_000
 
-# Shapes and types of arrays by their names.
+# Shapes and types of arrays by name.
 Forms = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
-# The names that safetensors has for types of numbers: F64, I8, BOOL and so on.
+# Names of types in safetensors: F64, I8, BOOL and so on.
 _SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 _DTYPES = {f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind, sizes in _SIZES.items() for size in sizes}
 _DTYPES["BOOL"] = "|b1"
@@ -75,7 +75,7 @@ def write_container(
     over : str or None
         Checksum of the only file that may be replaced; None replaces any file.
     """
-    # The largest items first: then all are aligned.
+    # Arrays with the largest items come first, so that all are aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
     places, end = {}, 0
     for name, array in ordered:
@@ -87,8 +87,8 @@ def write_container(
     head = json.dumps({"__metadata__": metadata, **places}, separators=(",", ":")).encode("ascii")
     head += b" " * (-len(head) % 8)
     if len(head) > _LONGEST_HEAD:
-        room = f"{len(head):,} bytes, and a model file has room for {_LONGEST_HEAD:,}"
-        raise ModelFileError(f"The ids and parameters of this model take {room}: use shorter ids.")
+        sizes = f"{len(head):,} bytes, but at most {_LONGEST_HEAD:,} can be stored"
+        raise ModelFileError(f"The ids and parameters of this model take {sizes}: use shorter ids.")
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
@@ -128,21 +128,21 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
 
     Returns
     -------
-    header : what JSON holds
+    header : JSON value
     arrays : mapping of str to array
-        Contiguous, row by row.
+        Contiguous arrays in C order.
 
     Raises
     ------
     ModelFileError
-        If the file is empty, foreign, of a newer format, cut short or changed.
+        If the file is empty, no model file, of another format, truncated or changed.
     NotEnoughMemoryError
-        If it is larger than the memory that is free.
+        If the file is larger than the free memory.
     """
     size = check_file(path, ModelFileError)
     with open(path, "rb") as file:
         head, span, header, forms = _read_tables(file, size, path)
-        # A file with holes may be larger than any disk.
+        # A sparse file may be larger than the disk.
         check_memory(1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine")
         arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
         digest = hashlib.sha256(len(head).to_bytes(8, "little"))
@@ -179,7 +179,7 @@ def _read_tables(file: BinaryIO, size: int, path: Path) -> tuple[bytes, tuple[in
     expected = 8 + len(head) + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
     if size < expected:
         raise _cut_short(path, size, expected)
-    # An axis of zero lets the others be of any length without taking room in the file.
+    # With an axis of length 0, other axes could have any length without bytes in the file.
     lengths = (math.prod(max(axis, 1) for axis in shape) * dtype.itemsize for shape, dtype in forms.values())
     if size > expected or max(lengths, default=0) > size:
         raise _damaged(path, "its arrays and its size do not fit together")
@@ -191,7 +191,7 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
     first = file.read(8 + len(_START))
     if not size:
         raise ModelFileError(f"{path} is empty: no model was saved in it.")
-    # A head that is cut off within its first words is still ours.
+    # A file that is truncated within these words counts as a model file.
     if len(first) <= 8 or not _START.startswith(first[8:]):
         raise ModelFileError(f"{path} is not a model file of dyadlearn.")
     length = int.from_bytes(first[:8], "little")
@@ -227,7 +227,7 @@ def _damaged(path: Path, why: str) -> ModelFileError:
 
 _PLAIN = {type(None), bool, int, str}
 
-#: How to correct what cannot be stored, by the name of a part of a model or of a parameter without its ``task_``.
+#: Remedies for values that cannot be stored, by the name of a part of a model or of a parameter without ``task_``.
 _REMEDIES = {
     "kernel": 'use a kernel by its name, such as "rbf", or "precomputed"',
     "filter": "use one of dyadlearn.filters",
@@ -244,7 +244,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        # With the values themselves, so that none is freed and its id given to another.
+        # The values are kept, so that none is freed and its id reused.
         self._seen: dict[int, tuple[str, Any]] = {}
 
     def write(self, value: Any, path: str) -> Any:
@@ -276,7 +276,7 @@ class Writer:
     def items(self, values: Iterable[Any], path: str) -> list[Any]:
         """Return a sequence as a list of JSON."""
         values = list(values)
-        if set(map(type, values)) <= _PLAIN:  # as ids are, of which there may be millions
+        if set(map(type, values)) <= _PLAIN:  # a fast path for ids, which may be millions
             return values
         return [self.write(value, _joined(path, position)) for position, value in enumerate(values)]
 
@@ -292,7 +292,7 @@ class Reader:
     ----------
     arrays : mapping of str to array
     copies : bool, default=True
-        Whether arrays that were stored column by column in memory are copied to be so again.
+        Whether arrays that were in Fortran order in memory are copied to Fortran order.
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], *, copies: bool = True) -> None:
@@ -388,7 +388,7 @@ def _write_array(writer: Writer, value: Any, path: str) -> str:
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise _refusal(array, path)
     writer.arrays[path] = array
-    # Sums are rounded in an order that depends on how an array lies in memory: row by row, or column by column.
+    # The memory layout is stored, because it determines the rounding of sums.
     steps = [abs(step) for step in array.strides]
     return "F" if array.ndim == 2 and not array.flags.c_contiguous and steps[0] < steps[1] else "C"
 
