@@ -92,11 +92,10 @@ def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known:
         Existing ids.
     """
     named = ", ".join(f"{label!r}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
-    missing = "None" if len(lacking) == n_wanted else str(len(lacking))
-    verb = "is" if len(lacking) == n_wanted else "are not"
+    count, verb = ("None", "is") if len(lacking) == n_wanted else (len(lacking), "are not")
     if known and "did you mean" not in named:
         where += f", whose ids are such as {', '.join(map(repr, known[:3]))}"
-    return IdError(f"{missing} of the {n_wanted} {of} {verb} in {where}: {named}.")
+    return IdError(f"{count} of the {n_wanted} {of} {verb} in {where}: {named}.")
 
 
 def _similar(label: Any, known: Sequence[Any]) -> str:

@@ -7,7 +7,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,13 +24,9 @@ _ABANDONED = 86_400.0
 
 def check_place(path: Path) -> None:
     """Raise if a path cannot be written as a file: a folder, a pipe, a device, or in a missing folder."""
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        mode = stat.S_IFREG
-    if stat.S_ISDIR(mode):
+    if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "This is a folder, not the name of a file to write", str(path))
-    if not stat.S_ISREG(mode):
+    if path.exists() and not path.is_file():
         words = "This is a pipe or a device, which a file must not replace, name a file to write"
         raise FileExistsError(errno.EEXIST, words, str(path))
     folder = Path(os.path.realpath(path)).parent

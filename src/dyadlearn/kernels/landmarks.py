@@ -208,11 +208,10 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         check_is_fitted(self)
         rows = self._read(X, reset=False)
-        features = None
-        for part, found in self._mapped(rows):
-            dtype = _dtype(rows, found)
-            features = arrays.zeros((rows.shape[0], self.n_components_), found, dtype) if features is None else features
-            features[part, :] = arrays.cast(found, dtype)
+        dtype = _dtype(rows, self._factor)
+        features = arrays.zeros((rows.shape[0], self.n_components_), self._factor, dtype)
+        for part, block in self._mapped(rows):
+            features[part, :] = arrays.cast(block, dtype)
         return features
 
     def residual(self, X: Any, diagonal: Any = None) -> Array:
@@ -236,11 +235,11 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         check_is_fitted(self)
         rows = self._read(X, reset=False)
-        own = self._own(rows, diagonal)
-        xp = arrays.namespace(own)
-        squares = [xp.sum(found * found, axis=1) for _, found in self._mapped(rows)]
-        left = own - xp.astype(xp.concat(squares), own.dtype, copy=False)
-        return xp.where(left > 0, left, xp.zeros_like(left))
+        diagonal = self._self_kernel(rows, diagonal)
+        xp = arrays.namespace(diagonal)
+        squares = [xp.sum(features * features, axis=1) for _, features in self._mapped(rows)]
+        residual = diagonal - xp.astype(xp.concat(squares), diagonal.dtype, copy=False)
+        return xp.where(residual > 0, residual, xp.zeros_like(residual))
 
     # Fitting -------------------------------------------------------------------------------------
 
@@ -312,13 +311,13 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return symmetrized(rows, "error", "X")[0]
         return rows
 
-    def _own(self, rows: Array, diagonal: Any) -> Array:
+    def _self_kernel(self, rows: Array, diagonal: Any) -> Array:
         """Return the kernel of rows with themselves, shape (n,)."""
         if diagonal is not None:
-            own = arrays.as_array_of(diagonal, self._factor, dtype=self._factor.dtype)
-            if tuple(own.shape) != (rows.shape[0],):
-                raise ValueError(f"diagonal must hold a number for each of {rows.shape[0]} rows, found {own.shape}.")
-            return own
+            diagonal, n = arrays.as_array_of(diagonal, self._factor, dtype=self._factor.dtype), rows.shape[0]
+            if tuple(diagonal.shape) != (n,):
+                raise ValueError(f"diagonal must hold a number for each of {n} rows, found {tuple(diagonal.shape)}.")
+            return diagonal
         if not self._is_precomputed:
             return self._source(rows).diagonal()
         if self._diagonal is None:

@@ -102,14 +102,16 @@ class Description(Stored):
         raw = self._raw(a, b)
         if not self.normalized:
             block = raw / self.scale
+        elif b is None and not self.is_precomputed:
+            block = normalize(raw)
         else:
-            rows = arrays.namespace(raw).linalg.diagonal(raw) if b is None and not self.is_precomputed else self._own(a)
-            block = normalize(raw, rows, rows if b is None else self._own(b))
+            rows = self._raw_diagonal(a)
+            block = normalize(raw, rows, rows if b is None else self._raw_diagonal(b))
         return self._not_negative(arrays.cast(block, arrays.float_dtype(a)))
 
-    def own(self, a: Array) -> Array:
+    def diagonal_of(self, a: Array) -> Array:
         """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent."""
-        found = arrays.cast(self._own(a), arrays.float_dtype(a))
+        found = arrays.cast(self._raw_diagonal(a), arrays.float_dtype(a))
         if self.normalized:
             return arrays.namespace(found).astype(found > 0, found.dtype)
         return self._not_negative(found / self.scale)
@@ -130,11 +132,11 @@ class Description(Stored):
         if int(arrays.namespace(places).min(places)) >= 0:
             return _taken_columns(a[:, 1:], places)
         if b is None and a.shape[0] == 1:
-            return self._own(a)[:, None]
+            return self._raw_diagonal(a)[:, None]
         remedy = "give those of training as the second argument"
         raise KernelError(f"The precomputed kernel {self.name!r} is not known between new entities: {remedy}.")
 
-    def _own(self, a: Array) -> Array:
+    def _raw_diagonal(self, a: Array) -> Array:
         """Return k(x, x) of every row before scaling."""
         if not self.is_precomputed:
             return gram_diagonal(a, kernel=self.kernel, params=self.params)
@@ -181,7 +183,7 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     """Return a description with its scale and whether it has an exponent, from its columns in training."""
     if found.kernel == "rbf" and "gamma" not in (found.params or {}):
         found = replace(found, params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)})
-    own = found._own(part)
+    own = found._raw_diagonal(part)
     xp = arrays.namespace(own)
     if float(xp.min(own)) < 0:
         found_on = f"is negative on its diagonal, down to {float(xp.min(own)):.3g}"
@@ -307,7 +309,7 @@ class LearnedKernel(Stored):
 
     def diagonal(self, A: Array) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        return sum(member.term(member.own(a)) for member, a, _ in self._parts(A, None))
+        return sum(member.term(member.diagonal_of(a)) for member, a, _ in self._parts(A, None))
 
     def blocks(self, A: Array, B: Array | None = None) -> list[Array]:
         """Return the block (n_a, n_b) of each description, scaled, but without weights and exponents."""
