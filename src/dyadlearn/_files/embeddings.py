@@ -565,26 +565,26 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
         The column of ids, or as in `ids_beside`; None takes the index that pandas wrote, else the first column of text,
         else the first column if it has whole numbers.
     """
-    own, labels = None, None
+    id_column, labels = None, None
     with open_parquet(path) as file:
         n, kinds, index = file.n, file.kinds, file.index
         if not n:
             raise DataFileError(f"{path} holds no rows.")
         if row_ids is None or (isinstance(row_ids, str) and row_ids in kinds):
-            own = row_ids or file.id_column
-            if own is None:
+            id_column = row_ids or file.id_column
+            if id_column is None:
                 expected = "expected in a column of text or the first column"
                 raise DataFileError(f"{path} has no ids, {expected}; found {shown([*kinds])}.")
-            labels = file.lists([own])[own]
+            labels = file.lists([id_column])[id_column]
     # An index that is not used for ids, such as row numbers, is no feature.
-    kinds = {name: kind for name, kind in kinds.items() if name not in (own, *index)}
+    kinds = {name: kind for name, kind in kinds.items() if name not in (id_column, *index)}
     names = _feature_columns(kinds, key, path)
     odd = [name for name in names if kinds[name] not in ("number", "whole", "vectors")]
     if odd and row_ids is None and key is None:
         return FeatureFile.of_table(path, read_cells(path).table())
     if odd:
         raise DataFileError(f"{path} has the columns {shown(odd)}, which are no numbers: expected features.")
-    title = None if own == PANDAS else own
+    title = None if id_column == PANDAS else id_column
     ids = ids_beside(path, row_ids, n) if labels is None else ids_of(labels, n, str(path), title)
     is_vectors = kinds[names[0]] == "vectors"
     columns = None if is_vectors else make_ids(names, None, f"The columns of {path}")

@@ -374,11 +374,11 @@ def _read_parquet(path: Path) -> Cells:
         columns = file.lists([*file.kinds])
         if not columns or not file.n:
             raise DataFileError(f"{path} holds no table.")
-        own = file.id_column or next(iter(columns))
-        # An index of row numbers that is not used for ids is not a column of values either.
-        headings = [name for name in columns if name == own or name not in file.index]
+        id_column = file.id_column or next(iter(columns))
+        # An index of row numbers that is not used for ids is no column of values.
+        headings = [name for name in columns if name == id_column or name not in file.index]
     lines: list[Sequence[Any]] = list(zip(*(columns[name] for name in headings), strict=True))
-    return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(own))
+    return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(id_column))
 
 
 # Writing -------------------------------------------------------------------------------------------
@@ -388,7 +388,7 @@ _TEXTS = (".csv", ".tsv", ".txt")
 #: Endings of the formats in which a table can be written.
 TABLES = (*_TEXTS, ".parquet")
 
-# Characters that need quotes: delimiters, quotes, and all that some program reads as the end of a line.
+# Characters that need quotes: delimiters, quotes, and characters that some programs read as the end of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
 
 
@@ -450,7 +450,7 @@ def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
             target = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
             text = io.TextIOWrapper(cast(IO[bytes], target), encoding="utf-8", newline="")
             _write_lines(text, first, blocks, "," if suffix_of(path) == ".csv" else "\t")
-            text.detach()  # flushed, and left open for its owner to close
+            text.detach()  # flushes the text and leaves the file open
             return
         import pyarrow as pa
 

@@ -191,7 +191,7 @@ class _Factor:
 
 @dataclass(frozen=True)
 class _Truth:
-    """The truth as a function of rows; `sign` is that of the mirror image, 0 for two separate sides."""
+    """True function of rows; `sign` is the sign of the mirror image, 0 for two separate sides."""
 
     first: _Factor
     second: _Factor
@@ -210,8 +210,8 @@ class _Truth:
             truth = truth + self.sign * (truth.T if tasks is None else self.second(X) @ self.first(others).T)
         truth = truth + self.mean
         if self.effects is not None:
-            own, other = self.effects
-            truth += own(X) + (self.sign or 1) * other(others).T
+            effect, task_effect = self.effects
+            truth += effect(X) + (self.sign or 1) * task_effect(others).T
         return np.asarray(truth)
 
 
@@ -221,7 +221,7 @@ def _draw_factor(
     """Draw the functions of one side."""
     centres = stream.uniform(-1, 1, size=(_N_CENTRES, n_features))
     weights = stream.standard_normal((_N_CENTRES, rank))
-    # Where all rows are similar, weights that do not add up to zero would give little but a constant.
+    # The weights of a function add up to zero; otherwise it would be nearly constant if all rows are similar.
     return _Factor(kernel, params, centres, weights - weights.mean(axis=0))
 
 

@@ -69,8 +69,8 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     # A sparse matrix adds up duplicate entries, so only the shortest of parallel edges is stored.
     order = np.argsort(lengths, kind="stable")
     _, first = np.unique(tail[order] * len(position) + head[order], return_index=True)
-    kept = order[first]
-    graph = csr_array((lengths[kept], (tail[kept], head[kept])), shape=(len(position), len(position)))
+    shortest = order[first]
+    graph = csr_array((lengths[shortest], (tail[shortest], head[shortest])), shape=(len(position), len(position)))
 
     K = np.empty((len(wanted), len(wanted)))
     for rows in row_blocks(len(wanted), 8 * len(position)):

@@ -501,11 +501,12 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         ahead = arrays.take_rows(features, candidates)[:, :done]
         left = arrays.to_numpy(source.block(candidates) - ahead @ ahead.T)
         own, sizes = _at(residual, candidates), _at(diagonal, candidates)
-        kept, triangle = _kept(candidates, left, own, least, sizes, noise, most - done, in_order=in_order)
-        if not len(kept):
+        accepted, triangle = _accepted(candidates, left, own, least, sizes, noise, most - done, in_order=in_order)
+        if not len(accepted):
             continue
-        chosen, stop = candidates[kept], done + len(kept)
-        ahead, triangle = arrays.take_rows(ahead, kept), arrays.as_array_of(triangle, diagonal, dtype=diagonal.dtype)
+        chosen, stop = candidates[accepted], done + len(accepted)
+        ahead = arrays.take_rows(ahead, accepted)
+        triangle = arrays.as_array_of(triangle, diagonal, dtype=diagonal.dtype)
         landmarks = chosen if source.kernel is None else arrays.take_rows(source.values, chosen)
         columns = xp.concat([K for _, K in source.columns(landmarks)])
         columns = columns - features[:, :done] @ ahead.T
@@ -534,7 +535,7 @@ def _at(values: Array, positions: np.ndarray) -> np.ndarray:
     return np.asarray(arrays.to_numpy(arrays.take_rows(values, positions)), dtype=np.float64)
 
 
-def _kept(
+def _accepted(
     candidates: np.ndarray,
     left: np.ndarray,
     own: np.ndarray,
@@ -565,26 +566,26 @@ def _kept(
 
     Returns
     -------
-    kept : ndarray of shape (t,)
+    accepted : ndarray of shape (t,)
         Positions of accepted candidates in `candidates`.
     triangle : ndarray of shape (t, t)
         Cholesky factor of the residual between accepted candidates.
     """
     own, rows = own.copy(), np.zeros((len(candidates), min(len(candidates), most)))
     scale = np.where(sizes > 0, sizes, 1.0)
-    kept: list[int] = []
+    accepted: list[int] = []
     for turn in range(len(candidates)):
         place = turn if in_order else int(np.argmax(own / scale))
         if own[place] <= max(least[place], noise * sizes[place]):
             continue
-        done, root = len(kept), math.sqrt(own[place])
+        done, root = len(accepted), math.sqrt(own[place])
         rows[:, done] = (left[:, place] - rows[:, :done] @ rows[place, :done]) / root
         rows[place, done] = root
         own -= rows[:, done] ** 2
         own[candidates == candidates[place]] = 0.0
         noise = max(noise, -float(np.min(own / scale)))
-        kept.append(place)
+        accepted.append(place)
         if done + 1 == rows.shape[1]:
             break
-    places = np.array(kept, dtype=np.intp)
-    return places, np.tril(rows[places, : len(kept)])
+    places = np.array(accepted, dtype=np.intp)
+    return places, np.tril(rows[places, : len(accepted)])

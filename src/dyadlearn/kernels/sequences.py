@@ -382,7 +382,7 @@ class SmithWaterman(TextStep):
         X : sequence, series or one-column frame of n sequences
         y : ignored
         """
-        self._kept(X)
+        self._store(X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -416,7 +416,7 @@ class SmithWaterman(TextStep):
         -------
         ndarray, or frame, of shape (n, n)
         """
-        valid = self._kept(X)
+        valid = self._store(X)
         return valid.write(normalize(self._scores(valid.values)), self._column_ids)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -424,7 +424,7 @@ class SmithWaterman(TextStep):
         check_is_fitted(self)
         return np.array([str(label) for label in self.ids_], dtype=object)
 
-    def _kept(self, X: Any) -> Strings:
+    def _store(self, X: Any) -> Strings:
         """Store the training sequences and return them."""
         self._check_parameters()
         valid = _valid(X, None, LETTERS, None)

@@ -399,12 +399,12 @@ class IcIndex(Metric):
                 'each grid): score fewer rows and columns, or use scorer("ic_index", max_comparisons=1e12).'
             )
         self._width = _ROUNDING * epsilon(cells.grid.values) * float(np.abs(cells.labels).max(initial=0))
-        self._kept: list[_Ordered] = []
+        self._orders: list[_Ordered] = []
         self._n_pairs, keeps = 0, 2 * count <= _KEPT_BYTES
         for ordered in self._ordered_pairs(cells.grid.values):
             self._n_pairs += int(ordered[2].pairs.sum())
             if keeps:
-                self._kept.append(ordered)
+                self._orders.append(ordered)
         return np.asarray([self._n_pairs > 0])
 
     def _blocks(self, stack: Array) -> Iterable[slice]:
@@ -427,7 +427,7 @@ class IcIndex(Metric):
         F = xp.where(self._mask, F, xp.full_like(F, float("nan")))
         F = xp.permute_dims(F, (0, 2, 1)) if self._is_turned else F
         twice = [0] * F.shape[0]
-        for first, second, order in self._kept or self._ordered_pairs(F):
+        for first, second, order in self._orders or self._ordered_pairs(F):
             one, other, ranks = place(first), place(second), place(order.ranks)[None, ...]
             for index, width in enumerate(widths):
                 rows = (xp.take(F[index, ...], one, axis=0) - xp.take(F[index, ...], other, axis=0))[None, ...]
