@@ -110,6 +110,8 @@ class Cells:
     @cached_property
     def counts(self) -> np.ndarray:
         """Number of observed cells in each row, of shape (R,)."""
+        if self.are_complete:
+            return np.full(self.rows.size, self.width, dtype=np.int64)
         return np.asarray(self.observed.sum(axis=1, dtype=np.int64))
 
     @cached_property
