@@ -372,7 +372,7 @@ def test_labels_with_holes_are_refused(data):
     refused(data, "In the block that begins with row 60: Input Y contains NaN", Y=dense(holes, 20, Q))
     first = Y.copy()
     first[0, 2] = np.nan
-    refused(data, "labels that are not observed: on a cluster every label is needed", Y=dense(first, 20, Q))
+    refused(data, "on a cluster every label must be observed", Y=dense(first, 20, Q))
     model = OnlineTwoStepRidge().fit(X, holes, tasks=T)
     for ask in (distributed.holdout, distributed.landscape):
         with pytest.raises(ValueError, match="was fitted with missing labels: use its methods holdout and landscape"):
