@@ -169,7 +169,7 @@ def profiled():
 def test_profiled_sides_cannot_be_new(profiled):
     X, Y, T = _low_rank()
     model = pickle.loads(profiled)
-    with pytest.raises(ValueError, match="describes them by profiles of their labels.*fit with stages=1"):
+    with pytest.raises(ValueError, match="describes instances by profiles of their labels.*fit with stages=1"):
         model.predict(X[:2] + 1)
     with pytest.raises(ValueError, match="describes tasks by profiles"):
         model.predict(tasks=T[:2])

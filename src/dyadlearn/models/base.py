@@ -653,8 +653,8 @@ class PairwiseRidge(PairModel, stored=False):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes to pickle; cached results are left out and recomputed when needed."""
-        state = super().__getstate__()
-        return {**state, **{name: type(state[name])() for name in ("_residuals", "_relearned") if name in state}}
+        state = super().__getstate__().items()
+        return {name: [] if name == "_residuals" else value for name, value in state if name != "_relearned"}
 
     def _kept_holdout(self, setting: Setting) -> HeldOut | None:
         """Return the stored held-out predictions of a setting; None if there are none."""

@@ -409,8 +409,8 @@ class LearnedKernelRidge(KeptHoldout, ProcessRidge):
             if known is None or (known < 0).any():
                 unknown = "" if known is None else f" ({int((known < 0).sum())} of {len(known)} are new)"
                 raise ValueError(
-                    f"{name} must have the ids of training rows{unknown}, because the model describes them by profiles "
-                    f"of their labels: leave {name} out for all of them, or fit with stages=1."
+                    f"The model describes {('instances', 'tasks')[axis]} by profiles of their labels, so it predicts "
+                    f"only those of training, identified by ids{unknown}: leave {name} out, or fit with stages=1."
                 )
             table = Table(take_rows(side.features, known), described.row_ids, None, described.kind)
             return table, replace(side.new_rows(table.values), places=known)

@@ -767,6 +767,8 @@ def best_kernel(search: Search) -> np.ndarray:
     if search.task_alpha_ is None:
         task_alphas = None
     last = (len(alphas),) if task_alphas is None else (len(alphas), len(task_alphas))
+    if search.landscape_.shape == last:
+        return search.landscape_
     scores = search.landscape_.reshape(-1, *last)
     return np.asarray(scores[best_point(scores, alphas, task_alphas)[0]])
 
