@@ -108,7 +108,7 @@ def test_values_are_changed_and_checked():
     assert_allclose(model.set_alpha(3.0).predict(NEW), IndependentTaskRidge(3.0).fit(X, Y).predict(NEW))
     before = model.predict(NEW)
     for wrong, error, message in (
-        (EACH[:4], ValueError, "alpha has 4 values, but Y has 6 tasks: give one number, or one per task"),
+        (EACH[:4], ValueError, "alpha has 4 values, but Y has 6 tasks: give one, or one per task"),
         ([], ValueError, "alpha is empty"),
         (-EACH, ValueError, "at least 0"),
         (EACH[None, :], TypeError, "alpha must be a number"),
