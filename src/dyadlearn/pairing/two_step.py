@@ -41,19 +41,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    epsilon,
-    is_foreign,
-    itemsize,
-    namespace,
-    take_block,
-    take_rows,
-    to_numpy,
-    with_diagonal,
-    zeros,
-)
+from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, itemsize, namespace, take_rows, to_numpy, zeros
 from dyadlearn._memory import check_memory
 from dyadlearn._rounding import ratio, settle
 from dyadlearn.pairing import full, incomplete
@@ -63,22 +51,17 @@ from dyadlearn.pairing.dense import Masks, OfHidden, Sides, fitted_without, pseu
 from dyadlearn.pairing.expansion import Asked, Expansion, Part, hat_row
 from dyadlearn.pairing.full import Stack, Sweep
 from dyadlearn.pairing.incomplete import Axes
-from dyadlearn.pairing.leaving import Members, leave_out
 from dyadlearn.settings import Setting
 from dyadlearn.solve.columns import complete_block, leave_one_out_beside_block
 from dyadlearn.solve.conjugate_gradients import Solution
+from dyadlearn.solve.leaving import Members, in_order, leave_out
 from dyadlearn.solve.missing import Completion, centred_labels, nothing_observed
 from dyadlearn.solve.observed import complete_grid
-from dyadlearn.solve.operators import (
-    SideProduct,
-    between,
-    common_floor,
-    predict_others,
-    reduced,
-    rotated_block,
-    without,
-)
-from dyadlearn.spectrum import Smoother, Spectrum, check_cells
+from dyadlearn.solve.operators import SideProduct, between, common_floor, predict_others, reduced, without
+from dyadlearn.spectrum import Smoother, check_cells
+
+# Position of λ_t, setting and predictions of shape (n, m, q).
+_Stacks = Iterator[tuple[int, Setting, Array]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +116,6 @@ class TwoStepSweep(Sweep):
     def _rotated(self) -> Array:
         return self.model.rows.spectrum.rotate(self.Y)
 
-    @property
-    def _grouped(self) -> bool:
-        return self.members is not None or self.task_members is not None
-
     def check_memory(self, settings: Sequence[Setting], per_stack: int, *, squared: bool) -> None:
         """Raise if stacks of predictions, or the operators of the closed form of squared error, do not fit."""
         Y, n_alphas = self.Y, (len(self.alphas), len(self.task_alphas))
@@ -161,9 +140,11 @@ class TwoStepSweep(Sweep):
             for rows, columns, setting, stack in mirrored:
                 yield columns, rows, setting.transposed, namespace(stack).permute_dims(stack, (0, 2, 1))
             return
+        has_groups = self.members is not None or self.task_members is not None
+        predict = self._separate if has_groups or len(settings) <= 1 else self._derived
         for start in range(0, len(self._rows), per_stack):
             rows = slice(start, min(start + per_stack, len(self._rows)))
-            for column, setting, stack in self._walk(self._rows[rows], list(settings)):
+            for column, setting, stack in predict(self._rows[rows], settings):
                 yield rows, column, setting, stack
         if Setting.A in settings:
             # Where both regularisations are zero, A is a limit of its own.
@@ -173,19 +154,9 @@ class TwoStepSweep(Sweep):
                 both = full.hold_out(self.model.at(0.0, 0.0), self.Y, Setting.A)
                 yield slice(int(row), int(row) + 1), int(column), Setting.A, both[None, ...]
 
-    def _walk(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
-        """Yield (index of λ_t, setting, predictions of shape (n, m, q))."""
-        if not self._grouped and len(settings) > 1:
-            yield from self._derived(sides, settings)
-            return
-        if Setting.A in settings:  # which knows no groups, as the others do
-            yield from self._pairs(sides)
-        yield from self._separate(sides, [setting for setting in settings if setting is not Setting.A])
-
-    def _left_out(self, side: Smoother, labels: Array | None = None, rotated: Array | None = None) -> Array:
-        """Return LY, shape (m, q), or that of other labels, which `rotated` are by this side."""
-        labels, rotated = (self.Y, self._rotated) if labels is None else (labels, rotated)
-        return side.leave_one_out(labels, rotated) if self.members is None else leave_out(side, labels, self.members)
+    def _left_out(self, side: Smoother) -> Array:
+        """Return LY, shape (m, q)."""
+        return leave_out(side, self.Y, self.members, self._rotated)
 
     def _stack(self, product: Callable[[Smoother], Array], sides: Sequence[Smoother]) -> Array:
         """Return one product for each side, shape (n, m, q)."""
@@ -194,16 +165,18 @@ class TwoStepSweep(Sweep):
             stack[index, ...] = product(side)
         return stack
 
-    def _separate(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
-        """Yield one product for each setting: nothing else is computed."""
+    def _separate(self, sides: Sequence[Smoother], settings: Sequence[Setting]) -> _Stacks:
+        """Yield (index of λ_t, setting, predictions of shape (n, m, q)), with one product for each setting."""
+        if Setting.A in settings:
+            yield from self._pairs(sides)
         new = self._stack(self._left_out, sides) if any(setting.new_instance for setting in settings) else None
         known = self._stack(lambda side: side.smooth(self.Y, self._rotated), sides) if Setting.C in settings else None
         for index, side in enumerate(self._columns):
-            for setting in settings:
+            for setting in [setting for setting in settings if setting is not Setting.A]:
                 operator = _task_operator(side, setting.new_task, self.task_members)
                 yield index, setting, _product(new if setting.new_instance else known, operator)
 
-    def _pairs(self, sides: Sequence[Smoother]) -> Iterator[tuple[int, Setting, Array]]:
+    def _pairs(self, sides: Sequence[Smoother]) -> _Stacks:
         """Yield setting A alone, from the off-diagonal hats."""
         left = self._stack(lambda side: side.smooth_others(self.Y, self._rotated)[1], sides)
         for index, side in enumerate(self._columns):
@@ -213,8 +186,8 @@ class TwoStepSweep(Sweep):
                 _divide_pairs(stack[a, ...], rows, side, others)
             yield index, Setting.A, stack
 
-    def _derived(self, sides: Sequence[Smoother], settings: list[Setting]) -> Iterator[tuple[int, Setting, Array]]:
-        """Yield every setting from one product; grid by grid, so that what is derived stays in the cache."""
+    def _derived(self, sides: Sequence[Smoother], settings: Sequence[Setting]) -> _Stacks:
+        """Yield as `_separate`, with one product for all settings; other settings follow from it grid by grid."""
         left = self._stack(self._left_out, sides)
         known = zeros(left.shape, left) if Setting.C in settings else None
         for index, side in enumerate(self._columns):
@@ -245,11 +218,11 @@ class TwoStepSweep(Sweep):
             mirrored = self.transposed.squared_errors([each.transposed for each in settings], per_stack)
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
         # Errors do not feel what is added to all labels, but the digits of their squares do.
-        own = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y)) if self.model.free_mean else self
+        centred = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y)) if self.model.free_mean else self
         sums = {
-            Setting.B: lambda: own._errors_of_known_tasks(),
-            Setting.C: lambda: own.transposed._errors_of_known_tasks().T,
-            Setting.D: lambda: own._errors_of_new_tasks(per_stack),
+            Setting.B: lambda: centred._errors_of_known_tasks(),
+            Setting.C: lambda: centred.transposed._errors_of_known_tasks().T,
+            Setting.D: lambda: centred._errors_of_new_tasks(per_stack),
         }
         return {setting: sums[setting]() / math.prod(self.Y.shape) for setting in settings if setting in sums}
 
@@ -258,16 +231,17 @@ class TwoStepSweep(Sweep):
         xp, spectrum = namespace(self.Y), self.model.columns.spectrum
         labels = spectrum.rotate(self.Y.T).T
         rotated, total = self.model.rows.spectrum.rotate(labels), xp.sum(labels * labels)
-        kept, found = xp.stack([side.shrinkage for side in self._columns]), []
+        shrinkages, sums = xp.stack([side.shrinkage for side in self._columns]), []
         for side in self._rows:
-            left = self._left_out(side, labels, rotated)
-            fitted, with_labels = kept**2 @ xp.sum(left * left, axis=0), kept @ xp.sum(left * labels, axis=0)
-            found.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
+            left = leave_out(side, labels, self.members, rotated)
+            fitted = shrinkages**2 @ xp.sum(left * left, axis=0)
+            with_labels = shrinkages @ xp.sum(left * labels, axis=0)
+            sums.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
         # A known task predicts nothing of labels outside of a truncated spectrum.
         outside = 0.0
         if spectrum.is_truncated:
             outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2))
-        errors, terms = np.moveaxis(to_numpy(xp.stack(found)), 1, 0)
+        errors, terms = np.moveaxis(to_numpy(xp.stack(sums)), 1, 0)
         return self._settled(errors + outside, np.maximum(float(total), terms), Setting.B)
 
     def _errors_of_new_tasks(self, per_stack: int) -> np.ndarray:
@@ -275,7 +249,7 @@ class TwoStepSweep(Sweep):
         xp, (m, q) = namespace(self.Y), self.Y.shape
         operators = xp.stack([_task_operator(side, True, self.task_members) for side in self._columns])
         squares = operators @ xp.permute_dims(operators, (0, 2, 1))
-        total, sizes, found = xp.sum(self.Y * self.Y), _norms(squares), []
+        total, sizes, sums = xp.sum(self.Y * self.Y), _norms(squares), []
         step = max(1, 2 * per_stack * m // q)
         for start in range(0, len(self._rows), step):
             rows = self._rows[start : start + step]
@@ -284,8 +258,8 @@ class TwoStepSweep(Sweep):
                 left = self._left_out(side)
                 grams[row, ...], crosses[row, ...] = left.T @ left, left.T @ self.Y
             errors = _inner_products(grams, squares) - 2.0 * _inner_products(crosses, operators) + total
-            found.append(xp.stack([errors, _norms(grams)[:, None] * sizes]))
-        errors, terms = to_numpy(xp.concat(found, axis=1))
+            sums.append(xp.stack([errors, _norms(grams)[:, None] * sizes]))
+        errors, terms = to_numpy(xp.concat(sums, axis=1))
         return self._settled(errors, np.maximum(float(total), terms), Setting.D)
 
     def _settled(self, errors: np.ndarray, terms: np.ndarray, setting: Setting) -> np.ndarray:
@@ -328,9 +302,9 @@ def _task_operator(side: Smoother, new_task: bool, members: Members) -> Array:
         side = side.scaled()
         side.check_slack()
         return side.off_diagonal() / side.slack  # the transpose of L, since the hat is symmetric
-    xp = namespace(side.shrinkage)
-    identity = with_diagonal(zeros((side.spectrum.n_rows, side.spectrum.n_rows), side.shrinkage), 1.0)
-    return xp.matrix_transpose(leave_out(side, identity, members))
+    values = side.spectrum.values
+    identity = namespace(values).eye(side.spectrum.n_rows, dtype=values.dtype, device=values.device)
+    return leave_out(side, identity, members).T
 
 
 def _inner_products(left: Array, right: Array) -> Array:
@@ -344,11 +318,8 @@ def _inner_products(left: Array, right: Array) -> Array:
 
 def _norms(stack: Array) -> Array:
     """Return the norm of each matrix of a stack, (n,)."""
-    xp = namespace(stack)
-    rows = xp.reshape(stack, (stack.shape[0], -1))
-    if is_foreign(stack):
-        return xp.linalg.vector_norm(rows, axis=1)
-    return (rows[:, None, :] @ rows[:, :, None])[:, 0, 0] ** 0.5  # needs no array of squares
+    rows = namespace(stack).reshape(stack, (stack.shape[0], -1))
+    return namespace(stack).vecdot(rows, rows) ** 0.5
 
 
 # Main effects whose part of the kernel is so many times that of interactions are taken out of it.
@@ -441,11 +412,6 @@ class TwoStep(Coupled):
         return rows.remainder[:, None] + kept * columns.remainder[None, :]
 
     @cached_property
-    def kernel_values(self) -> Array:
-        r"""The pairwise kernel in the rotated labels, :math:`ff'/\rho`, shape (k, l); zero for a free mean."""
-        return super().kernel_values
-
-    @cached_property
     def _products(self) -> tuple[SideProduct, SideProduct]:
         """Products with the smaller of hat and residual of each side."""
         if self.shared is not None and not self.vanishing:
@@ -477,10 +443,10 @@ class TwoStep(Coupled):
         residual = between(side.residual_block, rows)
         same_task = as_array_of(columns[:, None] == columns[None, :], residual, residual.dtype)
         if self.vanishing:
-            kept = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
+            hat = as_array_of(rows[:, None] == rows[None, :], residual, residual.dtype)
         else:
-            kept = between(partial(side.spectrum.block, side.shrinkage), rows)
-        return residual * same_task + kept * between(task_side.residual_block, columns)
+            hat = between(partial(side.spectrum.block, side.shrinkage), rows)
+        return residual * same_task + hat * between(task_side.residual_block, columns)
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
         """Return the kernel between some cells (n, n) without main effects that outweigh all else, these as a border.
@@ -497,14 +463,13 @@ class TwoStep(Coupled):
         if np.count_nonzero(free) >= rows.size:  # more than these cells could tell apart
             free[:] = False
         free[-1, -1] = True
-        kept = xp.where(as_array_of(free, values), xp.zeros_like(values), values)
-        block, (first, second) = rotated_block(*self.grid_spectra, kept, rows, columns), np.nonzero(free)
-        left, right = (
-            take_rows(take_rows(side.vectors.T, places).T, index)
-            for side, places, index in zip(self.grid_spectra, (first, second), (rows, columns), strict=True)
-        )
-        own = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
-        return block, left * right, ratio(1.0, own)
+        penalised = xp.where(as_array_of(free, values), xp.zeros_like(values), values)
+        block, (first, second) = self.block(penalised, rows, columns), np.nonzero(free)
+        vectors, task_vectors = (side.vectors.T for side in self.grid_spectra)
+        left = take_rows(take_rows(vectors, first).T, rows)
+        right = take_rows(take_rows(task_vectors, second).T, columns)
+        free_values = take_rows(xp.reshape(values, (-1,)), first * known.shape[1] + second)
+        return block, left * right, ratio(1.0, free_values)
 
     # --- complete labels ----------------------------------------------------------------------------
 
@@ -522,11 +487,8 @@ class TwoStep(Coupled):
 
     def expansion(self, coefficients: Array) -> Expansion:
         """Return predictions for new rows from coefficients."""
-        parts = [
-            Part(side.spectrum, None if folded else side)
-            for side, folded in zip((self.rows, self.columns), self._folded, strict=True)
-        ]
-        return Expansion(coefficients, *parts)
+        sides = zip((self.rows, self.columns), self._folded, strict=True)
+        return Expansion(coefficients, *(Part(side.spectrum, None if folded else side) for side, folded in sides))
 
     def coefficients(self, Y: Array) -> Array:
         r"""Return the coefficients, with the factors of a side only where they are folded in.
@@ -534,14 +496,14 @@ class TwoStep(Coupled):
         .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
                   \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
         """
-        return self._of_rotated(self.columns.spectrum.rotate(self.rows.spectrum.rotate(Y).T).T)
+        return self._of_rotated(self.rotated(Y))
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
         """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
         working = replace(self)
         values = spectral * working.kernel_values**0.5
         if self.free_mean:
-            values[-1, -1] = mean * math.sqrt(math.prod(side.n_rows for side in self.grid_spectra))
+            values[-1, -1] = mean * math.sqrt(self.n_cells)
         # The labels whose fit it is.
         return self._of_rotated(ratio(values, working.shrinkage))
 
@@ -609,8 +571,8 @@ def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife |
 def slack_of_cells(model: TwoStep) -> Array:
     """Return the diagonal of the residual operator, shape (m, q)."""
     rows, columns = model.scaled
-    kept = 1.0 if model.vanishing else rows.leverage[:, None]
-    return rows.slack[:, None] + kept * columns.slack[None, :]
+    leverage = 1.0 if model.vanishing else rows.leverage[:, None]
+    return rows.slack[:, None] + leverage * columns.slack[None, :]
 
 
 @full.closed_weights.register(TwoStep)
@@ -657,7 +619,7 @@ def _leave_one_out(
     incomplete.check_mean_of_others(model, ~np.isnan(to_numpy(Y)))
     filled = completed()
     shift = namespace(Y).mean(filled) if model.free_mean else 0.0
-    return leave_one_out_beside_block(replace(model), *model.scaled, filled - shift, *block) + shift
+    return leave_one_out_beside_block(replace(model), *model.scaled, filled - shift, block) + shift
 
 
 def _block_to_leave_beside(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
@@ -676,16 +638,11 @@ def _takes_apart(model: TwoStep, setting: Setting) -> bool:
 
 
 @incomplete.part_of.register(TwoStep)
-def _part_of(
-    model: TwoStep,
-    axes: Axes,
-    spectra: dict[tuple[int, bytes], Spectrum],
-    sides: dict[tuple[int, float, bytes], tuple[Smoother, SideProduct]] | None = None,
-) -> TwoStep:
+def _part_of(model: TwoStep, axes: Axes, spectra: Any, sides: Any = None) -> TwoStep:
     sides = {} if sides is None else sides
-    own = (model.rows, model.columns)
-    keys = [(axis, side.alpha, kept.tobytes()) for axis, (side, kept) in enumerate(zip(own, axes, strict=True))]
-    for key, side, kept in zip(keys, own, axes, strict=True):
+    smoothers = (model.rows, model.columns)
+    keys = [(axis, side.alpha, kept.tobytes()) for axis, (side, kept) in enumerate(zip(smoothers, axes, strict=True))]
+    for key, side, kept in zip(keys, smoothers, axes, strict=True):
         if key in sides:
             continue
         if not side.filter.refits:
@@ -701,16 +658,16 @@ def _part_of(
 
 @incomplete.predict_outside.register(TwoStep)
 def _predict_outside(model: TwoStep, axes: Axes, completed: Array) -> Array:
-    values, places = completed.T, []
+    values = completed.T
     for side, kept in zip((model.columns, model.rows), axes[::-1], strict=True):
         n_rows = side.spectrum.n_rows
         left = without(kept, n_rows)
-        # Where nothing left, all rows are known and asked for.
-        values = (predict_others(side, kept, values) if left.size else side.smooth(values)).T
+        # If no row is left out, all rows are predicted as training rows.
+        predictions = predict_others(side, kept, values) if left.size else side.smooth(values)
         place = np.zeros(n_rows, dtype=np.intp)
         place[left if left.size else kept] = np.arange(left.size or n_rows)
-        places.append(place)
-    return take_block(values.T, places[1], places[0])
+        values = take_rows(predictions, place).T
+    return values.T
 
 
 @incomplete.expansion_of_fold.register(TwoStep)
@@ -720,9 +677,9 @@ def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> E
         return model.expansion(model.coefficients(completed))
     kept, spectrum = axes[0], model.rows.spectrum
     smoothed = model.columns.smooth(completed.T).T
-    order = np.argsort(np.concatenate([kept, without(kept, spectrum.n_rows)]))
-    both = namespace(completed).concat([smoothed, predict_others(model.rows, kept, smoothed)])
-    coefficients = spectrum.lift(model.rows.phi[:, None] * spectrum.rotate(take_rows(both, order)))
+    pieces = [smoothed, predict_others(model.rows, kept, smoothed)]
+    targets = in_order(pieces, [kept, without(kept, spectrum.n_rows)])
+    coefficients = spectrum.lift(model.rows.phi[:, None] * spectrum.rotate(targets))
     return Expansion(coefficients, Part(spectrum))
 
 
