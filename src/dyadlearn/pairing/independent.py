@@ -56,7 +56,7 @@ class Independent(Pairing):
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
-        """Operators of the instances."""
+        """Smoother of the instances."""
         return (self.rows,)
 
     @property
@@ -65,11 +65,11 @@ class Independent(Pairing):
         return {"alpha": self.rows.alpha if self.each is None else self.each}
 
     def at(self, alpha: Any, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation, or an array (q,) with one for each task."""
+        """Return the same model with another regularisation, or an array (q,) with one for each task."""
         return self.of(self.rows.spectrum, self.rows.filter, alpha)
 
     def of_task(self, task: int) -> Smoother:
-        """Return the operators of the instances under the regularisation of a task."""
+        """Return the smoother of the instances with the regularisation of a task."""
         return self.rows if self.each is None else self.rows.at(float(self.each[task]))
 
     def groups(self) -> list[tuple[np.ndarray, Self]]:
@@ -103,7 +103,7 @@ class Independent(Pairing):
 
 @side_ridges.register(Independent)
 def _side_ridges(model: Independent) -> tuple[float, ...]:
-    """Return the ridge beside the kernel; the median if each task has its own."""
+    """Return the ridge that is added to the kernel; the median if tasks have separate ones."""
     return (float(np.median(model.alphas["alpha"])),)
 
 
@@ -146,7 +146,7 @@ def _jackknife(model: Independent, Y: Array, members: Members = None) -> Jackkni
 
 @full.cell_slack.register(Independent)
 def _cell_slack(model: Independent) -> Array:
-    """Return the slack of each instance, shape (m, 1), or (m, q) where it differs between tasks."""
+    """Return the slack of each instance, shape (m, 1), or (m, q) if it differs between tasks."""
     if model.each is None:
         return model.rows.scaled().slack[:, None]
     like = as_array_of(model.each[None, :], model.rows.spectrum.values)
@@ -168,7 +168,7 @@ def _completion(model: Independent, Y: Array, weights: Array | None, **options: 
 def _label_weights(
     model: Independent, row: Asked, column: Asked, Y: Array, weights: Array | None, **options: Any
 ) -> Array:
-    """Return the weight of each label; those of other tasks have none."""
+    """Return the weight of each label, which is zero for labels of other tasks."""
     if not isinstance(column, int):
         raise ValueError("Independent tasks have no predictions for new tasks: use the id of a training task.")
     rows = model.of_task(column)
@@ -193,7 +193,7 @@ def _leave_one_out(
 
 @incomplete.without_unlabelled.register(Independent)
 def _without_unlabelled(model: Independent, rows: np.ndarray, columns: np.ndarray) -> Independent | None:
-    """Return the model of labelled rows, unless the penalty is built from all rows."""
+    """Return the model of labelled rows; None if unlabelled rows contribute to the penalty."""
     if not model.refits:
         return None
     part = replace(model.rows, spectrum=model.rows.spectrum.part(rows))

@@ -55,16 +55,16 @@ class Network(TwoStep):
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
-        """Operators of the nodes."""
+        """Smoother of the nodes."""
         return (self.rows,)
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation."""
+        """Return the same model with another regularisation."""
         nodes = self.rows.at(alpha)
         return replace(self, rows=nodes, columns=nodes)
 
     def coefficients(self, Y: Array) -> Array:
-        """Return the coefficients; rounding must not break their symmetry where both sides are in them."""
+        """Return the coefficients, exactly symmetric if they contain both sides."""
         coefficients = super().coefficients(Y)
         return (coefficients + self.symmetry * coefficients.T) / 2 if all(self._folded) else coefficients
 
@@ -83,7 +83,7 @@ def _hold_out_stack(model: Network, stack: Array, setting: Setting, *groups: Mem
 
 
 def _hold_out(model: Network, setting: Setting, Y: Array) -> Array:
-    """Return held-out predictions, shape (n, n)."""
+    """Return hold-out predictions, shape (n, n)."""
     side = model.rows
     if setting is Setting.A:
         return _new_edges(model, Y)
@@ -100,11 +100,11 @@ def _hold_out(model: Network, setting: Setting, Y: Array) -> Array:
 @full.cell_slack.register(Network)
 def _cell_slack(model: Network) -> Array:
     """Return the diagonal of the residual operator on edges, shape (n, n)."""
-    # λ = 0: what links an edge to its transpose vanishes before the diagonal does.
-    return slack_of_cells(model) - (0.0 if model.rows.contrast is not None else _twins(model))
+    # For λ = 0, the entries between an edge and its transpose vanish faster than the diagonal.
+    return slack_of_cells(model) - (0.0 if model.rows.contrast is not None else _links(model))
 
 
-def _twins(model: Network) -> Array:
+def _links(model: Network) -> Array:
     """Return the entries of the hat matrix between (i, j) and (j, i), which are left out together; 0 for i = j."""
     return model.symmetry * model.rows.off_diagonal() ** 2
 
@@ -113,13 +113,13 @@ def _new_edges(model: Network, Y: Array) -> Array:
     side = model.rows
     if side.contrast is not None:
         return vanishing_pairs(side, side, Y)
-    twins = _twins(model)
-    slack = slack_of_cells(model) - twins
+    links = _links(model)
+    slack = slack_of_cells(model) - links
     check_cells(slack, side.slack_floor)
     smoothed, half = (grid.T for grid in side.smooth_others(Y.T))
     held_out = side.smooth_others(smoothed)[1]
     held_out += side.leverage[:, None] * half
-    held_out -= twins * Y
+    held_out -= links * Y
     top = side.level(Y) if side.prefers_residual else largest(side.shrinkage) * side.level(Y)
     settle(held_out, top)
     held_out /= slack
@@ -131,13 +131,13 @@ def _diagonal(matrix: Array) -> Array:
 
 
 def _with_vertex_diagonal(held_out: Array, side: Smoother, Y: Array) -> Array:
-    """Return predictions with those of a vertex with itself, left out of both sides, on the diagonal."""
+    """Return predictions with a new diagonal, the predictions of each vertex with itself by the model without it."""
     return with_diagonal(held_out, _diagonal(side.leave_one_out(side.leave_one_out(Y.T).T)))
 
 
 def _new_vertices(side: Smoother, Y: Array) -> Array:
     left = side.leave_one_out(Y)
-    if side.contrast is not None:  # λ = 0: the tasks are interpolated, and R vanishes faster than e
+    if side.contrast is not None:  # for λ = 0 the tasks are interpolated, and R vanishes faster than e
         return left
     product = side.product(left.T).T
     if side.prefers_residual:
@@ -145,7 +145,7 @@ def _new_vertices(side: Smoother, Y: Array) -> Array:
     else:
         smoothed, diagonal = product, _diagonal(left) - _diagonal(product)
     held_out = smoothed - side.off_diagonal() * (diagonal / side.slack)[:, None]
-    # Rows of LY differ in size, and so does what rounding leaves of them.
+    # Rows of LY differ in size, and so do their rounding errors.
     return settle(held_out, rounding_level(left.T, 1.0 if side.prefers_residual else largest(side.shrinkage))[:, None])
 
 

@@ -131,9 +131,7 @@ def new_both(
                 ridges = xp.stack([per_instance * values[chunk] + alphas[index] for index in block])
                 weights, direct = column_weights(spectrum, scales, ridges)
                 floor = column_floor(spectrum, alphas[block[0]], scales, ridges)
-                constant = None
-                if ones is not None:
-                    constant = ConstantColumns.of(spectrum, ones, scales, ridges, direct)
+                constant = None if ones is None else ConstantColumns.of(spectrum, ones, scales, ridges, direct)
                 beside = None if constant is None else constant.residuals
                 diagonal = spectrum.diagonal(weights) if members is None else None
                 for grid in grids:

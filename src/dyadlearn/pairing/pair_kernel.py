@@ -89,9 +89,7 @@ class _PairKernelSweep(Sweep):
         return {setting: np.array(errors)[:, None] / math.prod(self.Y.shape) for setting, errors in sums.items()}
 
     def walk(self, settings: Sequence[Setting], per_stack: int) -> Iterator[Stack]:
-        for setting in settings:
-            if setting is Setting.D:
-                continue
+        for setting in [setting for setting in settings if setting is not Setting.D]:
             for row, alpha in enumerate(self.alphas):
                 held_out = self.model.at(alpha)._held_out(self._labels, setting, *self._groups(setting))
                 yield slice(row, row + 1), 0, setting, held_out[None, ...]
@@ -198,10 +196,8 @@ class PairKernel(Coupled):
             raise ValueError(
                 f"The shares of a pair kernel must be at least 0, and one of them positive, found {self.shares}."
             )
-        for share, spectrum, side in (
-            (per_task, self.task_spectrum, "tasks"),
-            (per_instance, self.spectrum, "instances"),
-        ):
+        sides = ((per_task, self.task_spectrum, "tasks"), (per_instance, self.spectrum, "instances"))
+        for share, spectrum, side in sides:
             if share and spectrum.is_truncated:
                 raise ValueError(
                     f"A separate function for each of the {side} needs all directions of the {side}, found "

@@ -23,7 +23,7 @@ and A is the one case where the sides are coupled:
 These are Corollaries 2 (A), 3 (B), 4 (C) and 5 (D) of the paper. With Tikhonov's filter, B, C and D equal refitting
 without the rows and columns. With any other filter, the penalty of the complete kernel is kept, and the left-out labels
 are imputed so that the fit reproduces them (transductive hold-out). A is always transductive, since two-step is
-defined on full grids: the left-out cell gets the value that the model, fitted with it, returns.
+defined on full grids: the left-out cell is imputed by the value that the model fitted with it returns.
 
 Two-step is a model of the whole grid: the features of an instance influence it even if all labels of the instance are
 missing. Where labels are missing, settings B, C and D therefore remove the held-out instance or task from the kernel
@@ -80,22 +80,22 @@ class TwoStepSweep(Sweep):
        A &= \frac{\mathbf{e}_k\circ B + \mathbf{h}_k\mathbf{e}_g^\top\circ\mathbf{Y}\mathbf{L}_g^\top}
                  {\mathbf{e}_k\mathbf{1}^\top + \mathbf{h}_k\mathbf{e}_g^\top}
 
-    These only add terms of one order, so no digits are lost at either end of the regularisation.
+    The sums have terms of similar size, so that results are accurate for small and for large regularisation.
 
     Squared error needs no grid point at all: with P the instance and Q the task operator,
 
     .. math:: \|\mathbf{PYQ}-\mathbf{Y}\|^2 = \langle(\mathbf{PY})^\top\mathbf{PY}, \mathbf{QQ}^\top\rangle
               - 2\langle(\mathbf{PY})^\top\mathbf{Y}, \mathbf{Q}\rangle + \|\mathbf{Y}\|^2,
 
-    and where Q is a hat, as in B, sums over the columns of :math:`\mathbf{PYV}` are all it takes: one product for each
-    :math:`\lambda_d`. C is B with the sides exchanged.
+    and if Q is a hat matrix, as in B, only sums over the columns of :math:`\mathbf{PYV}` are needed: one product for
+    each :math:`\lambda_d`. C is B with the sides exchanged.
     """
 
     model: TwoStep
 
     @cached_property
     def transposed(self) -> TwoStepSweep:
-        """The same with tasks for instances."""
+        """Sweep of the transposed labels, in which tasks are the instances."""
         groups = (self.task_members, self.members)
         return TwoStepSweep(self.model.transposed, self.Y.T, self.task_alphas, self.alphas, *groups)
 
@@ -123,7 +123,7 @@ class TwoStepSweep(Sweep):
         grid, small = Y.shape[0] * Y.shape[1], min(Y.shape)
         # Operators of the closed form and their squares, of the smaller side.
         operators = 4.0 * sum(n_alphas) * small**2 + 7.0 * grid if closed else 0.0
-        # Left products, predictions and what scores take of them, of one setting or derived for several.
+        # Left products, predictions and intermediate arrays of scores, for one setting or for several.
         n_formed = len(settings) - len(closed)
         stacks = (8 if n_formed > 1 else 4) * min(max(n_alphas), per_stack) * grid if n_formed else 0
         check_memory(
@@ -147,10 +147,9 @@ class TwoStepSweep(Sweep):
             for column, setting, stack in predict(self._rows[rows], settings):
                 yield rows, column, setting, stack
         if Setting.A in settings:
-            # Where both regularisations are zero, A is a limit of its own.
-            for row, column in np.argwhere(
-                np.logical_and.outer(np.equal(self.alphas, 0), np.equal(self.task_alphas, 0))
-            ):
+            # If both regularisations are zero, A is a separate limit.
+            both_zero = np.logical_and.outer(np.equal(self.alphas, 0), np.equal(self.task_alphas, 0))
+            for row, column in np.argwhere(both_zero):
                 both = full.hold_out(self.model.at(0.0, 0.0), self.Y, Setting.A)
                 yield slice(int(row), int(row) + 1), int(column), Setting.A, both[None, ...]
 
@@ -217,7 +216,7 @@ class TwoStepSweep(Sweep):
         if self._is_wide:
             mirrored = self.transposed.squared_errors([each.transposed for each in settings], per_stack)
             return {setting.transposed: errors.T for setting, errors in mirrored.items()}
-        # Errors do not feel what is added to all labels, but the digits of their squares do.
+        # Errors do not depend on a constant that is added to all labels, but the accuracy of their squares does.
         centred = replace(self, Y=self.Y - namespace(self.Y).mean(self.Y)) if self.model.free_mean else self
         sums = {
             Setting.B: lambda: centred._errors_of_known_tasks(),
@@ -237,7 +236,7 @@ class TwoStepSweep(Sweep):
             fitted = shrinkages**2 @ xp.sum(left * left, axis=0)
             with_labels = shrinkages @ xp.sum(left * labels, axis=0)
             sums.append(xp.stack([fitted - 2.0 * with_labels + total, fitted]))
-        # A known task predicts nothing of labels outside of a truncated spectrum.
+        # Predictions for training tasks are zero outside of a truncated spectrum.
         outside = 0.0
         if spectrum.is_truncated:
             outside = float(xp.sum((self.Y - labels @ spectrum.vectors.T) ** 2))
@@ -263,9 +262,9 @@ class TwoStepSweep(Sweep):
         return self._settled(errors, np.maximum(float(total), terms), Setting.D)
 
     def _settled(self, errors: np.ndarray, terms: np.ndarray, setting: Setting) -> np.ndarray:
-        """Return sums of squared errors, from the predictions where too few digits are left of the terms.
+        """Return sums of squared errors, recomputed from the predictions where the difference of terms lost digits.
 
-        That is where less than this share of them is left, ten digits of sixteen or three of seven.
+        These are errors below a share of the terms: six of sixteen digits are lost, or three of seven.
         """
         doubtful, errors = 1e-6 if epsilon(self.Y) < 1e-10 else 1e-3, errors.copy()
         for row, column in np.argwhere(errors < doubtful * terms):
@@ -276,9 +275,9 @@ class TwoStepSweep(Sweep):
 
 
 def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array) -> None:
-    """Turn H°_k Y H_g into setting A, in place; `others` is Y H°_g."""
+    """Replace H°_k Y H_g by the predictions of setting A, in place; `others` is Y H°_g."""
     if rows.contrast is not None and columns.contrast is not None:
-        return  # both regularisations are zero: 0/0, settled afterwards
+        return  # both regularisations are zero, which `walk` computes separately
     h = rows.leverage[:, None]
     slack = rows.slack[:, None] + h * columns.slack
     if floor := common_floor(rows, columns):
@@ -288,7 +287,7 @@ def _divide_pairs(grid: Array, rows: Smoother, columns: Smoother, others: Array)
 
 
 def _product(stack: Array, operator: Array) -> Array:
-    """Multiply every grid of a stack by one operator, as one large product."""
+    """Return the product of every grid of a stack (n, m, q) with one operator (q, q)."""
     xp = namespace(stack)
     n, m, q = stack.shape
     return xp.reshape(xp.reshape(stack, (n * m, q)) @ operator, (n, m, q))
@@ -312,7 +311,7 @@ def _inner_products(left: Array, right: Array) -> Array:
     xp = namespace(left)
     if not is_foreign(left):
         return xp.reshape(left, (left.shape[0], -1)) @ xp.reshape(right, (right.shape[0], -1)).T
-    # A product of long rows by long columns would keep one part of an accelerator busy, and the others waiting.
+    # One product of long rows by long columns would use a small part of an accelerator.
     return xp.sum(xp.permute_dims(left, (1, 0, 2)) @ xp.permute_dims(right, (1, 2, 0)), axis=0)
 
 
@@ -322,7 +321,7 @@ def _norms(stack: Array) -> Array:
     return namespace(stack).vecdot(rows, rows) ** 0.5
 
 
-# Main effects whose part of the kernel is so many times that of interactions are taken out of it.
+# Main effects with more than this many times the kernel values of interactions are a border of the system.
 _OUTWEIGHS = 100.0
 
 
@@ -335,10 +334,10 @@ class TwoStep(Coupled):
 
     rows: Smoother
     columns: Smoother
-    #: Products with the smaller of hat and residual of each side, where other models have the same sides.
+    #: Products with the smaller of hat and residual of each side, if models share them.
     shared: tuple[SideProduct, SideProduct] | None = field(default=None, kw_only=True)
 
-    # --- what it is ---------------------------------------------------------------------------------
+    # --- sides and regularisation ---------------------------------------------------------------------
 
     @property
     def smoothers(self) -> tuple[Smoother, ...]:
@@ -346,7 +345,7 @@ class TwoStep(Coupled):
         return self.rows, self.columns
 
     def at(self, alpha: float, task_alpha: float | None = None) -> Self:
-        """Return the same model under another regularisation; without `task_alpha`, that of the tasks stays."""
+        """Return the same model with another regularisation; `task_alpha=None` leaves that of the tasks unchanged."""
         columns = self.columns if task_alpha is None else self.columns.at(task_alpha)
         return replace(self, rows=self.rows.at(alpha), columns=columns, shared=None)
 
@@ -359,43 +358,43 @@ class TwoStep(Coupled):
 
     @cached_property
     def vanishing(self) -> bool:
-        """Whether λ = 0 on both sides: the hats are identities and only residuals, up to scale, are left."""
+        """Whether λ = 0 at full rank on both sides: hat matrices are identities, and residuals defined up to scale."""
         return self.rows.contrast is not None and self.columns.contrast is not None
 
     @cached_property
     def scaled(self) -> tuple[Smoother, Smoother]:
-        """Both sides, with residuals that do not vanish."""
+        """Smoothers of both sides, with scaled residuals that do not vanish."""
         return (self.rows.scaled(), self.columns.scaled()) if self.vanishing else (self.rows, self.columns)
 
     @property
     def free_mean(self) -> bool:
-        """Whether both sides have a constant, and so the grand mean no penalty."""
+        """Whether both sides have a free constant, so that the grand mean is unpenalised."""
         return all(spectrum.has_free_constant for spectrum in self.grid_spectra)
 
     @property
     def ridge(self) -> float:
-        """One; none where the residual is known up to scale."""
+        """The ridge: 1, or 0 if `vanishing`."""
         return 0.0 if self.vanishing else 1.0
 
     @property
     def prefers_residual(self) -> bool:
-        """Whether most of both spectra is kept."""
+        """Whether both sides prefer the residual."""
         return all(side.prefers_residual for side in self.scaled)
 
     @cached_property
     def floor(self) -> float:
-        """What slacks must exceed."""
+        """Lower bound of slacks; 0 if all directions are penalised."""
         return common_floor(*self.scaled)
 
     @cached_property
     def is_graded(self) -> bool:
-        """Whether blocks may be singular to all digits; a free mean, the last direction, makes none so."""
+        """Whether blocks of residual operator and kernel may be numerically singular, apart from a free mean."""
         remainders = namespace(self.remainder).reshape(self.remainder, (-1, 1))
         return self._is_graded(remainders[:-1, :] if self.free_mean else remainders)
 
     @property
     def residual_cost(self) -> int:
-        """One product on each side."""
+        """Multiplications in one product on each side."""
         return SideProduct.cost(*self.grid_spectra)
 
     @cached_property
@@ -424,7 +423,7 @@ class TwoStep(Coupled):
         return grid if self.vanishing else self.rows.smooth(self.columns.smooth(grid.T).T)
 
     def residual(self, grid: Array) -> Array:
-        """Return the grid less the fitted grid, without the digits that this difference would lose."""
+        """Return the grid minus the fitted grid, without loss of digits."""
         (left, right), (rows, columns) = self._products, self.scaled
         product = right.right(grid)
         difference = grid - product
@@ -449,10 +448,10 @@ class TwoStep(Coupled):
         return residual * same_task + hat * between(task_side.residual_block, columns)
 
     def split_kernel(self, rows: np.ndarray, columns: np.ndarray) -> tuple[Array, Array | None, Array | None]:
-        """Return the kernel between some cells (n, n) without main effects that outweigh all else, these as a border.
+        """Return the kernel between some cells (n, n) without large main effects, and these as a border.
 
-        Beside a regularisation that nearly vanishes main effects of that side are almost free, whatever holds the
-        interactions: their part of the kernel would leave no digits of the others.
+        If the regularisation of a side is tiny, its main effects are almost unpenalised. Their part of the kernel is so
+        large that the rest would be lost in rounding.
         """
         if not self.free_mean:
             return super().split_kernel(rows, columns)
@@ -460,7 +459,7 @@ class TwoStep(Coupled):
         known = to_numpy(values)
         inside, free = known[:-1, :-1].max(initial=0.0), np.zeros(known.shape, dtype=bool)
         free[-1, :], free[:, -1] = known[-1, :] > _OUTWEIGHS * inside, known[:, -1] > _OUTWEIGHS * inside
-        if np.count_nonzero(free) >= rows.size:  # more than these cells could tell apart
+        if np.count_nonzero(free) >= rows.size:  # more than these cells determine
             free[:] = False
         free[-1, -1] = True
         penalised = xp.where(as_array_of(free, values), xp.zeros_like(values), values)
@@ -475,10 +474,9 @@ class TwoStep(Coupled):
 
     @cached_property
     def _folded(self) -> tuple[bool, bool]:
-        """Whether the spectral weights of instances and of tasks are in the coefficients.
+        """Whether the coefficients contain the spectral weights of instances and of tasks.
 
-        Those of the smaller side are not, where a side is in the dual: its rows take one more product to predict for,
-        and no other rows are shorter. `dyadlearn.pairing.expansion` says why.
+        If a side is in the dual, they do not contain those of the smaller side, see `dyadlearn.pairing.expansion`.
         """
         if all(spectrum.components is not None for spectrum in self.grid_spectra):
             return True, True
@@ -491,7 +489,7 @@ class TwoStep(Coupled):
         return Expansion(coefficients, *(Part(side.spectrum, None if folded else side) for side, folded in sides))
 
     def coefficients(self, Y: Array) -> Array:
-        r"""Return the coefficients, with the factors of a side only where they are folded in.
+        r"""Return the coefficients, with the spectral weights of folded sides only.
 
         .. math:: \mathbf{B}_k\,\varphi_d(\boldsymbol\Sigma)\,\mathbf{U}^\top\mathbf{Y}\mathbf{V}\,
                   \varphi_t(\mathbf{S})\,\mathbf{B}_g^\top
@@ -499,12 +497,12 @@ class TwoStep(Coupled):
         return self._of_rotated(self.rotated(Y))
 
     def coefficients_of(self, spectral: Array, mean: float) -> Array:
-        """Return the coefficients of a function that is known along pairs of directions, see `Coupled`."""
+        """Return the coefficients of a function from its values along pairs of directions, see `Coupled`."""
         working = replace(self)
         values = spectral * working.kernel_values**0.5
         if self.free_mean:
             values[-1, -1] = mean * math.sqrt(self.n_cells)
-        # The labels whose fit it is.
+        # Rotated labels of which the function is the fit.
         return self._of_rotated(ratio(values, working.shrinkage))
 
     def _of_rotated(self, rotated: Array) -> Array:
@@ -533,14 +531,14 @@ full.sweep.register(TwoStep, TwoStepSweep)
 
 @full.hold_out_stack.register(TwoStep)
 def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Members) -> Array:
-    """Return held-out predictions: grids stand side by side for the instances, one below the other for the tasks."""
+    """Return hold-out predictions; grids are concatenated along the tasks for the instances, and the reverse."""
     if setting is Setting.A and model.vanishing:
         return full.each_grid(partial(vanishing_pairs, model.rows, model.columns), stack)
     (n, m, q), rows, columns, xp = stack.shape, model.rows, model.columns, namespace(stack)
     members, task_members = groups or (None, None)
 
     def side_by_side(turned: Array) -> Array:
-        """Return what was made of the tasks, (q, n m), for the instances, (m, n q)."""
+        """Return results of the step over the tasks (q, n m) as targets of the step over the instances (m, n q)."""
         return xp.reshape(xp.permute_dims(xp.reshape(turned.T, (n, m, q)), (1, 0, 2)), (m, n * q))
 
     below = xp.reshape(stack, (n * m, q)).T
@@ -562,7 +560,7 @@ def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Mem
 
 @full.jackknife.register(TwoStep)
 def _jackknife(model: TwoStep, Y: Array, members: Members = None) -> Jackknife | None:
-    """Return the models without some instances: regressions on smoothed tasks."""
+    """Return the jackknife models, regressions on labels smoothed over the tasks."""
     targets = model.columns.smooth(Y.T).T
     return side_jackknife(leave_out(model.rows, targets, members), members, model.rows, targets)
 
@@ -577,7 +575,7 @@ def slack_of_cells(model: TwoStep) -> Array:
 
 @full.closed_weights.register(TwoStep)
 def _closed_weights(model: TwoStep, row: Asked, column: Asked) -> Array:
-    """Return the weights of the instances times those of the tasks; half of those of an edge in either direction."""
+    """Return the weights of the instances times those of the tasks; for a network, the mean of both directions."""
     weights = hat_row(model.rows, row)[:, None] * hat_row(model.columns, column)[None, :]
     return (weights + model.symmetry * weights.T) / 2 if model.symmetry else weights
 
@@ -603,7 +601,7 @@ def _completion(model: TwoStep, Y: Array, weights: Array | None, **options: Any)
 
 @incomplete.is_quick_one_by_one.register(TwoStep)
 def _is_quick_one_by_one(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> bool:
-    """Return whether single cells are left out, and few are observed or the missing ones form a block."""
+    """Return whether few cells are observed or the missing cells form a block, in setting A."""
     few = incomplete.is_quick_one_by_one.dispatch(Pairing)(model, Y, weights, setting)
     return few or _block_to_leave_beside(model, Y, weights, setting) is not None
 
@@ -612,7 +610,7 @@ def _is_quick_one_by_one(model: TwoStep, Y: Array, weights: Array | None, settin
 def _leave_one_out(
     model: TwoStep, Y: Array, weights: Array | None, setting: Setting, completed: Callable[[], Array]
 ) -> Array | None:
-    """Return setting A, beside a block of missing labels or from one dense system."""
+    """Return setting A, by a formula if the missing labels form a block, else from one dense system."""
     block = _block_to_leave_beside(model, Y, weights, setting)
     if block is None:
         return incomplete.leave_one_out.dispatch(Pairing)(model, Y, weights, setting, completed)
@@ -623,7 +621,7 @@ def _leave_one_out(
 
 
 def _block_to_leave_beside(model: TwoStep, Y: Array, weights: Array | None, setting: Setting) -> Axes | None:
-    """Return the block of missing labels that single cells leave beside; none in a network, whose edges are two."""
+    """Return the block of missing labels for which setting A has a formula; None for networks."""
     return _missing_block(Y, weights) if setting is Setting.A and not model.symmetry else None
 
 
@@ -639,21 +637,18 @@ def _takes_apart(model: TwoStep, setting: Setting) -> bool:
 
 @incomplete.part_of.register(TwoStep)
 def _part_of(model: TwoStep, axes: Axes, spectra: Any, sides: Any = None) -> TwoStep:
-    sides = {} if sides is None else sides
-    smoothers = (model.rows, model.columns)
-    keys = [(axis, side.alpha, kept.tobytes()) for axis, (side, kept) in enumerate(zip(smoothers, axes, strict=True))]
-    for key, side, kept in zip(keys, smoothers, axes, strict=True):
-        if key in sides:
-            continue
-        if not side.filter.refits:
-            part = reduced(side, kept)
-        else:
-            if key[::2] not in spectra:
-                spectra[key[::2]] = side.spectrum.part(kept)
-            part = spectra[key[::2]].smoother(side.filter, side.alpha)
-        sides[key] = part, _smaller(part)
-    (rows, left), (columns, right) = (sides[key] for key in keys)
-    return TwoStep(rows, columns, shared=(left, right))
+    sides, parts = {} if sides is None else sides, []
+    for axis, (side, rows) in enumerate(zip((model.rows, model.columns), axes, strict=True)):
+        key, key_of_rows = (axis, side.alpha, rows.tobytes()), (axis, rows.tobytes())
+        if key not in sides:
+            if side.filter.refits and key_of_rows not in spectra:
+                spectra[key_of_rows] = side.spectrum.part(rows)
+            refit = side.filter.refits
+            part = spectra[key_of_rows].smoother(side.filter, side.alpha) if refit else reduced(side, rows)
+            sides[key] = part, _smaller(part)
+        parts.append(sides[key])
+    smoothers, products = zip(*parts, strict=True)
+    return TwoStep(*smoothers, shared=products)
 
 
 @incomplete.predict_outside.register(TwoStep)
@@ -672,7 +667,7 @@ def _predict_outside(model: TwoStep, axes: Axes, completed: Array) -> Array:
 
 @incomplete.expansion_of_fold.register(TwoStep)
 def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> Expansion:
-    """Return the predictions for new instances, from smoothed tasks of those that stayed and left."""
+    """Return the predictions for new instances, from targets of training instances and predictions of left-out ones."""
     if axes is None:
         return model.expansion(model.coefficients(completed))
     kept, spectrum = axes[0], model.rows.spectrum
@@ -688,7 +683,7 @@ def _expansion_of_fold(model: TwoStep, axes: Axes | None, completed: Array) -> E
 
 @refit_block.register(TwoStep)
 def _refit_block(model: TwoStep, sides: Sides, Y: np.ndarray, kept: Masks, asked: Masks) -> np.ndarray:
-    if model.symmetry:  # vertices leave on either side
+    if model.symmetry:  # a vertex is left out of both sides
         kept = (kept[0] & kept[1],) * 2
     left, right = (side.predictor(*masks) for side, masks in zip(sides, zip(kept, asked, strict=True), strict=True))
     return np.asarray(left @ Y[np.ix_(*kept)] @ right.T)
@@ -716,7 +711,7 @@ def _refit_cells(model: TwoStep, sides: Sides, Y: np.ndarray) -> OfHidden:
     if alpha == 0 and task_alpha == 0:
         alpha, task_alpha, ridge = 1.0, 1.0, 0.0
     u, v = sides[0].penalties(alpha)[:, None], sides[1].penalties(task_alpha)[None, :]
-    with np.errstate(invalid="ignore"):  # a null direction with a constant: nothing times no end
+    with np.errstate(invalid="ignore"):  # a null direction with a constant: 0 times infinity
         total = u + v + (ridge * u * v if ridge else 0.0)
     kernel = np.where(np.isfinite(total), pseudo_inverse(np.where(np.isfinite(total), total, 0.0)), 0.0)
     return fitted_without((sides[0].eigh[1], sides[1].eigh[1]), kernel, ridge, Y, model.free_mean)
@@ -728,11 +723,11 @@ def _smaller(side: Smoother) -> SideProduct:
 
 
 def vanishing_pairs(rows: Smoother, columns: Smoother, Y: Array) -> Array:
-    """Return setting A as both regularisations vanish together, at full rank: the hats become identities."""
+    """Return setting A in the limit of both regularisations to 0 at full rank, where hat matrices are identities."""
     rows, columns = rows.scaled(), columns.scaled()
     residual = rows.product(Y) + columns.product(Y.T).T
     slack = rows.slack[:, None] + columns.slack[None, :]
-    check_cells(slack, 0.0)  # a constant alone takes all of a single cell
+    check_cells(slack, 0.0)  # a constant interpolates a single cell
     held_out = settle(slack * Y - residual, rows.level(Y)[None, :] + columns.level(Y.T)[:, None])
     held_out /= slack
     return held_out

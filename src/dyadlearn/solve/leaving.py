@@ -208,7 +208,7 @@ def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Ar
     seen = xp.astype(values > 0, values.dtype)
     if spectrum.is_truncated:
         return xp.astype(spectrum.values > 0, values.dtype)[:, None] * seen[None, :], xp.ones_like(seen)
-    # Columns of the null space are never seen: direct, with nothing kept, they predict zero.
+    # Columns without a kernel are direct with weights of zero, so that they predict zero.
     if spectrum.is_singular:
         residual = xp.astype(spectrum.values == 0, values.dtype)
     else:

@@ -259,12 +259,9 @@ class ObservedSystem:
         check_regularised(operators)
         spectra = operators.grid_spectra
         weights = labels.sums(1), labels.sums(0)
-        if operators.is_product:
-            (left, turn, load), (right, task_turn, task_load) = map(_turned, spectra, weights)
-            basis = _Basis(left, right, (turn, task_turn), (load, task_load), labels.total)
-        else:
-            load, task_load = (_diagonal(side.vectors, own) for side, own in zip(spectra, weights, strict=True))
-            basis = _Basis(spectra[0].vectors, spectra[1].vectors, (None, None), (load, task_load), labels.total)
+        sides = [_features(side, load, operators.is_product) for side, load in zip(spectra, weights, strict=True)]
+        (left, turn, load), (right, task_turn, task_load) = sides
+        basis = _Basis(left, right, (turn, task_turn), (load, task_load), labels.total)
         return cls(operators, labels, basis, _products_at(labels, basis))
 
     def at(self, operators: GridOperators) -> Self:
@@ -405,11 +402,14 @@ def _diagonal(vectors: Array, load: Array) -> Array:
     return diagonal
 
 
-def _turned(spectrum: Spectrum, load: Array) -> tuple[Array, Array | None, Array]:
+def _features(spectrum: Spectrum, load: Array, is_product: bool) -> tuple[Array, Array | None, Array]:
     """Return the features of a side in the eigenvectors of their weighted Gram matrix, and its eigendecomposition.
 
-    If all rows have similar weights, features are not rotated, and the eigenvectors are None.
+    If all rows have similar weights, features are not rotated, and the eigenvectors are None. For a kernel that is no
+    product, features are the eigenvectors of the spectrum.
     """
+    if not is_product:
+        return spectrum.vectors, None, _diagonal(spectrum.vectors, load)
     xp, roots = namespace(load), spectrum.values**0.5
     if float(xp.var(load)) <= _EVEN * float(xp.mean(load)) ** 2:
         return spectrum.vectors * roots, None, spectrum.values * _diagonal(spectrum.vectors, load)
