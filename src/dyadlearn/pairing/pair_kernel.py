@@ -318,9 +318,7 @@ class PairKernel(Coupled):
         product, per_task, per_instance = self.shares
         left = between(partial(self.spectrum.block, self.spectrum.values), rows)
         right = between(partial(self.task_spectrum.block, self.task_spectrum.values), columns)
-        block = left * right
-        if product != 1:
-            block *= product
+        block = product * (left * right)
         for share, own, index in ((per_task, left, columns), (per_instance, right, rows)):
             if share:
                 block += share * own * as_array_of(index[:, None] == index[None, :], block, block.dtype)

@@ -59,6 +59,7 @@ import math
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from dyadlearn._array import Array, dense, epsilon, itemsize, largest, namespace, zeros
 from dyadlearn._memory import check_memory
@@ -339,8 +340,7 @@ class Process:
         return _Misfit(rotated, outside, total, size)
 
 
-@dataclass(frozen=True, eq=False)
-class _Misfit:
+class _Misfit(NamedTuple):
     """Rotated labels (k, l) minus their mean, divided by `size`; squares outside of the spectra; Q of both."""
 
     rotated: Array

@@ -549,11 +549,10 @@ def _hold_out_stack(model: TwoStep, stack: Array, setting: Setting, *groups: Mem
         slack = full.cell_slack(model)
         check_cells(slack, model.floor)
     else:
-        half = leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below)
-        half, slack = side_by_side(half), None
+        half = side_by_side(leave_out(columns, below, task_members) if setting.new_task else columns.smooth(below))
         held_out = leave_out(rows, half, members) if setting.new_instance else rows.smooth(half)
     held_out = xp.permute_dims(xp.reshape(held_out, (m, n, q)), (1, 0, 2))
-    if slack is not None:
+    if setting is Setting.A:
         held_out /= slack
     return held_out
 

@@ -77,8 +77,7 @@ def nothing_left() -> ValueError:
 
 def refuse(numbers: float, Y: Array, setting: Setting, how: str = "") -> None:
     """Raise `NotEnoughMemoryError` if a hold-out of labels (m, q) with so many values does not fit into memory."""
-    m, q = Y.shape
-    purpose = f"Holding out setting {setting.value} of a grid of {m} × {q}{how}"
+    purpose = f"Holding out setting {setting.value} of a grid of {Y.shape[0]} × {Y.shape[1]}{how}"
     check_memory(numbers * itemsize(Y), Y, purpose, _FEWER)
 
 
@@ -94,10 +93,8 @@ def largest_group(*groups: Members) -> int:
 
 def unit_codes(members: Members, n_rows: int) -> np.ndarray:
     """Return the number of the group that each row belongs to, shape (n,)."""
-    codes = np.empty(n_rows, dtype=np.intp)
-    for number, rows in enumerate(gather_groups(members, n_rows)):
-        codes[rows] = number
-    return codes
+    groups = gather_groups(members, n_rows)
+    return np.asarray(in_order([np.repeat(np.arange(len(groups)), [rows.size for rows in groups])], groups))
 
 
 def summed(values: Array, members: Members) -> Array:
@@ -209,10 +206,7 @@ def _interpolating_weights(spectrum: Spectrum, values: Array) -> tuple[Array, Ar
     if spectrum.is_truncated:
         return xp.astype(spectrum.values > 0, values.dtype)[:, None] * seen[None, :], xp.ones_like(seen)
     # Columns without a kernel are direct with weights of zero, so that they predict zero.
-    if spectrum.is_singular:
-        residual = xp.astype(spectrum.values == 0, values.dtype)
-    else:
-        residual = 1.0 / spectrum.values
+    residual = xp.astype(spectrum.values == 0, values.dtype) if spectrum.is_singular else 1.0 / spectrum.values
     return residual[:, None] * seen[None, :], 1.0 - seen
 
 

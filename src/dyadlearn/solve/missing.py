@@ -304,8 +304,7 @@ def _missing_preconditioner(operators: GridOperators, observed: Array, rank: int
         return None
     bounded = np.maximum(rho, 1e3 * epsilon(operators.remainder) * edge)
     weights = namespace(observed).astype(observed, operators.remainder.dtype)
-    diagonal = bounded / (edge - rho)
-    deflate = Deflation(*operators.grid_spectra, leading, diagonal, weights)
+    deflate = Deflation(*operators.grid_spectra, leading, bounded / (edge - rho), weights)
     return lambda grid: grid + _where(~observed, deflate(grid))
 
 
