@@ -241,7 +241,7 @@ def leave_one_out_beside_block(
         Leave-one-out predictions of observed labels, and the completed labels in the block.
     """
     xp, (missing_rows, missing_columns) = namespace(completed), block
-    residual, task_residual = rows.residual(), columns.residual()
+    residual, task_residual = _residual(rows), _residual(columns)
     p, W = eigh(take_block(residual, missing_rows, missing_rows))
     e, Z = eigh(take_block(task_residual, missing_columns, missing_columns))
     leverages = xp.ones_like(p) if operators.vanishing else 1.0 - p
@@ -268,6 +268,11 @@ def leave_one_out_beside_block(
         leverage = rows.leverage[:, None] * columns.leverage[None, :]
         held_out = (operators.hat(completed) - (leverage + shared) * completed) / slack
     return embedded(held_out, take_block(completed, *block), *block)
+
+
+def _residual(side: Smoother) -> Array:
+    """Return the residual operator (n, n), with off-diagonal entries from the smaller of hat and residual."""
+    return with_diagonal(-side.off_diagonal(), side.slack)
 
 
 def _identity(like: Array) -> Array:
