@@ -62,8 +62,8 @@ FAULTS = (
     ),
     Fault(
         "holes",
-        "found = Completion(solution.values + known, form, solution)",
-        "found = Completion(1.001 * solution.values + known, form, solution)",
+        "completion = Completion(solution.values + known, form, solution)",
+        "completion = Completion(1.001 * solution.values + known, form, solution)",
     ),
     Fault(
         "observed",

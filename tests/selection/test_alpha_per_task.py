@@ -29,9 +29,9 @@ from dyadlearn.filters import IteratedTikhonov
 from dyadlearn.holdout.refit import verify_holdout
 from dyadlearn.metrics import roc_auc, scorer
 from dyadlearn.pairing.full import hold_out, hold_out_stack, jackknife
-from dyadlearn.pairing.leaving import group_members
 from dyadlearn.plots import LandscapeDisplay
 from dyadlearn.settings import Setting
+from dyadlearn.solve.leaving import group_members
 from dyadlearn.views.summary import summary_of
 from sweeps import covering, every, lines, over
 

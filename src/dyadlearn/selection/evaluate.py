@@ -36,9 +36,9 @@ from dyadlearn.metrics.scorers import prepared_score, usual_scoring
 from dyadlearn.models.fitted import Fitted, as_fitted
 from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.full import check_memory, hold_out_stack
-from dyadlearn.pairing.leaving import group_members, largest_group
 from dyadlearn.settings import Setting, as_setting
 from dyadlearn.sides import SideNames, side_names
+from dyadlearn.solve.leaving import group_members, largest_group
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ from dyadlearn.models.fitted import as_fitted
 from dyadlearn.models.reading import groups_in_order
 from dyadlearn.pairing.base import check_request, settings_of
 from dyadlearn.pairing.full import sweep
-from dyadlearn.pairing.leaving import group_members
 from dyadlearn.settings import Setting, as_setting
+from dyadlearn.solve.leaving import group_members
 
 Point = tuple[int, int]
 #: Values of one regularisation.
