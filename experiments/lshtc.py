@@ -51,7 +51,7 @@ def load_lshtc(data_home: str | os.PathLike[str] | None = None) -> Bunch:
     """
     folder = DataFolder("'lshtc'", "lshtc1_dryrun", resolve_home(data_home))
     source = "the arrays of the dry run, laid out as load_lshtc in experiments/lshtc.py reads them"
-    archive, hierarchy = folder.find_all([("task2.npz",), ("edges.tsv",)], source)
+    archive, hierarchy = folder.find_all(["task2.npz", "edges.tsv"], source)
     wanted = {f"{name}_{key}": (1, kind) for name in _SPLITS for key, kind in _KINDS.items()}
     stored = load_npz(archive, {"feature_ids": (1, WHOLE), **wanted})
     parts = []

@@ -52,7 +52,7 @@ def load_ratings(name: str, *, data_home: str | os.PathLike[str] | None = None) 
     """
     folder = DataFolder(repr(name), "monti", resolve_home(data_home))
     source = "the arrays of the published split, laid out as load_ratings in experiments/ratings.py says"
-    [path] = folder.find_all([(f"{name}.npz",)], source)
+    [path] = folder.find_all([f"{name}.npz"], source)
     stored = load_npz(path, {f"{part}_{key}": kind for part in _PARTS for key, kind in _COLUMNS.items()})
     graphs = [stored.get("users_edges"), stored.get("movies_edges")]
     cells = {part: np.stack([stored[f"{part}_user"], stored[f"{part}_item"]]).astype(np.int64) for part in _PARTS}

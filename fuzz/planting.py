@@ -158,7 +158,12 @@ FAULTS = (
         "p_value = (0 + int(np.count_nonzero(_as_good(values, score, labels.values)))) / (1 + n_permutations)",
         ("answers",),
     ),
-    Fault("diagnostics", "found = contradictions(Y, F)", "found = contradictions(Y, F) * 1.001", ("answers",)),
+    Fault(
+        "diagnostics",
+        "contradiction = contradictions(Y, F)",
+        "contradiction = contradictions(Y, F) * 1.001",
+        ("answers",),
+    ),
     Fault(
         "store",
         'return value if math.isfinite(value) else {"$float": str(value)}',

@@ -85,5 +85,5 @@ def test_a_cell_without_a_fold_is_refused_also_where_labels_are_missing():
 
 
 def test_labels_that_cannot_be_compared_are_refused():
-    with pytest.raises(TypeError, match="groups holds something that cannot serve as an id or label"):
+    with pytest.raises(TypeError, match="groups holds a value that cannot be an id or label"):
         group_codes([[1], [2]], (2,), "groups")

@@ -372,7 +372,7 @@ def test_labels_with_holes_are_refused(data):
     refused(data, "In the block that begins with row 60: Input Y contains NaN", Y=dense(holes, 20, Q))
     first = Y.copy()
     first[0, 2] = np.nan
-    refused(data, "labels that are not observed: on a cluster every label is needed", Y=dense(first, 20, Q))
+    refused(data, "on a cluster every label must be observed", Y=dense(first, 20, Q))
     model = OnlineTwoStepRidge().fit(X, holes, tasks=T)
     for ask in (distributed.holdout, distributed.landscape):
         with pytest.raises(ValueError, match="was fitted with missing labels: use its methods holdout and landscape"):
@@ -419,7 +419,7 @@ def test_a_fitted_model_refuses_what_does_not_fit_it(data):
         distributed.holdout(model, rows, labels[:, :7])
     with pytest.raises(ValueError, match="knows nothing of tasks"):
         distributed.predict(model, rows, tasks=T)
-    with pytest.raises(ValueError, match="Setting D is about new tasks"):
+    with pytest.raises(ValueError, match="Setting D has new tasks, which a model without features"):
         distributed.holdout(model, rows, labels, "D")
     with pytest.raises(ValueError, match="alphas is empty"):
         distributed.landscape(model, rows, labels, [])

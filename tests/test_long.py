@@ -235,7 +235,7 @@ def test_columns_without_names():
         ([(1, 2)], [1.0], {"weights": 3.0}, ValueError, r"^weights must have one value for each of 1 pairs, found sh"),
         ([(1, 2)], [1.0], {"instances": [2]}, IdError, r"^1 not among the ids of instances \(such as 2\)\.$"),
         ([(1, 2)], [1.0], {"tasks": [2, 2]}, IdError, r"^tasks has repeated ids: 2 \(1 of 1 ids\)"),
-        ([([], 2)], [1.0], {}, TypeError, r"^pairs holds something that cannot serve as an id or label"),
+        ([([], 2)], [1.0], {}, TypeError, r"^pairs holds a value that cannot be an id or label"),
     )
 )
 def test_tables_that_are_none(pairs, y, options, error, message):

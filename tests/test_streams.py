@@ -282,9 +282,9 @@ def test_another_stream_is_refused(batches, checkpoint):
         assert not hasattr(model, "n_features_in_")
         assert checkpoint.read_bytes() == before
 
-    refused(batches[:3], r"ended after 3 batches, but the checkpoint .*model.dyad has learnt 4\. Give the stream")
+    refused(batches[:3], r"ended after 3 batches, but the checkpoint .*model.dyad has learnt 4\. Give the same")
     X, Y = batches[0]
-    told = r"The stream has changed: its first 4 batches are not those .*model.dyad has learnt\. Give the stream"
+    told = r"The stream has changed: its first 4 batches are not those of the checkpoint .*model.dyad\. Give the same"
     refused(batches[1:], told)
     for changed in (
         (np.nextafter(X, 9.0), Y),
@@ -316,13 +316,13 @@ def test_a_checkpoint_that_does_not_say_how_far_it_came_is_refused(batches, chec
     changes = [{"digest": 3}, {"n_batches": 0}, {"n_batches": -1}, {"n_batches": 2.0}, {"n_rows": "4"}]
     for forged in ({}, [], None, 3, "digest", {"n_batches": 2}, *(plain | change for change in changes)):
         write_container(checkpoint, {**header, "stream": forged}, arrays)
-        with pytest.raises(ModelFileError, match=r"model.dyad does not say how far its stream was learnt"):
+        with pytest.raises(ModelFileError, match=r"model.dyad does not contain its position in the stream"):
             fit_stream(model, batches, checkpoint=checkpoint)
     assert not hasattr(model, "n_features_in_")
 
 
 def test_other_parameters_are_refused(batches, checkpoint):
-    with pytest.raises(ValueError, match=r"was made with alpha=1.0, and the model has alpha=2.0: go on with the"):
+    with pytest.raises(ValueError, match=r"was made with alpha=1.0, and the model has alpha=2.0: use the same param"):
         fit_stream(OnlineTwoStepRidge(2.0), batches, checkpoint=checkpoint)
     with pytest.raises(ValueError, match=r"made with fit_intercept=True, and the model has fit_intercept=False"):
         fit_stream(OnlineTwoStepRidge(fit_intercept=False), batches, checkpoint=checkpoint)

@@ -16,8 +16,8 @@ import array_api_compat
 import numpy as np
 from scipy import linalg, sparse
 
-# An array of any library; its shape is told by the docstring of each function. Not Any alone, from which a declared
-# field could not be told at run time (`dyadlearn._state`).
+# An array of any library; docstrings give the shapes. It is not plain Any, so that `dyadlearn._state` can recognise
+# fields of this type at run time.
 Array = Annotated[Any, "array"]
 
 _NUMPY: ModuleType = array_api_compat.array_namespace(np.empty(0))
@@ -29,14 +29,14 @@ def is_sparse(array: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a single value stands for a missing one: None, NaN, or what another library has for it."""
+    """Return whether a single value is missing: None, NaN, or the missing value of another library."""
     if isinstance(value, str):
         return False
     try:
-        # NaN and the missing date differ from themselves.
+        # NaN and the missing date are not equal to themselves.
         return value is None or bool(value != value)
     except TypeError:
-        return True  # of the missing value of pandas nobody knows
+        return True  # pandas.NA has no truth value
     except ValueError:
         return False  # an array
 
@@ -49,8 +49,8 @@ def is_foreign(array: Any) -> bool:
 
 
 def namespace(*arrays: Any) -> ModuleType:
-    """Return the Array API namespace shared by `arrays` (None and scipy's sparse count as numpy)."""
-    # Small problems ask so often that looking for other libraries would take a noticeable share of their time.
+    """Return the Array API namespace shared by `arrays`; None and sparse matrices of scipy count as numpy."""
+    # A quick answer for numpy: the function is called so often that it would slow down small problems.
     if all(type(a) is np.ndarray for a in arrays):
         return _NUMPY
     dense = [a for a in arrays if a is not None and not is_sparse(a)]
@@ -108,7 +108,7 @@ def as_array_of(values: Any, like: Array, dtype: Any = None) -> Array:
     if not is_foreign(like):
         return xp.asarray(values, dtype=dtype)
     if isinstance(values, np.ndarray) and not (values.flags.writeable and min(values.strides, default=0) >= 0):
-        values = values.copy()  # which torch takes as it is
+        values = values.copy()  # torch accepts neither read-only arrays nor negative strides
     return xp.asarray(values, dtype=dtype, device=array_api_compat.device(like))
 
 
@@ -130,7 +130,7 @@ def on_device(values: np.ndarray, device: str) -> Array:
         if name == "torch":
             import torch
 
-            # A copy, even where the device is this machine: the caller's array may change or be read-only.
+            # A copy, also on the processor: the caller's array may change or be read-only.
             return torch.tensor(values, device=device)
         import cupy
 
@@ -161,12 +161,12 @@ def epsilon(array: Array) -> float:
 
 
 def itemsize(array: Array) -> int:
-    """Return the bytes that one number of a floating `array` takes."""
+    """Return the number of bytes of one value of a floating-point `array`."""
     return int(namespace(array).finfo(array.dtype).bits) // 8
 
 
 def largest(values: Array, default: float = 0.0) -> float:
-    """Return the greatest of `values`, or `default` where there are none."""
+    """Return the largest of `values`, or `default` if there are none."""
     return float(namespace(values).max(values)) if 0 not in values.shape else default
 
 
@@ -200,14 +200,14 @@ def with_diagonal(square: Array, diagonal: Any) -> Array:
 
 
 def cast(array: Array, dtype: Any) -> Array:
-    """Return an array or sparse matrix in another precision; one that has it already is not copied."""
+    """Return an array or sparse matrix in another precision; it is not copied if it has this precision."""
     if array.dtype == dtype:
         return array
     return array.astype(dtype) if is_sparse(array) else namespace(array).astype(array, dtype)
 
 
 def double(array: Array) -> Array:
-    """Return an array or sparse matrix in double precision; one that has it already is not copied.
+    """Return an array or sparse matrix in double precision; it is not copied if it has this precision.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def double(array: Array) -> Array:
     """
     try:
         return cast(array, namespace(array).float64)
-    except (TypeError, RuntimeError, ValueError) as error:  # each library has its own
+    except (TypeError, RuntimeError, ValueError) as error:  # libraries raise different types
         device = array_api_compat.device(array) if is_foreign(array) else "cpu"
         raise TypeError(
             f"Models compute in double precision, which the device {str(device)!r} does not have: move the arrays to "
@@ -225,12 +225,12 @@ def double(array: Array) -> Array:
 
 
 def copied(array: Array) -> Array:
-    """Return a copy, which does not change when the caller's array or sparse matrix does."""
+    """Return a copy of an array or sparse matrix."""
     return array.copy() if is_sparse(array) else namespace(array).asarray(array, copy=True)
 
 
 def dense(matrix: Array) -> Array:
-    """Return a sparse matrix as an array, and anything else as it is."""
+    """Return a sparse matrix as an array; return arrays unchanged."""
     return matrix.toarray() if is_sparse(matrix) else matrix
 
 
@@ -240,7 +240,7 @@ def matmul(left: Array, right: Array) -> Array:
 
 
 def is_transposed(array: Array) -> bool:
-    """Return whether a matrix lies in memory column by column, as the transpose of an ordinary one does."""
+    """Return whether a matrix is column-major in memory."""
     if isinstance(array, np.ndarray):
         return bool(array.flags.f_contiguous and not array.flags.c_contiguous)
     if array_api_compat.is_torch_array(array):
@@ -249,16 +249,16 @@ def is_transposed(array: Array) -> bool:
 
 
 def row_major(array: Array) -> Array:
-    """Return a matrix that lies in memory row by row, a copy where it did not; a sparse one is returned as it is."""
+    """Return a matrix that is row-major in memory, a copy if needed; sparse matrices are returned unchanged."""
     if isinstance(array, np.ndarray):
         return np.ascontiguousarray(array)
     return array.contiguous() if array_api_compat.is_torch_array(array) else array
 
 
 def product_like(left: Array, right: Array) -> Array:
-    """Return ``left @ right`` laid out in memory as `right` is.
+    """Return ``left @ right`` in the memory layout of `right`.
 
-    Sums and differences of matrices laid out alike are several times faster than of unlike ones.
+    Sums and differences of matrices of the same layout are several times faster.
     """
     return (right.T @ left.T).T if is_transposed(right) else left @ right
 
@@ -270,12 +270,13 @@ def eigh(symmetric: Array) -> tuple[Array, Array]:
 
 
 def positive_solver(matrix: Array) -> Callable[[Array], Array]:
-    """Factor a positive definite matrix (n, n), of which only the upper triangle is read, to solve with it.
+    """Factorise a positive definite matrix (n, n) and return a function that solves systems with it.
 
-    The argument may be overwritten. Raises `numpy.linalg.LinAlgError` if it is not positive definite.
+    Only the upper triangle is read. The argument may be overwritten. Raises `numpy.linalg.LinAlgError` if the matrix is
+    not positive definite.
     """
     if not is_foreign(matrix):
-        # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
+        # The transpose is column-major, which LAPACK expects, so that nothing is copied.
         factor = linalg.cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
         return lambda right: linalg.cho_solve(factor, right, check_finite=False)
     xp = namespace(matrix)
@@ -284,7 +285,7 @@ def positive_solver(matrix: Array) -> Callable[[Array], Array]:
 
 
 def is_definite(matrix: Array) -> bool:
-    """Return whether a symmetric matrix is positive definite, as far as its Cholesky factor can be computed."""
+    """Return whether a symmetric matrix has a Cholesky factor."""
     xp = namespace(matrix)
     try:
         factor = cholesky(matrix)
@@ -294,25 +295,25 @@ def is_definite(matrix: Array) -> bool:
 
 
 def cholesky(matrix: Array) -> Array:
-    """Return the lower factor of a symmetric matrix; raises `numpy.linalg.LinAlgError` if it is not definite."""
+    """Return the lower Cholesky factor of a matrix; raise `numpy.linalg.LinAlgError` if it is not definite."""
     try:
         return namespace(matrix).linalg.cholesky(matrix)
-    except RuntimeError as error:  # torch has an error of its own for it
+    except RuntimeError as error:  # of torch
         raise np.linalg.LinAlgError(str(error)) from None
 
 
 def solve(matrix: Array, right: Array) -> Array:
-    """Return the solution (…, n, p) of systems (…, n, n); raises `numpy.linalg.LinAlgError` if one is singular."""
+    """Return the solution (…, n, p) of systems (…, n, n); raise `numpy.linalg.LinAlgError` if one is singular."""
     try:
         return namespace(matrix).linalg.solve(matrix, right)
-    except RuntimeError as error:  # torch has an error of its own for it
+    except RuntimeError as error:  # of torch
         if type(error).__name__ not in ("LinAlgError", "_LinAlgError"):
             raise
         raise np.linalg.LinAlgError(str(error)) from None
 
 
 def solve_lower(factor: Array, right: Array) -> Array:
-    """Return the solution (n, p) of a system with a lower triangular matrix (n, n), by substitution."""
+    """Return the solution (n, p) of a system with a lower triangular matrix (n, n)."""
     if not is_foreign(factor):
         return linalg.solve_triangular(factor, right, lower=True, check_finite=False)
     if array_api_compat.is_torch_array(factor):
@@ -341,14 +342,14 @@ def take_block(matrix: Array, rows: Array, columns: Array) -> Array:
 
 
 def with_value(matrix: Array, cells: np.ndarray, value: float) -> Array:
-    """Return `matrix` with one value in some cells, counted row by row; the argument may be overwritten."""
+    """Return `matrix` with one value in some cells, given by flat positions; the argument may be overwritten."""
     xp = namespace(matrix)
     if not cells.size:
         return matrix
     flat = xp.reshape(matrix, (-1,))
     if array_api_compat.is_torch_array(matrix) or array_api_compat.is_cupy_array(matrix) or not is_foreign(matrix):
         flat[as_array_of(cells, matrix)] = value
-    else:  # the standard knows masks only
+    else:  # the standard only allows assignment by masks
         mask = np.zeros(flat.shape, dtype=bool)
         mask[cells] = True
         flat = xp.where(as_array_of(mask, matrix), xp.full_like(flat, value), flat)
@@ -356,19 +357,20 @@ def with_value(matrix: Array, cells: np.ndarray, value: float) -> Array:
 
 
 def drawn(weights: Array, uniform: np.ndarray) -> np.ndarray:
-    """Return as many positions as there are `uniform` numbers in [0, 1), each drawn with odds as the weights (n,) are.
+    """Return positions drawn with probabilities proportional to the weights (n,), one for each number of `uniform`.
 
-    They are computed where the weights live.
+    The numbers of `uniform` are in [0, 1). The positions are computed on the device of the weights.
     """
     xp = namespace(weights)
     weights = xp.astype(weights, xp.float64)
-    ends = xp.cumsum(weights, 0) if hasattr(xp, "cumsum") else xp.cumulative_sum(weights)  # the standard has it late
-    found = to_numpy(xp.searchsorted(ends, as_array_of(uniform, ends) * ends[-1], side="right"))
-    return np.asarray(np.minimum(found, weights.shape[0] - 1))
+    # The standard has cumulative_sum since 2023.12, older libraries only cumsum.
+    ends = xp.cumsum(weights, 0) if hasattr(xp, "cumsum") else xp.cumulative_sum(weights)
+    positions = to_numpy(xp.searchsorted(ends, as_array_of(uniform, ends) * ends[-1], side="right"))
+    return np.asarray(np.minimum(positions, weights.shape[0] - 1))
 
 
 def placed(pieces: Sequence[Array], places: Sequence[np.ndarray], n: int) -> Array:
-    """Return a vector (n,) of pieces whose entries belong at integer places, all different; NaN where none does."""
+    """Return a vector (n,) with the entries of pieces at integer places, all different, and NaN elsewhere."""
     xp, at = namespace(*pieces), np.concatenate(places)
     everything = xp.concat([*pieces, xp.full_like(pieces[0][:1], float("nan"))])
     index = np.full(n, at.size)
@@ -377,16 +379,16 @@ def placed(pieces: Sequence[Array], places: Sequence[np.ndarray], n: int) -> Arr
 
 
 class Scatter:
-    r"""Products with a sparse matrix whose entries change while their places stay.
+    r"""Products with sparse matrices that have different values in the same cells.
 
     Parameters
     ----------
     rows, columns : integer arrays of shape (n,), of numpy
-        Places, all different, in ascending order of rows and then of columns.
+        Cells, all different, in ascending order of rows and then of columns.
     shape : (int, int)
-        Of the matrix.
+        Shape of the matrix.
     like : array
-        In whose library, and where, it is multiplied.
+        Array of the library and on the device of the products.
 
     Examples
     --------
@@ -403,7 +405,6 @@ class Scatter:
     def __init__(self, rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int], like: Array) -> None:
         self.shape, self._places = shape, (rows, columns)
         self._like = as_array_of(np.empty(0), like)
-        self._made: dict[bool, tuple[Array | None, Array]] = {}
 
     def times(self, values: Array, matrix: Array) -> Array:
         """Return the matrix with these values (n,) times another one (q, p), shape (m, p)."""
@@ -417,41 +418,37 @@ class Scatter:
         if array_api_compat.is_torch_array(values):
             import torch
 
-            order, places = self._sorted(transposed)
-            shape = self.shape[::-1] if transposed else self.shape
-            entries = values if order is None else values[order]
-            # The places were checked when they were read; torch warns unless it is told so.
+            cells, transposed_cells, order = self._cells
+            given = (transposed_cells, values[order], self.shape[::-1]) if transposed else (cells, values, self.shape)
+            # The cells were checked on input; without this, torch warns that they are not checked.
             with torch.sparse.check_sparse_tensor_invariants(enable=False):
-                made = torch.sparse_coo_tensor(places, entries, shape, is_coalesced=True)
-                return torch.sparse.mm(made, matrix)
+                return torch.sparse.mm(torch.sparse_coo_tensor(*given, is_coalesced=True), matrix)
         if array_api_compat.is_cupy_array(values):
             from cupyx.scipy import sparse as cupyx_sparse  # type: ignore[import-not-found]
 
             rows, columns = (as_array_of(place, values) for place in self._places)
-            made = cupyx_sparse.csr_matrix((values, (rows, columns)), shape=self.shape)
-            return (made.T if transposed else made) @ matrix
-        made = sparse.csr_array((to_numpy(values), self._places[1], self._starts), shape=self.shape)
-        found = (made.T if transposed else made) @ to_numpy(matrix)
-        return as_array_of(found, matrix) if is_foreign(matrix) else found
+            left = cupyx_sparse.csr_matrix((values, (rows, columns)), shape=self.shape)
+            return (left.T if transposed else left) @ matrix
+        left = sparse.csr_array((to_numpy(values), self._places[1], self._starts), shape=self.shape)
+        product = (left.T if transposed else left) @ to_numpy(matrix)
+        return as_array_of(product, matrix) if is_foreign(matrix) else product
 
     @cached_property
     def _starts(self) -> np.ndarray:
-        """Where each row begins among the places."""
+        """Position of the first cell of each row."""
         return np.searchsorted(self._places[0], np.arange(self.shape[0] + 1))
 
-    def _sorted(self, transposed: bool) -> tuple[Array | None, Array]:
-        """Return the places on the device, in the order of their rows, and that order where it is another one."""
-        if transposed not in self._made:
-            rows, columns = self._places
-            order = np.lexsort((rows, columns)) if transposed else None
-            places = np.stack([rows, columns] if order is None else [columns[order], rows[order]])
-            on_device = None if order is None else as_array_of(order, self._like)
-            self._made[transposed] = on_device, as_array_of(places, self._like)
-        return self._made[transposed]
+    @cached_property
+    def _cells(self) -> list[Array]:
+        """Cells of the matrix and of its transpose, each row by row, and the order of the latter, on the device."""
+        rows, columns = self._places
+        order = np.lexsort((rows, columns))
+        parts = (np.stack([rows, columns]), np.stack([columns[order], rows[order]]), order)
+        return [as_array_of(part, self._like) for part in parts]
 
 
 def order_statistic(values: Array, rank: int) -> Array:
-    """Return the value of some rank, counted from 0, among the last axis of an array that is no longer needed."""
+    """Return the value of some rank, counted from 0, along the last axis; the array may be overwritten."""
     if isinstance(values, np.ndarray):
         values.partition(rank, axis=-1)
         return values[..., rank].copy()
@@ -459,7 +456,7 @@ def order_statistic(values: Array, rank: int) -> Array:
 
 
 def row_blocks(n_rows: int, row_bytes: int, limit: int = 2**26) -> Iterator[slice]:
-    """Cut `n_rows` rows into slices whose temporary arrays stay under `limit` bytes each."""
+    """Yield slices of `n_rows` rows of `row_bytes` bytes each, so that a slice has at most `limit` bytes."""
     step = max(1, limit // max(1, row_bytes))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

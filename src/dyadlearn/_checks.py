@@ -43,10 +43,10 @@ def check_alphas(values: Any, name: str) -> list[float]:
         values = [values]
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"{name} must be a number or a sequence of numbers, found {values!r}.")
-    found = [check_alpha(value, name) for value in values]
-    if not found:
+    alphas = [check_alpha(value, name) for value in values]
+    if not alphas:
         raise ValueError(f"{name} is empty: give at least one value.")
-    return found
+    return alphas
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
@@ -181,7 +181,7 @@ def check_range(size: float, computed: float, like: Array, name: str) -> None:
 
 def check_same_library(arrays: dict[str, Any]) -> None:
     """Raise if arrays belong to different libraries, with the library of each."""
-    found = {name: library(array) for name, array in arrays.items() if array is not None}
-    if len(set(found.values())) > 1:
-        listed = ", ".join(f"{name} of {owner}" for name, owner in found.items())
+    libraries = {name: library(array) for name, array in arrays.items() if array is not None}
+    if len(set(libraries.values())) > 1:
+        listed = ", ".join(f"{name} of {owner}" for name, owner in libraries.items())
         raise TypeError(f"All inputs must be arrays of one library, found {listed}: convert them first.")

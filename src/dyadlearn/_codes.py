@@ -1,4 +1,4 @@
-"""Columns of ids and labels, one value per row, and the numbers that stand for them: long tables, groups, folds."""
+"""Columns of long tables, groups and folds, and integer codes of their values."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from dyadlearn._array import is_foreign, is_missing, to_numpy, without_mask
+from dyadlearn._array import Array, is_foreign, is_missing, is_sparse, to_numpy, without_mask
 
-# Ids or labels, one per row: an array where they came in one, else a list of any hashable values.
+# Ids or labels, one per row: an array, or a list of hashable values.
 Column = np.ndarray | list[Any]
 
 _FORMS = {2: "two columns (instance, task)", 3: "three columns (instance, task, value), or two with y beside them"}
@@ -22,7 +23,7 @@ def id_columns(pairs: Any, name: str) -> tuple[Column, Column]:
     ----------
     pairs : array, list of rows or frame, of shape (n, 2)
     name : str
-        How messages call it.
+        Name of the table in messages.
     """
     first, second = table_columns(pairs, name, 2)
     return first, second
@@ -34,17 +35,17 @@ def table_columns(table: Any, name: str, n_columns: int) -> list[Column]:
     Parameters
     ----------
     table : array, list of rows or frame, of shape (n, n_columns)
-        What is missing in a frame, or hidden by a masked array, becomes None, or NaN among floats.
+        Missing values of a frame and masked values become NaN among floats, else None.
     name : str
-        How messages call it.
+        Name of the table in messages.
     n_columns : {2, 3}
-        How many columns it must have.
+        Expected number of columns.
     """
     columns: list[Column]
     if isinstance(table, list | tuple):
         if not all(_is_row(row, n_columns) for row in table):
             raise ValueError(f"{name} must have {_FORMS[n_columns]}, found rows of another form.")
-        # Not through numpy, which would make text of the 1 in (1, "a") and matrices of ids that are tuples.
+        # numpy would convert the 1 in (1, "a") to text, and ids that are tuples to matrices.
         columns = [[row[position] for row in table] for position in range(n_columns)]
     elif isinstance(table, np.ndarray) or is_foreign(table):
         columns = list(to_numpy(without_mask(table)).T) if table.ndim == 2 else []
@@ -72,25 +73,26 @@ def _frame_columns(frame: Any, name: str) -> list[Column]:
 
 
 def series_column(series: Any) -> Column:
-    """Return the values of a narwhals series; what is missing becomes NaN among floats, else None."""
+    """Return the values of a narwhals series; missing values become NaN among floats, else None."""
     absent = series.is_null().to_numpy()
     if series.dtype.is_float() or (series.dtype.is_integer() and not absent.any()):
         return np.asarray(series.to_numpy())
     values: list[Any] = series.to_list()
     for row in np.flatnonzero(absent):
-        values[row] = None  # every library has a missing value of its own
+        values[row] = None  # libraries have different missing values
     return values
 
 
 def factorize(columns: Sequence[Column], name: str) -> list[np.ndarray]:
-    """Give equal values of some columns equal numbers, counted from 0 in the order they first appear.
+    """Return integer codes of the values of some columns, counted from 0 in the order of first appearance.
+
+    Equal values have equal codes, also in different columns.
 
     Parameters
     ----------
     columns : sequence of columns
-        What has the same meaning and is to be numbered alike.
     name : str
-        How messages call the table they are from.
+        Name of the table in messages.
 
     Returns
     -------
@@ -106,7 +108,7 @@ def factorize(columns: Sequence[Column], name: str) -> list[np.ndarray]:
         try:
             values = list(dict.fromkeys(rows))
         except TypeError as error:
-            raise TypeError(f"{name} holds something that cannot serve as an id or label ({error}).") from error
+            raise TypeError(f"{name} holds a value that cannot be an id or label ({error}).") from error
         number = {value: code for code, value in enumerate(values)}
         codes = np.fromiter(map(number.__getitem__, rows), dtype=np.intp, count=len(rows))
     if missing(values).any():
@@ -116,32 +118,32 @@ def factorize(columns: Sequence[Column], name: str) -> list[np.ndarray]:
 
 
 def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    """Return a number for each label, equal where labels are equal; 1 and "1" are not.
+    """Return an integer code for each label. Equal labels have equal codes; 1 and "1" are different.
 
     Parameters
     ----------
-    labels : array, series or list of that shape
-        Of any hashable values, none of them missing.
+    labels : array, series or list of hashable values
+        Labels, none of them missing.
     shape : tuple of int
-        (n,) for labels of rows, (m, q) for labels of cells.
+        Expected shape: (n,) for labels of rows, (m, q) for labels of cells.
     name : str
-        How messages call them.
+        Name of the labels in messages.
 
     Returns
     -------
-    integer array of that shape
+    integer array of this shape
     """
     column: Column
     if isinstance(labels, list | tuple):
-        # Not through numpy alone, which would make text of the 1 in [1, "1"] and matrices of labels that are tuples.
+        # numpy would convert the 1 in [1, "1"] to text, and labels that are tuples to matrices.
         column = list(labels) if len(shape) == 1 else np.array(labels, dtype=object)
     else:
         column = to_numpy(without_mask(labels))
-    found = (len(column),) if isinstance(column, list) else column.shape
+    given = (len(column),) if isinstance(column, list) else column.shape
     each = "rows" if len(shape) == 1 else "cells"
-    if found != shape:
+    if given != shape:
         size = " × ".join(map(str, shape))
-        raise ValueError(f"{name} must give one label for each of {size} {each}, found shape {found}.")
+        raise ValueError(f"{name} must give one label for each of {size} {each}, found shape {given}.")
     column = column if isinstance(column, list) else column.reshape(-1)
     absent = missing(column)
     if absent.any():
@@ -153,43 +155,53 @@ def group_codes(labels: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
 
 
 def distinct(column: Column, name: str) -> tuple[np.ndarray, list[Any]]:
-    """Return the number of each row's value, as `factorize` does, and the values in the order of their numbers."""
+    """Return the code of each value, as `factorize` does, and the distinct values in the order of their codes."""
     (codes,) = factorize([column], name)
-    found = np.empty(int(codes.max()) + 1, dtype=np.intp)
-    found[codes] = np.arange(len(codes))
-    return codes, [column[row] for row in found] if isinstance(column, list) else column[found].tolist()
+    rows = np.empty(int(codes.max()) + 1, dtype=np.intp)
+    rows[codes] = np.arange(len(codes))
+    return codes, [column[row] for row in rows] if isinstance(column, list) else column[rows].tolist()
 
 
 def missing(column: Column) -> np.ndarray:
-    """Return which values of a column are missing: None, NaN, or what another library has for them."""
+    """Return a mask of the missing values of a column: None, NaN, or the missing value of another library."""
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        # Whole numbers, booleans and text have no missing value.
+        # Integers, booleans and text have no missing value.
         return np.asarray(column != column)
     try:
-        if not any(map(is_missing, set(column))):  # far fewer than there are rows
+        if not any(map(is_missing, set(column))):  # few distinct values
             return np.zeros(len(column), dtype=bool)
     except TypeError:
-        pass  # what has no hash is refused where values are numbered
+        pass  # `factorize` raises for values without a hash
     return np.fromiter(map(is_missing, column), dtype=bool, count=len(column))
 
 
 def lacks_id(column: Column) -> np.ndarray:
-    """Return which rows of a column of ids have none: what is missing, or text without a letter."""
+    """Return a mask of the missing ids of a column: missing values and blank text."""
     absent = missing(column)
     if isinstance(column, np.ndarray) and column.dtype.kind not in "OUST":
         return absent
     try:
         blank = {label for label in set(column) if isinstance(label, str) and not label.strip()}
     except TypeError:
-        return absent  # what has no hash is refused where values are numbered
+        return absent  # `factorize` raises for values without a hash
     return absent | np.array([label in blank for label in column], dtype=bool) if blank else absent
 
 
+def row_keys(rows: Array) -> list[bytes]:
+    """Return a key for each row of a matrix, which may be sparse; equal rows have equal keys."""
+    matrix = sparse.csr_array(rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True)
+    matrix.sum_duplicates()  # also sorts the indices
+    matrix.eliminate_zeros()
+    matrix.data[np.isnan(matrix.data)] = np.nan  # NaN has several binary forms
+    columns, ends = matrix.indices.astype(np.int64), zip(matrix.indptr, matrix.indptr[1:], strict=False)
+    return [columns[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in ends]
+
+
 def ends_in_order(rows: np.ndarray, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of numbers with the smaller one first, so that both directions of an edge are the same."""
+    """Return pairs of codes with the smaller one first, so that both directions of an edge are equal."""
     return np.minimum(rows, columns), np.maximum(rows, columns)
 
 
 def pair_numbers(rows: np.ndarray, columns: np.ndarray, n_columns: int) -> np.ndarray:
-    """Return one number for each pair of numbers, equal where the pairs are equal."""
+    """Return one code for each pair of codes; equal pairs have equal codes."""
     return np.asarray(rows.astype(np.int64) * n_columns + columns)

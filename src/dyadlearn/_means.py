@@ -1,29 +1,27 @@
-r"""Means that keep their digits, and features taken from them.
+r"""Accurate means, centred features, and coordinates orthogonal to the constant vector.
 
-An unpenalised constant needs features about their mean, and the mean moves with every row that comes or goes. A second
-moment about zero would lose as many digits as the mean is larger than the spread; moments about the mean, which are
-merged and taken apart again as
+An unpenalised constant requires centred features, and each added or removed row changes the mean. A second moment
+about zero loses digits if the mean is large relative to the spread. Moments about the mean do not. They are merged, and
+split again, by
 
 .. math:: \mathbf{C} = \mathbf{C}_1 + \mathbf{C}_2 + \frac{n_1n_2}{n_1+n_2}\,(\bar{\boldsymbol\phi}_2 -
-          \bar{\boldsymbol\phi}_1)(\bar{\boldsymbol\phi}_2-\bar{\boldsymbol\phi}_1)^\top,
+          \bar{\boldsymbol\phi}_1)(\bar{\boldsymbol\phi}_2-\bar{\boldsymbol\phi}_1)^\top .
 
-lose none, and need no origin that all who merge must have agreed on. A mean is two numbers for each feature, the mean
-as rounded and what is missing to it: after any number of changes it is right to the rounding of the spread, not to
-that of an offset, however large.
+A mean is stored as two numbers for each feature: the rounded mean and its rounding error. After any number of updates,
+its error is that of rounding the spread, not the offset.
 
-Sparse features stay sparse. Those that every row has, such as a constant or a year, are brought about their mean in
-place, number by number; about theirs the others would be dense, and their moments are corrected afterwards, which costs
-no digits: with zeros among them, no feature has a mean that is large beside its spread.
+Sparse features stay sparse. Columns without zeros, such as a constant or a year, are centred entry by entry. The other
+columns would become dense. Their moments are corrected afterwards, which loses no digits: the mean of a column with
+zeros is not large relative to its spread.
 
-Rows without their constant: coordinates in which :math:`\mathbf{1}` has no part.
-
-One reflection takes :math:`\mathbf{1}/\sqrt n` to the first unit vector. The other columns of it are an orthonormal
-basis :math:`\mathbf{Z}` (n × n − 1) of all that sums to zero, never formed: with :math:`\mathbf{x}_0` the first row,
+A Householder reflection maps :math:`\mathbf{1}/\sqrt n` to the first unit vector. Its other columns are an orthonormal
+basis :math:`\mathbf{Z}` (n × n − 1) of the vectors that sum to zero. The basis is never formed: with
+:math:`\mathbf{x}_0` the first row,
 
 .. math:: \mathbf{Z}^\top\mathbf{X} = \mathbf{X}_{1:} - \frac{\mathbf{x}_0 + \sum_i\mathbf{x}_i/\sqrt n}{\sqrt n + 1}.
 
-What is decomposed in these coordinates comes out orthogonal to :math:`\mathbf{1}` to the last digit, also along null
-directions, which a doubly centred kernel mixes with it.
+Eigenvectors computed in these coordinates are orthogonal to :math:`\mathbf{1}` to the last digit. Those of a doubly
+centred kernel are not: its null space contains :math:`\mathbf{1}`.
 """
 
 from __future__ import annotations
@@ -38,14 +36,14 @@ from dyadlearn._array import Array, double, is_sparse, matmul, namespace, row_bl
 
 
 def means_of(features: Array) -> Array:
-    """Return the means (d,) of features (n, d) in double precision, to the last digit however many rows there are."""
-    # A sum of many rows has the rounding of all of them; what is left of each has hardly any.
+    """Return the means (d,) of features (n, d) in double precision, accurate for any number of rows."""
+    # The sum of many rows accumulates rounding errors; the sum of the differences from a rough mean hardly does.
     rough = rest_of(features, zeros((features.shape[1],), features, namespace(features).float64))
     return rough + rest_of(features, rough)
 
 
 def rest_of(features: Array, means: Array) -> Array:
-    """Return the means (d,) of what features (n, d) differ by from others (d,); only blocks of rows are copied."""
+    """Return the means (d,) of the differences of features (n, d) from `means`; only blocks of rows are copied."""
     total = zeros(means.shape, means)
     for rows in row_blocks(features.shape[0], 8 * features.shape[1]):
         total += namespace(features).sum(double(features[rows, :]) - means, axis=0)
@@ -59,7 +57,7 @@ def to_complement(rows: Array) -> Array:
 
 
 def reflected(rows: Array) -> Array:
-    r"""Return rows (n, p) with a first coordinate along :math:`-\mathbf{1}/\sqrt n`; twice is as before."""
+    r"""Return rows (n, p) reflected so that the first is along :math:`-\mathbf{1}/\sqrt n`; this is an involution."""
     xp, root = namespace(rows), math.sqrt(rows.shape[0])
     return xp.concat([-xp.sum(rows, axis=0, keepdims=True) / root, to_complement(rows)], axis=0)
 
@@ -67,13 +65,13 @@ def reflected(rows: Array) -> Array:
 def with_constant(vectors: Array) -> Array:
     r"""Return :math:`(\mathbf{ZV}, \mathbf{1}/\sqrt n)` of shape (n, k + 1) for vectors of shape (n - 1, k)."""
     n, k = vectors.shape
-    found = zeros((n + 1, k + 1), vectors)
-    found[1:, :k] = vectors
-    return add_constant(found)
+    padded = zeros((n + 1, k + 1), vectors)
+    padded[1:, :k] = vectors
+    return add_constant(padded)
 
 
 def add_constant(vectors: Array) -> Array:
-    r"""Replace vectors (n - 1, k), below and left of a row and a column, by what `with_constant` returns of them."""
+    r"""Return `with_constant` of the block ``vectors[1:, :-1]`` of an array (n, k + 1), which is overwritten."""
     n, k = vectors.shape[0], vectors.shape[1] - 1
     root = math.sqrt(n)
     share = namespace(vectors).sum(vectors[1:, :k], axis=0) / root
@@ -94,7 +92,7 @@ def with_ones(rows: Array) -> Any:
 
 
 def framed(components: Array, last: Array) -> Array:
-    """Return components (d, k) with a last row (k,) for a column of ones, and a last column for the constant."""
+    """Return components (d, k) with a last row (k,) for the feature of ones and a last column for the constant."""
     xp = namespace(components)
     corner = xp.concat([zeros((components.shape[0], 1), components), zeros((1, 1), components) + 1.0], axis=0)
     return xp.concat([xp.concat([components, last[None, :]], axis=0), corner], axis=1)
@@ -103,8 +101,8 @@ def framed(components: Array, last: Array) -> Array:
 def mean_of(matrix: Array) -> Array:
     """Return the mean (2, d) of the rows of a matrix (n, d) in double precision.
 
-    Of a feature that is the same in all rows it is that number, to the last bit, and about it nothing is left: what it
-    differs from a rough mean by are equal multiples of the last bit, whose mean has no rounding.
+    The mean of a feature that is equal in all rows is exactly this number: its differences from a rough mean are equal,
+    and their mean is not rounded.
     """
     if is_sparse(matrix):
         n, d = matrix.shape
@@ -123,7 +121,7 @@ def value(mean: Array) -> Array:
 
 
 def difference(mean: Array, other: Array) -> Array:
-    """Return a mean less another one, shape (d,)."""
+    """Return the difference of two means, shape (d,)."""
     return (mean[0, :] - other[0, :]) + (mean[1, :] - other[1, :])
 
 
@@ -133,26 +131,26 @@ def moved(mean: Array, step: Array) -> Array:
 
 
 def centred(matrix: Array, mean: Array) -> Array:
-    """Return dense features (n, d) less their mean."""
+    """Return dense features (n, d) minus their mean."""
     return (matrix - mean[0, :]) - mean[1, :]
 
 
 def about(matrix: Array, mean: Array) -> tuple[Array, Array | None]:
-    """Return features (n, d) less their mean, as far as they stay sparse, and what is still to be subtracted (d,).
+    """Return features (n, d) minus their mean as far as they stay sparse, and the means (d,) still to be subtracted.
 
-    Of dense ones nothing is: None.
+    These means are None for dense features.
     """
     if not is_sparse(matrix):
         return centred(matrix, mean), None
     stored, full = _full_columns(matrix)
     places = stored.indices
     data = np.where(full[places], (stored.data - mean[0, places]) - mean[1, places], stored.data)
-    thin = sparse.csr_array((data, places, stored.indptr), shape=matrix.shape)
-    return thin, np.where(full, 0.0, value(mean))
+    centred_columns = sparse.csr_array((data, places, stored.indptr), shape=matrix.shape)
+    return centred_columns, np.where(full, 0.0, value(mean))
 
 
 def _full_columns(matrix: Array) -> tuple[sparse.csr_array, np.ndarray]:
-    """Return a sparse matrix (n, d) row by row, each entry once, and which columns have one in every row (d,)."""
+    """Return a sparse matrix (n, d) in canonical format, and a mask (d,) of the columns with an entry in each row."""
     stored = sparse.csr_array(matrix)
     if not stored.has_canonical_format:
         stored = stored.copy()
@@ -161,11 +159,12 @@ def _full_columns(matrix: Array) -> tuple[sparse.csr_array, np.ndarray]:
 
 
 def with_constants(matrix: Array, mean: Array) -> Array:
-    r"""Return rows that multiply coefficients (d + 2, p) of features about their mean.
+    r"""Return the rows by which coefficients (d + 2, p) of centred features are multiplied.
 
-    Below those of the features stand the values :math:`\mathbf{b}` at the mean, and :math:`-\bar{\boldsymbol\phi}^\top`
-    times those of the features. Dense rows are :math:`[\boldsymbol\phi-\bar{\boldsymbol\phi}, 1, 0]`, which keeps the
-    digits of large offsets, sparse ones :math:`[\boldsymbol\phi, 1, 1]`, which keeps their zeros.
+    The first d rows of the coefficients belong to the features. The next row has the values :math:`\mathbf{b}` at the
+    mean, and the last one is :math:`-\bar{\boldsymbol\phi}^\top` times the first d. Dense rows are
+    :math:`[\boldsymbol\phi-\bar{\boldsymbol\phi}, 1, 0]`, which is accurate for large offsets. Sparse rows are
+    :math:`[\boldsymbol\phi, 1, 1]`, which preserves zeros.
 
     Parameters
     ----------
@@ -194,12 +193,12 @@ def moments(matrix: Array) -> tuple[Array, Array]:
 
 
 def outer(first: Array, second: Array) -> Array:
-    """Return the products (d, p) of two vectors."""
+    """Return the outer product (d, p) of two vectors."""
     return first[:, None] * second[None, :]
 
 
 def _exact_sum(first: Array, second: Array) -> Array:
-    """Return sums as rounded and what rounding took of them, shape (2, d)."""
+    """Return rounded sums and their rounding errors, shape (2, d)."""
     total = first + second
     back = total - first
     return namespace(total).stack([total, (first - (total - back)) + (second - back)], axis=0)

@@ -25,16 +25,16 @@ _ROOT = Path("/")
 _FRESH = 0.1
 _last: tuple[float, int | None] = (float("-inf"), None)
 
-# Version 1 of control groups writes a number of this size where there is no limit.
+# Version 1 of control groups writes a number of at least this size if there is no limit.
 _NO_LIMIT = 2**62
 
-# Of each version of control groups: limit, use, and the names of what is cached of files.
+# Files of each version of control groups: limit, usage, and the entries of cached files in memory.stat.
 _FILES = {
     1: ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
     2: ("memory.max", "memory.current", ("inactive_file", "active_file")),
 }
 
-# How a problem of kernels becomes smaller.
+# Advice for problems of kernels.
 _LESS = "use fewer rows, or a linear kernel on fewer features than rows"
 
 
@@ -45,8 +45,9 @@ def check_memory(need: float, like: Array, purpose: str, remedy: str = _LESS) ->
     """
     free = available_memory(like)
     if free is not None and need > free:
-        found = f"about {_bytes(need)} of memory, but only {_bytes(free)} are free"
-        raise NotEnoughMemoryError(f"{purpose} needs {found}: {remedy}.")
+        raise NotEnoughMemoryError(
+            f"{purpose} needs about {_bytes(need)} of memory, but only {_bytes(free)} are free: {remedy}."
+        )
 
 
 def fits_in_memory(need: float, like: Array) -> bool:
@@ -169,8 +170,8 @@ def holdout_numbers(
 
 def available_memory(like: Array) -> int | None:
     """Return the free bytes on the device of `like`, or None if this is not known."""
-    found = device_memory(like)
-    return host_memory() if found is None else found
+    free = device_memory(like)
+    return host_memory() if free is None else free
 
 
 def host_memory() -> int | None:
@@ -178,8 +179,8 @@ def host_memory() -> int | None:
     global _last
     now = time.monotonic()
     if now - _last[0] > _FRESH:
-        found = [machine_memory(_ROOT), cgroup_memory(_ROOT), process_memory(_ROOT, _limits())]
-        _last = now, min((count for count in found if count is not None), default=None)
+        counts = [machine_memory(_ROOT), cgroup_memory(_ROOT), process_memory(_ROOT, _limits())]
+        _last = now, min((count for count in counts if count is not None), default=None)
     return _last[1]
 
 
@@ -199,17 +200,15 @@ def cgroup_memory(root: Path) -> int | None:
     Parameters
     ----------
     root : Path
-        Under which ``proc/self/cgroup`` and ``sys/fs/cgroup`` lie, of version 1, 2 or both.
+        Folder of ``proc/self/cgroup`` and ``sys/fs/cgroup``, of version 1, 2 or both.
 
     Returns
     -------
     int or None
         The smallest number of any group; None if no group has a limit.
     """
-    found = [
-        count for version, folder in _groups(root) if (count := _left_in_group(folder, *_FILES[version])) is not None
-    ]
-    return min(found, default=None)
+    counts = (_left_in_group(folder, *_FILES[version]) for version, folder in _groups(root))
+    return min((count for count in counts if count is not None), default=None)
 
 
 def process_memory(root: Path, limits: tuple[int | None, int | None]) -> int | None:
@@ -218,7 +217,7 @@ def process_memory(root: Path, limits: tuple[int | None, int | None]) -> int | N
     Parameters
     ----------
     root : Path
-        Under which ``proc/self/statm`` lies.
+        Folder of ``proc/self/statm``.
     limits : (int or None, int or None)
         Bytes of addresses and of data that the process may have (``ulimit -v`` and ``-d``).
     """
@@ -248,7 +247,7 @@ def _limits() -> tuple[int | None, int | None]:
 
 
 def _groups(root: Path) -> Iterator[tuple[int, Path]]:
-    """Yield version and folder of every group that limits this process, from its own up to the outermost we see."""
+    """Yield version and folder of each control group of this process, from the innermost to the outermost visible."""
     mount = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
@@ -256,13 +255,13 @@ def _groups(root: Path) -> Iterator[tuple[int, Path]]:
         if "memory" in controllers.split(","):
             version, top = 1, mount / "memory"
         elif number == "0" and not controllers:
-            # Beside groups of version 1 those of version 2 have a folder of their own.
+            # Next to groups of version 1, those of version 2 have a separate folder.
             version, top = 2, mount / "unified" if (mount / "unified").is_dir() else mount
         else:
             continue
         parts = PurePosixPath(path).parts[1:]
-        # In a container the path may be told as the host sees it, while our own group is all there is to see: folders
-        # that are not there have no limit to read, and the outermost is always looked at.
+        # In a container, the path may be that of the host, although only the outermost group is visible. Folders that
+        # do not exist have no limit to read.
         parts = () if ".." in parts else parts
         for depth in range(len(parts), -1, -1):
             yield version, top.joinpath(*parts[:depth])
@@ -275,7 +274,7 @@ def _left_in_group(folder: Path, limit: str, usage: str, cached: tuple[str, ...]
     used = _number(_read(folder / usage))
     if used is None:
         return None
-    # What is cached of files counts as used but is dropped when memory is wanted.
+    # Cached files count as used, but are dropped if memory is needed.
     statistics = dict(line.split(maxsplit=1) for line in _read(folder / "memory.stat").splitlines() if " " in line)
     droppable = sum(_number(statistics.get(name, "")) or 0 for name in cached)
     return max(0, allowed - max(0, used - droppable))

@@ -6,7 +6,7 @@ import sys
 from time import monotonic
 from typing import Any, Self
 
-# Seconds until the first line and between two lines, where somebody watches and in a log.
+# Seconds until the first line and between two lines: on a terminal or in a notebook, and in a log.
 _WATCHED, _LOGGED = (0.5, 0.25), (10.0, 30.0)
 
 
@@ -36,7 +36,7 @@ class Progress:
         first, self._between = _LOGGED if self._is_log else _WATCHED
         self._next = self._start + first
         if self.total is None and self.show is not False and not self._is_log:
-            self._write(f"{self.title} …")  # there may be no step that shows it later
+            self._write(f"{self.title} …")  # `advance` may never be called
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -66,7 +66,7 @@ class Progress:
         self._shown = words
 
     def _words(self, now: float) -> str:
-        """Return what is done, and how long the rest takes if it goes on as before."""
+        """Return the number of finished steps, the time used, and an estimate of the remaining time."""
         seconds = now - self._start
         if self.total is None or self._done > self.total:
             return f"{self.title}: {self._done:,.0f}, {_clock(seconds)}"

@@ -80,7 +80,6 @@ def listed(*, searches: bool) -> str:
     >>> listed(searches=False)
     'TwoStepRidge, KroneckerRidge, IndependentTaskRidge or PairKernelRidge'
     """
-    found = [
-        each.search if searches else each.model for each in MODELS.values() if each.search not in (None, each.model)
-    ]
-    return f"{', '.join(map(str, found[:-1]))} or {found[-1]}"
+    models = [each for each in MODELS.values() if each.search not in (None, each.model)]
+    names = [str(each.search) if searches else each.model for each in models]
+    return f"{', '.join(names[:-1])} or {names[-1]}"

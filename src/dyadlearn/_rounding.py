@@ -10,9 +10,9 @@ import numpy as np
 
 from dyadlearn._array import Array, epsilon, is_foreign, is_transposed, itemsize, namespace, row_blocks, solve
 
-# A sum of n products comes out wrong by about ε√n/2 times the largest of them; eight times that is never reached.
+# The error of a sum of n products is about ε√n/2 times the largest product; the margin is eight times as large.
 _MARGIN = 4.0
-# Blocks that stay in the cache of a processor cost one pass over memory, however many operations they go through.
+# Blocks that fit into the cache of a processor take one pass over memory for several operations.
 _CACHED_BYTES = 2**18
 
 
@@ -20,7 +20,7 @@ def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None
     r"""Return an upper bound of the rounding error of a difference that is zero, for each column of labels.
 
     The operator :math:`\mathbf{U}\,\mathrm{diag}(w)\,\mathbf{U}^\top` has no entry above :math:`\max|w|`, so that its
-    product with a column y, and what is subtracted from it, are wrong by a few
+    product with a column y, and the subtracted values, have errors of a few
     :math:`\varepsilon\sqrt n\,\max|w|\,\max|y|`.
 
     Parameters
@@ -29,7 +29,7 @@ def rounding_level(labels: Array, top: Array | float, n_terms: int | None = None
     top : float or array of shape (p,)
         The largest weight.
     n_terms : int, default=None
-        How many terms the sums have; None is n.
+        Number of terms of the sums; None is n.
 
     Returns
     -------
@@ -98,16 +98,16 @@ def settled_difference(
 
 
 def _parts(grid: Array) -> Iterator[Callable[[Array], Array]]:
-    """Yield functions that cut the same block out of a grid and of what broadcasts with it.
+    """Yield functions that return the same block of a grid and of arrays that broadcast with it.
 
-    Blocks follow memory, where a grid that was computed from its transpose lies on its side, and fit the cache.
+    Blocks are contiguous in memory, also if the grid is column-major, and fit into the cache.
     """
-    turned = is_transposed(grid)
-    n, p = grid.shape[::-1] if turned else grid.shape
+    is_column_major = is_transposed(grid)
+    n, p = grid.shape[::-1] if is_column_major else grid.shape
     limit = 2**28 if is_foreign(grid) else _CACHED_BYTES
 
     def cut(rows: slice, array: Array) -> Array:
-        array = array.T if turned else array
+        array = array.T if is_column_major else array
         return array[rows, :] if array.shape[0] == n else array
 
     for rows in row_blocks(n, p * itemsize(grid), limit):
@@ -115,14 +115,14 @@ def _parts(grid: Array) -> Iterator[Callable[[Array], Array]]:
 
 
 def _is_rounding(part: Array, level: Array) -> Array | None:
-    """Return what is not above the level; None if nothing is, but where it takes longer to ask than to do."""
+    """Return a mask of the entries up to the level; None if there are none, except on accelerators."""
     xp = namespace(part)
     none = xp.abs(part) <= level
     return none if is_foreign(part) or bool(xp.any(none)) else None
 
 
 def ratio(top: Array | float, bottom: Array) -> Array:
-    """Return a quotient entry by entry, zero where the divisor is not above zero."""
+    """Return quotients, zero where the divisor is not positive."""
     xp, positive = namespace(bottom), bottom > 0
     return xp.where(positive, top / xp.where(positive, bottom, xp.ones_like(bottom)), xp.zeros_like(bottom))
 
@@ -138,7 +138,7 @@ def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
     size : float
         The largest eigenvalue.
     like : array
-        Of the precision of the eigenvalues.
+        Array of the precision of the eigenvalues.
     """
     finfo = namespace(like).finfo(like.dtype)
     visible = size * float(finfo.smallest_normal) / float(finfo.eps)
@@ -151,8 +151,9 @@ def check_ridge(name: str, ridge: float, size: float, like: Array) -> None:
 def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:
     r"""Return whether residual filters (k, p) span more than the precision resolves.
 
-    The smallest value is then lost beside the largest, 1 in the null space that a truncated spectrum leaves out, in
-    the entries of a block :math:`\mathbf{U}_I\,\mathrm{diag}(1-f)\,\mathbf{U}_I^\top`, which may be singular.
+    The smallest value is then lost in the entries of a block
+    :math:`\mathbf{U}_I\,\mathrm{diag}(1-f)\,\mathbf{U}_I^\top`, which may be singular. The largest value is 1 if a
+    truncated spectrum omits a null space.
     """
     xp = namespace(remainders)
     if 0 in remainders.shape:
@@ -162,16 +163,16 @@ def is_graded(remainders: Array, n_rows: int, truncated: bool) -> bool:
 
 
 def digits_left(like: Array) -> float:
-    """Return how far above rounding an eigenvalue must lie where directions are kept whole."""
+    """Return the factor by which eigenvalues must exceed their rounding error if some remainders are zero."""
     return min(1e7, 1.0 / math.sqrt(epsilon(like)))
 
 
 def solve_block(block: Array, right: Array, floor: float, graded: bool, refusal: Callable[[], Exception]) -> Array:
     r"""Solve systems of blocks of a residual operator; raise if a block is numerically singular.
 
-    The entries of a block are rounded, so that its eigenvalues are known up to :math:`\varepsilon` times the largest.
-    Where directions are kept whole, six digits must be left beside that and the `floor` of slacks, or half of all in
-    single precision, which has no more; elsewhere one.
+    The entries of a block are rounded, so that the error of its eigenvalues is :math:`\varepsilon` times the largest.
+    If some remainders are zero, the smallest eigenvalue must have six accurate digits (half of all digits in single
+    precision) and exceed the `floor` of slacks; otherwise one digit is enough.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
-"""What a model file holds of an object, and the object again out of it.
+"""State of an object in a model file.
 
-An object that can be stored derives from `Stored` and thereby has two verbs: `state` takes it apart into named values,
-`from_state` puts it together again and refuses what does not fit. Its state is **what it was made from**: the arguments
-of its constructor, which for a dataclass are its fields. So a new filter or kernel that is a dataclass of numbers and
-arrays has nothing to add; one whose parts must fit together says so in `_shapes` and `_fits`. An estimator has, beside
-its parameters, what it has learnt: the attributes that its class declares with their types.
+A class that can be stored derives from `Stored`, which has two methods: `state` returns the named values of an object,
+and `from_state` creates the object from them, or raises if they do not fit together. The state consists of **the
+arguments of the constructor**, which are the fields of a dataclass. A new filter or kernel that is a dataclass of
+numbers and arrays needs no further code; `_shapes` and `_fits` state which of its parts must fit together. An estimator
+also stores its learned attributes: those that its class declares with their types.
 
-A file can make objects of these classes and of no others: those of this library that derive from `Stored`. Nothing is
-ever imported or called by a name that stands in a file.
+Only classes of this library that derive from `Stored` are created from a file. Names in a file are never imported or
+called.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ from dyadlearn._array import Array, is_sparse
 from dyadlearn.exceptions import ModelFileError
 
 _classes: dict[str, type[Stored]] = {}
-_read_arguments: dict[type, dict[str, Any]] = {}
 
 
 def stored_class(name: str) -> type[Stored] | None:
-    """Return the class that has this name in model files; None where there is none."""
+    """Return the class with this name in model files; None if there is none."""
     return _classes.get(name)
 
 
 def name_in_file(value: Any) -> str | None:
-    """Return what the class of an object is called in model files; None if it is not stored."""
+    """Return the name of the class of an object in model files; None if it is not stored."""
     return value._file_name if isinstance(value, Stored) else None
 
 
@@ -45,18 +44,18 @@ def stored_estimators() -> list[str]:
 
 
 class Stored:
-    """Base of whatever a model file can hold.
+    """Base class of objects in a model file.
 
-    A class that is a base only is declared with ``stored=False``. Classes that users derive are not stored: whoever
-    reads the file would not have them.
+    Base classes are declared with ``stored=False``. Classes that users derive are not stored, because a reader of the
+    file would not have them.
     """
 
-    #: Cached properties that are stored where they have been computed.
+    #: Cached properties that are stored if they have been computed.
     _kept: ClassVar[tuple[str, ...]] = ()
-    #: Shapes of arrays of floats, and lengths of ids, by the attributes that have them. A letter stands for the same
-    #: length wherever it occurs, a word for the attribute that tells it; "sparse" allows a sparse matrix too.
+    #: Shapes of arrays of floats, and lengths of ids, by attribute. A letter stands for the same length wherever it
+    #: occurs, a word for an attribute with the length; "sparse" allows a sparse matrix too.
     _shapes: ClassVar[Mapping[str, str]] = {}
-    #: What the class is called in a file; None if it is not stored.
+    #: Name of the class in a file; None if it is not stored.
     _file_name: ClassVar[str | None] = None
 
     def __init_subclass__(cls, stored: bool = True, **options: Any) -> None:
@@ -67,9 +66,9 @@ class Stored:
             _classes[cls._file_name] = cls
 
     def state(self) -> dict[str, Any]:
-        """Return what the object is made of: plain values, arrays and other objects that have a state."""
-        own = vars(self)
-        return {_plain(name): own[name] for name in (*_arguments(type(self)), *self._kept) if name in own}
+        """Return the parts of the object: plain values, arrays and other objects that have a state."""
+        values, names = vars(self), (*_arguments(type(self)), *self._kept)
+        return {name.removeprefix("_"): values[name] for name in names if name in values}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
@@ -78,43 +77,44 @@ class Stored:
         Parameters
         ----------
         state : mapping of str to values
-            As `state` returns it, or what somebody else wrote into a file.
+            As `state` returns it; the content of a file may be anything.
         where : str
-            How messages call it.
+            Name of the object in messages.
 
         Raises
         ------
         ModelFileError
-            If something is missing, unknown, of another type, or does not fit to the rest.
+            If a value is missing, unknown, of another type, or does not fit to the others.
         """
-        made_from, kept = _arguments(cls), {name: _returned(cls, name) for name in cls._kept}
-        found = _checked(state, made_from, kept, where)
-        made = cls(**{name: found[name] for name in made_from})
-        vars(made).update({name: found[name] for name in kept if name in found})
-        if not _shapes_fit(made) or not made._fits():
+        arguments = _arguments(cls)
+        kept = {name: get_type_hints(getattr(cls, name).func, include_extras=True)["return"] for name in cls._kept}
+        values = _checked(state, arguments, kept, where)
+        loaded = cls(**{name: values[name] for name in arguments})
+        vars(loaded).update({name: values[name] for name in kept if name in values})
+        if not _shapes_fit(loaded) or not loaded._fits():
             raise misfit(where)
-        return made
+        return loaded
 
     def _fits(self) -> bool:
-        """Return whether the parts of an object that was read fit together, beyond their types and `_shapes`."""
+        """Return whether the parts of a loaded object fit together, besides their types and `_shapes`."""
         return True
 
 
 class StoredEstimator(Stored, stored=False):
-    """Base of estimators that a model file can hold: their parameters, and what they have learnt.
+    """Base class of estimators in a model file: their parameters and learned attributes.
 
-    What is learnt are the attributes that a class declares and that begin or end with an underscore.
+    Learned attributes are those that a class declares and that begin or end with an underscore.
     """
 
-    #: Attributes that are declared but not stored, being made of the others.
+    #: Attributes that are declared but not stored, because they are computed from the others.
     _made_again: ClassVar[tuple[str, ...]] = ()
 
     n_features_in_: int
     feature_names_in_: np.ndarray
 
     def state(self) -> dict[str, Any]:
-        """Return the parameters under their name, and what was learnt."""
-        learnt = {_plain(name): vars(self)[name] for name in _learnt(type(self)) if name in vars(self)}
+        """Return the parameters and the learned attributes."""
+        learnt = {name.removeprefix("_"): vars(self)[name] for name in _learnt(type(self)) if name in vars(self)}
         if learnt:
             self._check_params()
         return {"parameters": self.get_params(deep=False), **learnt}  # type: ignore[attr-defined]
@@ -122,33 +122,33 @@ class StoredEstimator(Stored, stored=False):
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Self:
         """Return the estimator that a state describes; arguments and errors as in `Stored`."""
-        parameters = state["parameters"]
+        learned = dict(state)
+        parameters = learned.pop("parameters")
         unknown = parameters.keys() - inspect.signature(cls).parameters.keys()
         if unknown:
             raise ModelFileError(f"its {cls.__name__} has the unknown parameters {sorted(unknown)}")
         model = cls(**parameters)
-        rest = {name: value for name, value in state.items() if name != "parameters"}
-        if rest:
-            vars(model).update(_checked(rest, {}, _learnt(cls), where))
+        if learned:
+            vars(model).update(_checked(learned, {}, _learnt(cls), where))
             model._check_params()
             if not _shapes_fit(model) or not model._fits():
                 raise misfit(cls.__name__)
         return model
 
     def _check_params(self) -> None:
-        """Raise as `fit` does for a parameter that was set to something wrong after it."""
+        """Raise, as `fit` does, if a parameter has a wrong value."""
 
     def _snapshot(self) -> Self:
-        """Return the fitted estimator as it is now, which stays so whatever other threads do to this one."""
+        """Return a shallow copy of the fitted estimator, which other threads do not change."""
         check_is_fitted(self)
-        found: Self = object.__new__(type(self))
-        found.__dict__ = dict(self.__dict__)
-        return found
+        snapshot: Self = object.__new__(type(self))
+        snapshot.__dict__ = dict(self.__dict__)
+        return snapshot
 
 
 @contextmanager
 def all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Whatever goes wrong within, the estimator is what it was: its attributes are swapped, never changed."""
+    """Restore the attributes of an estimator if an error occurs inside; attributes are replaced, never changed."""
     before = dict(estimator.__dict__)
     try:
         yield
@@ -158,14 +158,14 @@ def all_or_nothing(estimator: Any) -> Iterator[None]:
 
 
 def misfit(where: str) -> ModelFileError:
-    """Return the error for what was read and does not fit together."""
+    """Return the error for parts that do not fit together."""
     return ModelFileError(f"the parts of its {where or 'model'} do not fit together")
 
 
 def is_shaped(array: Any, *shape: int | None, sparse: bool = False) -> bool:
-    """Return whether an array is None or of floats in this shape, in which None stands for any length.
+    """Return whether an array is None, or has floats and this shape, in which None stands for any length.
 
-    It has to be one of numpy or, with `sparse`, may be a sparse matrix too.
+    It must be a numpy array or, with `sparse`, a sparse matrix.
     """
     return array is None or (
         (isinstance(array, np.ndarray) or (sparse and is_sparse(array)))
@@ -180,24 +180,13 @@ def has_unit_columns(vectors: np.ndarray) -> bool:
     return bool((np.abs(np.einsum("ij,ij->j", vectors, vectors) - 1) < 0.1).all())
 
 
-# What a class says of itself ---------------------------------------------------------------------
-
-
-def _plain(name: str) -> str:
-    return name.removeprefix("_")
+# Declarations of a class ---------------------------------------------------------------------------
 
 
 def _arguments(cls: type) -> dict[str, Any]:
-    """Return the arguments of a constructor with their types, read once for each class."""
-    if cls not in _read_arguments:
-        hints = get_type_hints(cls if is_dataclass(cls) else cls.__init__, include_extras=True)  # type: ignore[misc]
-        _read_arguments[cls] = {name: hints[name] for name in inspect.signature(cls).parameters}
-    return _read_arguments[cls]
-
-
-def _returned(cls: type, name: str) -> Any:
-    """Return the type of a cached property."""
-    return get_type_hints(getattr(cls, name).func, include_extras=True)["return"]
+    """Return the arguments of a constructor with their types."""
+    hints = get_type_hints(cls if is_dataclass(cls) else cls.__init__, include_extras=True)  # type: ignore[misc]
+    return {name: hints[name] for name in inspect.signature(cls).parameters}
 
 
 def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
@@ -212,15 +201,15 @@ def _learnt(cls: type[StoredEstimator]) -> dict[str, Any]:
     }
 
 
-# Whether what was read is so ---------------------------------------------------------------------
+# Checks of values that were read -------------------------------------------------------------------
 
 
 def _checked(
     state: Mapping[str, Any], needed: Mapping[str, Any], optional: Mapping[str, Any], where: str
 ) -> dict[str, Any]:
     """Return values by the names of their attributes, after checking that all are there and of the right types."""
-    attributes = {_plain(name): name for name in (*needed, *optional)}
-    missing, unknown = {_plain(name) for name in needed} - state.keys(), state.keys() - attributes.keys()
+    attributes = {name.removeprefix("_"): name for name in (*needed, *optional)}
+    missing, unknown = {name.removeprefix("_") for name in needed} - state.keys(), state.keys() - attributes.keys()
     if missing or unknown:
         raise ModelFileError(f"its {where or 'model'} lacks {sorted(missing)} and has the unknown {sorted(unknown)}")
     hints = {**needed, **optional}
@@ -232,7 +221,7 @@ def _checked(
 
 def _is_of(value: Any, hint: Any) -> bool:
     """Return whether a value is of a declared type."""
-    if hint in (Any, Hashable):  # what has no hash is refused where it is looked up
+    if hint in (Any, Hashable):  # values without a hash raise an error where they are looked up
         return True
     if hint == Array:
         return isinstance(value, np.ndarray) or is_sparse(value)
@@ -250,27 +239,27 @@ def _is_of(value: Any, hint: Any) -> bool:
     return isinstance(value, origin or hint)
 
 
-def _shapes_fit(made: Stored) -> bool:
-    """Return whether arrays and ids have the shapes that the class says; what there is none of fits."""
+def _shapes_fit(loaded: Stored) -> bool:
+    """Return whether arrays and ids have the shapes that the class declares; None always fits."""
     lengths: dict[str, int] = {}
-    for name, words in made._shapes.items():
-        value = _part(made, name)
+    for name, words in loaded._shapes.items():
+        value = _part(loaded, name)
         if value is None:
             continue
         shape, is_array = words.removeprefix("sparse ").split(), hasattr(value, "shape")
         found = tuple(value.shape) if is_array else (len(value),)
         for word, length in zip(shape, found, strict=False):
-            lengths.setdefault(word, length if len(word) == 1 else _part(made, word))
+            lengths.setdefault(word, length if len(word) == 1 else _part(loaded, word))
         wanted = tuple(lengths.get(word) for word in shape)
         if found != wanted or (is_array and not is_shaped(value, *wanted, sparse=words.startswith("sparse "))):
             return False
     return True
 
 
-def _part(made: Stored, path: str) -> Any:
-    """Return an attribute, or one of an attribute; None where there is none, or none yet."""
-    part: Any = made
+def _part(loaded: Stored, path: str) -> Any:
+    """Return an attribute by its path, such as "side.ids"; None if it does not exist or is not computed yet."""
+    part: Any = loaded
     for name in path.split("."):
-        is_open = part is None or (name in getattr(part, "_kept", ()) and name not in vars(part))
-        part = None if is_open else getattr(part, name)
+        is_missing = part is None or (name in getattr(part, "_kept", ()) and name not in vars(part))
+        part = None if is_missing else getattr(part, name)
     return part

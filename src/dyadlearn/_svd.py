@@ -1,38 +1,37 @@
-r"""Singular value decompositions of dense features, in double precision and block by block.
+r"""Decompositions in double precision: SVD of dense features in blocks, and eigendecomposition of Gram matrices.
 
-Squares of features lose half of their digits: of singular values :math:`s_j` the Gram matrix
-:math:`\boldsymbol\Phi^\top\boldsymbol\Phi` resolves those above :math:`\sqrt\varepsilon\,s_{\max}`, a singular value
-decomposition those above :math:`\varepsilon\,s_{\max}`. The Gram matrix is much cheaper, though, and as good where the
-features are well conditioned. So three ways are tried, from the cheapest to the most expensive one:
+**Features.** The Gram matrix :math:`\boldsymbol\Phi^\top\boldsymbol\Phi` resolves singular values above
+:math:`\sqrt\varepsilon\,s_{\max}`, a singular value decomposition those above :math:`\varepsilon\,s_{\max}`. The Gram
+matrix is much cheaper, and as accurate if the features are well conditioned. Three methods are tried, from the cheapest
+to the most expensive:
 
 ==================  ===========================================================================  =====================
-way                 factor :math:`\boldsymbol\Phi = \mathbf{QR}`                                 used where
+method              factor :math:`\boldsymbol\Phi = \mathbf{QR}`                                 used if
 ==================  ===========================================================================  =====================
 Gram matrix         none: its eigenvectors are the right singular vectors                        its condition ≤ 10²
-scaled Gram matrix  its scaled columns have a well conditioned Gram matrix, which gives R; a     scaled condition
-                    second pass makes Q orthogonal to the last digit                             ≤ 10¹⁰
-Householder         QR of one block of rows after the other, below the R of those before         everywhere else
+scaled Gram matrix  R from the Gram matrix of columns scaled to unit length; a second pass       scaled condition
+                    makes Q orthogonal to the last digit                                         ≤ 10¹⁰
+Householder         QR of each block of rows below the R of the previous blocks                  otherwise
 ==================  ===========================================================================  =====================
 
-The last two end with a singular value decomposition of R, which is as small as the Gram matrix is.
+The last two methods end with a singular value decomposition of R, which has the size of the Gram matrix.
 
-Eigendecomposition of Gram matrices whose features have any scales.
-
-The eigenvalues of :math:`\mathbf{G} = \boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain
-eigendecomposition resolves them to :math:`\varepsilon\,\sigma_{\max}`: beside a feature of spread 10⁸, all features of
-spread 1 are rounding. The entries of G do not lose them. Each is exact to :math:`\varepsilon\sqrt{G_{ii}G_{jj}}`, so
-that the matrix of unit diagonal,
+**Gram matrices** of features with different scales. The eigenvalues of :math:`\mathbf{G} =
+\boldsymbol\Phi^\top\boldsymbol\Phi` are squared singular values. A plain eigendecomposition resolves them to
+:math:`\varepsilon\,\sigma_{\max}`: next to a feature of spread 10⁸, features of spread 1 are lost in rounding. The
+entries of G are accurate to :math:`\varepsilon\sqrt{G_{ii}G_{jj}}`, so that the matrix of unit diagonal,
 
 .. math:: \mathbf{S} = \mathbf{D}^{-1}\mathbf{G}\mathbf{D}^{-1}, \qquad \mathbf{D}^2 = \mathrm{diag}(\mathbf{G}),
 
-is exact to :math:`\varepsilon` and tells collinear features from small ones. Its Cholesky factor
+is accurate to :math:`\varepsilon`. It shows which features are collinear and which are only small. Its Cholesky factor
 :math:`\mathbf{S} = \mathbf{R}^\top\mathbf{R}` gives :math:`\mathbf{G} = \mathbf{F}^\top\mathbf{F}` with
 :math:`\mathbf{F} = \mathbf{RD} = \mathbf{Q}\,\mathrm{diag}(\mathbf{s})\,\mathbf{V}^\top`. With the features in
 descending order of D, both rows and columns of F descend, and its singular values keep their digits.
 
-An entry of V is small where its feature and its singular value are far apart. Multiplied by large features, it needs
-digits of its own. :math:`\mathbf{V} = \mathbf{F}^{-1}\mathbf{Q}\,\mathrm{diag}(\mathbf{s})` has them where
-:math:`D_j > s_k`, the singular value decomposition elsewhere.
+An entry of V is small if the scales of its feature and of its singular value are far apart. It is multiplied by large
+features, and so needs a small relative error. :math:`\mathbf{V} =
+\mathbf{F}^{-1}\mathbf{Q}\,\mathrm{diag}(\mathbf{s})` has it if :math:`D_j > s_k`, and the singular value decomposition
+otherwise.
 """
 
 from __future__ import annotations
@@ -62,9 +61,9 @@ from dyadlearn._array import (
     zeros,
 )
 
-# Where a Gram matrix is as good as the features: its largest eigenvalue over its smallest.
+# Largest condition of a Gram matrix whose eigenvectors are as accurate as those from the features.
 _CONDITION = 1e2
-# Where it still gives a factor that a second pass makes exact.
+# Largest condition of a scaled Gram matrix whose factor is made accurate by a second pass.
 _SCALED_CONDITION = 1e10
 
 
@@ -77,9 +76,9 @@ class Blocks:
     shape : (int, int)
         n and d, with n ≥ d.
     read : callable
-        Returns rows of a slice as an array in double precision, which may be overwritten.
+        Returns the rows of a slice as an array in double precision, which may be overwritten.
     like : array
-        Of the library and on the device to compute with, in double precision.
+        Array of the library and on the device of the computation, in double precision.
     """
 
     shape: tuple[int, int]
@@ -114,13 +113,13 @@ class Thin:
     Attributes
     ----------
     left : array of shape (n, d)
-        U, in the array that was handed in.
+        U, in the array `out` of `economy_svd`.
     roots : array of shape (d,)
         Singular values s, in descending order.
     right : array of shape (d, d)
         W.
     lengths : array of shape (d,)
-        Of the columns.
+        Lengths of the columns of the features.
     """
 
     left: Array
@@ -129,16 +128,16 @@ class Thin:
     lengths: Array
 
     def doubt(self, offsets: Array | None = None) -> Array:
-        r"""Return the rounding error of each singular value, shape (d,): smaller ones cannot be told from zero.
+        r"""Return the rounding error of each singular value, shape (d,); smaller values may be zero.
 
-        Each column is known to :math:`\varepsilon` of its length, and so is a combination of columns to as much of
-        theirs. Features that were centred have `offsets` (d,), and are known to :math:`\varepsilon` of these at best.
+        The error of a column is :math:`\varepsilon` times its length, and that of a combination of columns follows.
+        For centred features with `offsets` (d,), it is at least :math:`\varepsilon` times the offset.
         """
         xp, n = namespace(self.roots), max(self.left.shape)
-        known = 8.0 * n**0.5 * self.lengths
+        scales = 8.0 * n**0.5 * self.lengths
         if offsets is not None:
-            known = known + n**0.5 * xp.abs(offsets)
-        return epsilon(self.roots) * (xp.abs(self.right).T @ known)
+            scales = scales + n**0.5 * xp.abs(offsets)
+        return epsilon(self.roots) * (xp.abs(self.right).T @ scales)
 
 
 def economy_svd(features: Blocks, out: Array) -> Thin:
@@ -153,7 +152,7 @@ def economy_svd(features: Blocks, out: Array) -> Thin:
 
 
 def _from_scaled_gram(features: Blocks, gram: Array, out: Array) -> Thin | None:
-    """Return the decomposition by way of columns of unit length; None where these are close to dependent."""
+    """Return the decomposition from columns of unit length; None if these are nearly collinear."""
     xp = namespace(gram)
     lengths = xp.linalg.diagonal(gram) ** 0.5
     if not bool(xp.all(lengths > 0)):
@@ -164,16 +163,16 @@ def _from_scaled_gram(features: Blocks, gram: Array, out: Array) -> Thin | None:
         return None
     ones = xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     lower, long = cholesky(scaled), take_rows(lengths, order)
-    # Q = Φ D⁻¹ R⁻¹ is orthogonal to ε times the condition; its own Gram matrix, close to one, tells by how much.
-    turn = take_rows(solve_lower(lower, ones).T / long[:, None], back)
-    near = Blocks(features.shape, lambda rows: out[rows, :], features.times(turn, out))
+    # Q = Φ D⁻¹ R⁻¹ is orthogonal up to ε times the condition. Its Gram matrix, close to the identity, corrects it.
+    inverse = take_rows(solve_lower(lower, ones).T / long[:, None], back)
+    near = Blocks(features.shape, lambda rows: out[rows, :], features.times(inverse, out))
     correction = cholesky(near.gram())
     left, roots, right = svd((correction.T @ lower.T) * long)
     return Thin(near.times(solve_lower(correction, ones).T @ left, out), roots, take_rows(right.T, back), lengths)
 
 
 def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
-    """Return the decomposition by QR of one block of rows after the other, and from the last back to the first."""
+    """Return the decomposition by QR of successive blocks of rows; Q is computed from the last block to the first."""
     xp, d, factor, tops = namespace(features.like), features.shape[1], None, []
     order, back = _by_length(xp.linalg.diagonal(gram))
     slices = features.slices
@@ -193,7 +192,7 @@ def _from_householder(features: Blocks, gram: Array, out: Array) -> Thin:
 
 
 def graded_svd(matrix: Array) -> tuple[Array, Array, Array]:
-    """Return the economy decomposition of a matrix whose rows and columns have other sizes, see `_by_length`."""
+    """Return the economy decomposition of a matrix with rows and columns of different scales, see `_by_length`."""
     xp = namespace(matrix)
     rows, rows_back = _by_length(xp.linalg.vector_norm(matrix, axis=1))
     columns, columns_back = _by_length(xp.linalg.vector_norm(matrix, axis=0))
@@ -204,29 +203,29 @@ def graded_svd(matrix: Array) -> tuple[Array, Array, Array]:
 def _by_length(lengths: Array) -> tuple[np.ndarray, np.ndarray]:
     """Return the order of columns from the longest to the shortest, and the order back.
 
-    Where R has its long columns first, its small singular values keep digits that they would lose otherwise.
+    Small singular values of R are more accurate if its long columns come first.
     """
     order = np.argsort(-to_numpy(lengths), kind="stable")
     return order, np.argsort(order)
 
 
 def _is_well_conditioned(values: Array, limit: float) -> bool:
-    """Return whether ascending eigenvalues span less than a limit, and are numbers at all."""
+    """Return whether the ratio of the largest of ascending eigenvalues to the smallest is below a limit."""
     return values.shape[0] > 0 and float(values[0]) * limit > float(values[-1]) > float(
         namespace(values).finfo(values.dtype).smallest_normal
     ) / epsilon(values)
 
 
-#: Diagonals that span less than this factor are decomposed as they are.
+#: Largest ratio of diagonal entries for which a plain eigendecomposition is used.
 _PLAIN = 100.0
-#: So many features at most have all digits of their small singular values, which takes ten times as long for many.
+#: Largest number of features for the accurate SVD driver, which is ten times slower for many features.
 _FINE = 256
 
 
 def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple[Array, Array]:
     r"""Return the eigenvalues and eigenvectors of a Gram matrix, without its null space.
 
-    Features of any scales keep their digits: the rank is that of the matrix of unit diagonal.
+    Small features are as accurate as large ones: the rank is that of the matrix of unit diagonal.
 
     Parameters
     ----------
@@ -235,13 +234,13 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
     n_rows : int
         Number n of rows of :math:`\boldsymbol\Phi`.
     rounding : array of shape (d,), default=None
-        What the diagonal may be wrong by, in units of the machine precision; None is :math:`\sqrt n` times itself, the
-        rounding of sums. Of sums that others were subtracted from it is more.
+        Rounding error of the diagonal in units of the machine precision. None is :math:`\sqrt n` times the diagonal,
+        the rounding error of sums; it is larger after subtractions.
 
     Returns
     -------
     values : array of shape (k,)
-        In ascending order.
+        Eigenvalues in ascending order.
     vectors : array of shape (d, k)
 
     Examples
@@ -260,21 +259,20 @@ def gram_eigen(gram: Array, n_rows: int, rounding: Array | None = None) -> tuple
         least = max(n_rows, sizes.size) * largest(values)
         if rounding is not None:
             least = max(least, 4.0 * largest(rounding))
-        # In ascending order: what is kept stands at the end.
         start = int(np.searchsorted(to_numpy(values), epsilon(values) * least, side="right"))
         return values[start:], vectors[:, start:]
     order = some[np.argsort(-sizes[some], kind="stable")]
     known = None if rounding is None else to_numpy(rounding)[order]
-    values, own = _graded(to_numpy(gram)[np.ix_(order, order)], n_rows, known)
+    values, ordered = _graded(to_numpy(gram)[np.ix_(order, order)], n_rows, known)
     vectors = np.zeros((sizes.size, values.size))
-    vectors[order] = own
+    vectors[order] = ordered
     return as_array_of(values[::-1], gram), as_array_of(vectors[:, ::-1], gram)
 
 
 def unit_scale(diagonal: Array) -> Array:
-    """Return what rows and columns of a Gram matrix with this diagonal (d,) are multiplied by for one of about ones.
+    """Return the factors of rows and columns that scale a Gram matrix with this diagonal (d,) to a diagonal of about 1.
 
-    They are powers of two, so that nothing is rounded; 1 for a feature that is zero.
+    They are powers of two, so that scaling is exact; 1 for a feature of zeros.
     """
     xp = namespace(diagonal)
     safe = xp.where(diagonal > 0, diagonal, xp.ones_like(diagonal))
@@ -282,12 +280,12 @@ def unit_scale(diagonal: Array) -> Array:
 
 
 def unit_noise(diagonal: Array, scale: Array, n_rows: int, rounding: Array | None = None) -> Array:
-    """Return what the diagonal (d,) of a Gram matrix may be wrong by once its rows and columns are scaled.
+    """Return the rounding error of the diagonal (d,) of a scaled Gram matrix.
 
     Parameters
     ----------
     diagonal, scale : arrays of shape (d,)
-        As it is, and what it is scaled by: see `unit_scale`.
+        Diagonal before scaling, and the factors of `unit_scale`.
     n_rows, rounding : as in `gram_eigen`
 
     Returns
@@ -299,11 +297,11 @@ def unit_noise(diagonal: Array, scale: Array, n_rows: int, rounding: Array | Non
 
 
 def _graded(gram: np.ndarray, n_rows: int, rounding: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `gram_eigen` does, in descending order, for features in descending order of their scales."""
+    """Return the result of `gram_eigen` in descending order, for features in descending order of their scales."""
     squares = np.diagonal(gram)
     scale = unit_scale(squares)
     root, pivots = _echelon(gram * scale[:, None] * scale, np.sqrt(unit_noise(squares, scale, n_rows, rounding)))
-    # The default driver, that of other libraries, knows small singular values to the rounding of the largest only.
+    # The default driver gesdd computes small singular values only up to the rounding error of the largest.
     driver: Literal["gesvd", "gesdd"] = "gesvd" if gram.shape[0] <= _FINE else "gesdd"
     Q, s, rows = linalg.svd(root / scale, full_matrices=False, lapack_driver=driver, check_finite=False)
     return s**2, np.where(squares[:, None] > s**2, _right_inverse(root, pivots, scale, Q) * s, rows.T)
@@ -312,19 +310,19 @@ def _graded(gram: np.ndarray, n_rows: int, rounding: np.ndarray | None) -> tuple
 def _echelon(unit: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return R of shape (k, d) with RᵀR a matrix of unit diagonal (d, d), and its k linearly independent columns.
 
-    R is zero before its pivots, and a column that is a combination of those before it has none. Entries (i, j) of the
-    matrix may be wrong by the product of entries i and j of `doubt` (d,).
+    Rows of R are zero before their pivots. A column that is a combination of previous columns has no pivot. The error
+    of entry (i, j) of the matrix is at most the product of entries i and j of `doubt` (d,).
     """
     d = len(unit)
     root, failed = linalg.lapack.dpotrf(unit, clean=1)
     if not failed:
         inverse = linalg.solve_triangular(root, np.eye(d), check_finite=False)
-        if np.sum((doubt[:, None] * inverse) ** 2) < 1.0:  # then it is definite whatever is wrong with it
+        if np.sum((doubt[:, None] * inverse) ** 2) < 1.0:  # positive definite in spite of the errors
             return root, np.arange(d)
     root, left, pivots = np.zeros((d, d)), np.diagonal(unit).copy(), list[int]()
     doubt = doubt.copy()
     for column in range(d):
-        # What is left of a column is as uncertain as the combination of columns that was taken from it.
+        # The remainder of a column has the error of the combination of columns that was subtracted.
         if left[column] <= doubt[column] ** 2:
             continue
         k, pivot = len(pivots), math.sqrt(left[column])
@@ -339,7 +337,7 @@ def _echelon(unit: np.ndarray, doubt: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _right_inverse(root: np.ndarray, pivots: np.ndarray, scale: np.ndarray, Q: np.ndarray) -> np.ndarray:
     r"""Return the least solution (d, k) of :math:`\mathbf{F}\mathbf{P} = \mathbf{Q}` for F = R / `scale`."""
     (k, d), others = root.shape, np.delete(np.arange(len(scale)), pivots)
-    # Columns without a pivot are combinations of larger ones, with coefficients of no more than about one.
+    # Columns without a pivot are combinations of larger ones, with coefficients of at most about one.
     right = np.hstack([Q, root[:, others] / scale[others]])
     both = scale[pivots, None] * linalg.solve_triangular(root[:, pivots], right, check_finite=False)
     first, null = both[:, :k], both[:, k:]

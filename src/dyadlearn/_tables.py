@@ -60,11 +60,8 @@ class Ids(Stored):
             return None
         missing, extra = self.lacking(target.labels), target.lacking(self.labels)
         if missing or extra:
-            parts = []
-            if missing:
-                parts.append(f"{len(missing)} of {other} not in {own} ({shown(missing)})")
-            if extra:
-                parts.append(f"{len(extra)} of {own} not in {other} ({shown(extra)})")
+            gaps = (missing, other, own), (extra, own, other)
+            parts = [f"{len(ids)} of {first} not in {second} ({shown(ids)})" for ids, first, second in gaps if ids]
             fix = f"Give both tables the same ids, in any order.{_written_alike(missing, extra)}"
             raise IdError(f"The ids of {own} and {other} do not match: {'; '.join(parts)}. {fix}")
         return self.positions(target.labels, own)
@@ -95,23 +92,22 @@ def not_found(lacking: Sequence[Any], n_wanted: int, of: str, where: str, known:
         Existing ids.
     """
     named = ", ".join(f"{label!r}{_similar(label, known)}" for label in lacking[:5]) + ", …" * (len(lacking) > 5)
-    missing = "None" if len(lacking) == n_wanted else str(len(lacking))
-    verb = "is" if len(lacking) == n_wanted else "are not"
+    count, verb = ("None", "is") if len(lacking) == n_wanted else (len(lacking), "are not")
     if known and "did you mean" not in named:
         where += f", whose ids are such as {', '.join(map(repr, known[:3]))}"
-    return IdError(f"{missing} of the {n_wanted} {of} {verb} in {where}: {named}.")
+    return IdError(f"{count} of the {n_wanted} {of} {verb} in {where}: {named}.")
 
 
 def _similar(label: Any, known: Sequence[Any]) -> str:
     """Return a hint at the known id that differs in case or punctuation only, else at the most similar one."""
     spelled = {re.sub(r"[\W_]", "", str(other)).casefold(): other for other in known}
-    # Comparing takes too long with very many.
+    # Similar spellings of very many ids take too long to find.
     close = difflib.get_close_matches(str(label), map(str, known), n=1, cutoff=0.8) if len(known) <= _MANY else []
     meant = spelled.get(re.sub(r"[\W_]", "", str(label)).casefold(), next(iter(close), None))
     return "" if meant is None else f" (did you mean {meant!r}?)"
 
 
-def lies_on_its_side(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:
+def looks_transposed(rows: Ids | None, columns: Ids | None, instances: Ids | None, tasks: Ids | None) -> bool:
     """Return whether labels are transposed: their ids have the instances in columns instead of rows.
 
     Parameters
@@ -124,10 +120,10 @@ def lies_on_its_side(rows: Ids | None, columns: Ids | None, instances: Ids | Non
     if rows is None or columns is None or instances is None or rows.labels == columns.labels:
         return False
     if columns.labels == tuple(range(len(columns))):
-        return False  # numbers that a frame has of its own, and nobody's ids
-    across, own = set(rows.labels), set(instances.labels)
-    others = set() if tasks is None else set(tasks.labels)
-    return not across & own and bool(set(columns.labels) & own) and (not others or bool(across & others))
+        return False  # the default column names of a frame are no ids
+    row_set, instance_set = set(rows.labels), set(instances.labels)
+    is_swapped = not row_set & instance_set and bool(set(columns.labels) & instance_set)
+    return is_swapped and (tasks is None or not tasks.labels or bool(row_set & set(tasks.labels)))
 
 
 def near_miss(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> tuple[Hashable, Hashable] | None:
@@ -142,8 +138,8 @@ def _bare_text(label: Hashable) -> str:
 
 def _written_alike(unknown: Iterable[Hashable], known: Iterable[Hashable]) -> str:
     """Return a sentence on ids that differ in type or blanks only, if there are any."""
-    found = near_miss(unknown, known)
-    return "" if found is None else f" {found[0]!r} and {found[1]!r} differ in type or blanks only: read both alike."
+    pair = near_miss(unknown, known)
+    return "" if pair is None else f" {pair[0]!r} and {pair[1]!r} differ in type or blanks only: read both alike."
 
 
 def make_ids(labels: Sequence[Any], name: Any, owner: str) -> Ids:
@@ -211,10 +207,10 @@ class Table(Stored):
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Return whether the ids are as many as the rows and columns of a shape (m, q)."""
-        ids = (self.row_ids, self.column_ids)
-        return all(own is None or len(own) == length for own, length in zip(ids, shape, strict=True)) and (
-            shape[1] == 1 or not self.is_vector
-        )
+        if self.is_vector and shape[1] != 1:
+            return False
+        axes = zip((self.row_ids, self.column_ids), shape, strict=True)
+        return all(ids is None or len(ids) == length for ids, length in axes)
 
     def __repr__(self) -> str:
         if self.values is None:
@@ -238,11 +234,6 @@ class Table(Stored):
             Library of the frame; None is that of the input, else pandas or polars, whichever is installed.
         """
         return write_table(np.asarray(self.values), self.row_ids, self.column_ids, _frame_library(kind or self.kind))
-
-    @property
-    def is_native(self) -> bool:
-        """Whether the values are a frame themselves, with names that scikit-learn looks at."""
-        return hasattr(self.values, "columns")
 
     @property
     def transposed(self) -> Table:
@@ -323,7 +314,7 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
     import narwhals as nw
 
     if type(table).__module__.partition(".")[0] == "pandas" and hasattr(table, "columns"):
-        # pandas may repeat names, which narwhals refuses in words of its own.
+        # Repeated names of pandas columns are reported here, before narwhals raises another error.
         _column_ids(table.columns, name)
     frame = nw.from_native(table, allow_series=True, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
@@ -343,10 +334,7 @@ def read_table(table: Any, name: str, *, of_words: bool = False) -> Table:
     text = [column for column, dtype in schema.items() if _is_text(dtype)]
     odd = text or [column for column, dtype in schema.items() if dtype.is_temporal() or dtype.is_nested()]
     if odd and not of_words:
-        what, remedy = (
-            f"values of type {schema[odd[0]]}",
-            "Make numbers of them first, such as days since a fixed date.",
-        )
+        what, remedy = f"values of type {schema[odd[0]]}", "Convert them to numbers, such as days since a fixed date."
         if text:
             what, remedy = "text", "Put ids in the index of a pandas frame or in the first column of any other."
         raise ValueError(f"{name} holds {what} in column {shown(odd)}: expected numbers. {remedy}")
@@ -361,18 +349,13 @@ def library_of(given: Any) -> str | None:
     return library if library in _FRAMES else None
 
 
-def formed_as(found: Table, *given: Any) -> Any:
+def formed_as(table: Table, *given: Any) -> Any:
     """Return results in the type of the inputs: a `Table`, a frame or an array."""
-    return found if any(isinstance(item, Table) for item in given) else found.restore(found.values)
-
-
-def frame_kind(*given: Any) -> str | None:
-    """Return the library of the first frame, series or index among the arguments; None if there is none."""
-    return next(filter(None, map(library_of, given)), None)
+    return table if any(isinstance(item, Table) for item in given) else table.restore(table.values)
 
 
 def is_whole(values: Any) -> bool:
-    """Return whether a table holds whole numbers or booleans, which have no precision of their own, beside its ids."""
+    """Return whether all values of a table, besides its ids, are whole numbers or booleans, which have no precision."""
     if isinstance(values, Table):
         values = values.values
     if is_foreign(values):
@@ -410,9 +393,9 @@ def in_order(
     labels : array-like, series or frame, or None
         One label per row, or one per cell.
     row_ids, column_ids : Ids or None
-        The order wanted.
+        The order of the result.
     name, other : str
-        What messages call the labels, and what they are matched with.
+        Names of the labels, and of the data they are matched with, in messages.
     """
     if labels is None:
         return None
@@ -461,17 +444,17 @@ def text_ids(ids: Ids, owner: str, text: Callable[[Any], str] = id_text) -> Ids:
     ----------
     ids : Ids
     owner : str
-        Whose they are, for messages.
+        Name of their owners in messages.
     text : callable
-        Makes text of an id.
+        Converts an id to text.
     """
-    found: dict[str, Hashable] = {}
+    texts: dict[str, Hashable] = {}
     for label in ids.labels:
-        other = found.setdefault(text(label), label)
+        other = texts.setdefault(text(label), label)
         if other is not label:
             both = f"{other!r} and {label!r}"
             raise IdError(f"{owner} have the ids {both}, which are the same as text: rename one, or use pandas.")
-    return Ids(tuple(found), ids.name)
+    return Ids(tuple(texts), ids.name)
 
 
 def free_name(name: str, taken: Container[str]) -> str:

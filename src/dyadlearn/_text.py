@@ -1,7 +1,4 @@
-"""Powers of ten, and names in a row, as a reader wants them.
-
-Small tables: for terminals, as text of a given width, and as markup for notebooks.
-"""
+"""Text output: numbers, lists of names, and small tables for terminals, text files and notebooks."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def power(value: float) -> str:
-    """Return a regularisation: a power of ten where it is one beyond everyday size.
+    """Return a regularisation as text, with a power of ten if it is very small or large.
 
     Examples
     --------
@@ -37,7 +34,7 @@ def power(value: float) -> str:
 
 
 def superscript(exponent: int) -> str:
-    """Return a whole number in raised digits.
+    """Return an integer in superscript digits.
 
     Examples
     --------
@@ -49,7 +46,7 @@ def superscript(exponent: int) -> str:
 
 
 def joined(names: Sequence[str]) -> str:
-    """Return names in a row.
+    """Return names as a list in words.
 
     Examples
     --------
@@ -60,16 +57,16 @@ def joined(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-#: Ids are full of colons and brackets, which rich must not read as codes of emoji or colours.
+#: Options of rich: ids with colons and brackets are not read as emoji or colours.
 PLAIN: Any = {"emoji": False, "markup": False, "highlight": False}
-# Controls of C0 (but for ends of lines and tabs), C1 and Unicode: they move the cursor, hide text or turn it around.
+# Control characters of C0 (except line breaks and tabs), C1 and Unicode, which move the cursor or hide text.
 _CODES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-# Headings of figures that are longer are broken between their words, and still longer words anywhere.
+# Largest lengths of a heading of numbers and of a word in it; longer ones are broken.
 _LONGEST, _LONGEST_WORD = 18, 24
 
 
 def printable(text: str) -> str:
-    r"""Return a text with the codes that a terminal obeys written out, such as the escape as ``\x1b``."""
+    r"""Return a text with control characters written out, such as the escape character as ``\x1b``."""
     return _CODES.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
@@ -90,20 +87,20 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """Return a table that fits its place: long ids are folded, figures stay whole.
+    """Return a table in which long ids are wrapped and numbers are not.
 
     Parameters
     ----------
     headings : sequence of str
     rows : iterable of sequences of str
     left : int, default=1
-        How many columns, from the first, hold text; the others hold figures.
+        Number of first columns that contain text; the others contain numbers.
 
     Returns
     -------
     rich.table.Table
     """
-    # rich is loaded by those who look only.
+    # rich is imported only if a table is shown.
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -120,7 +117,7 @@ def make_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int
 
 
 def _short_lines(heading: str) -> list[str]:
-    """Return the lines of a heading: more than one where it is long, broken after an underscore near the middle."""
+    """Return the lines of a heading; a long heading is broken after an underscore near the middle."""
     breaks = [place + 1 for place, sign in enumerate(heading[:-1]) if sign == "_"]
     if len(heading) <= (_LONGEST if breaks else _LONGEST_WORD):
         return [heading]
@@ -130,7 +127,7 @@ def _short_lines(heading: str) -> list[str]:
 
 
 def make_list(rows: Iterable[tuple[str, str]]) -> Table:
-    """Return names and what they stand for, side by side."""
+    """Return a table of two columns: names and values."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -146,7 +143,7 @@ def _cell(text: str) -> str:
 
 
 def as_text(*things: Table | str, width: int = 80) -> str:
-    """Return tables and sentences as text, each line no wider than `width` and without blanks at its end.
+    """Return tables and sentences as text, with lines of at most `width` characters and no trailing blanks.
 
     Examples
     --------
@@ -159,7 +156,7 @@ def as_text(*things: Table | str, width: int = 80) -> str:
     """
     from rich.console import Console
 
-    # Whoever reads it, a terminal, a notebook or a file, it is the same text.
+    # The text is the same for terminals, notebooks and files.
     buffer = io.StringIO()
     anywhere: Any = dict.fromkeys(("force_terminal", "force_jupyter", "legacy_windows"), False)
     console = Console(file=buffer, width=width, color_system=None, **anywhere, **PLAIN)
@@ -170,9 +167,9 @@ def as_text(*things: Table | str, width: int = 80) -> str:
 
 
 def html_table(headings: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Return the table that `make_table` describes as markup, in which every text is text.
+    """Return the table of `make_table` as HTML, with all text escaped.
 
-    Colours and lines are those of the page that it stands on, be it light or dark.
+    Colours and lines are those of the page.
     """
     sides = ["left" if place < left else "right" for place in range(len(headings))]
     lines = [_html_row("td", row, sides) for row in rows]

@@ -1,7 +1,7 @@
-"""Independent pieces of work on all cores, each with one thread of linear algebra.
+"""Parallel calls of a function, each with one thread of linear algebra.
 
-Matrix products use every core by themselves, but what happens between them does not. Where many pieces are alike,
-it is better to give each core a piece of its own.
+Matrix products use all cores, but the operations between them do not. Many similar calls are faster if each core runs
+a separate call.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Array, *
     Parameters
     ----------
     work : callable
-        Writes its result where no other call writes.
+        Function that writes its result to a place of its own.
     items : sequence
     like : array
-        Arrays of other libraries have a device of their own to keep busy: they are worked on one by one.
+        An array of the computation. Items of libraries other than numpy are processed one by one.
     n_operations : float
-        Floating-point operations in all; little work is done without threads.
+        Number of floating-point operations of all calls; little work is done without threads.
     """
     workers = n_workers(like, n_operations)
     if workers == 1:
@@ -34,12 +34,12 @@ def for_each(work: Callable[[Item], None], items: Sequence[Item], like: Array, *
             work(item)
         return
     with _linear_algebra().limit(limits=1), ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, items):  # raises what a piece raised
+        for _ in pool.map(work, items):  # raises the errors of the calls
             pass
 
 
 def n_workers(like: Array, n_operations: float) -> int:
-    """Return on how many threads `for_each` works: little work, or that of another library, has one."""
+    """Return the number of threads of `for_each`: one for little work, or for libraries other than numpy."""
     if is_foreign(like) or n_operations <= 2e8:
         return 1
     return max((library["num_threads"] for library in _linear_algebra().info()), default=1)

@@ -92,10 +92,7 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
     """
     _check_online(model)
     if model.keep_labels:
-        raise ValueError(
-            "keep_labels would gather rows from the cluster: leave it out, and give the dask arrays again to whatever "
-            "needs rows."
-        )
+        raise ValueError("keep_labels would gather rows from the cluster: leave it out, and give the arrays again.")
     rows, labels = _aligned(X, y)
     with all_or_nothing(model):
         needs_rows = hasattr(model.feature_map, "transform") and not is_fitted(model.feature_map)
@@ -106,10 +103,8 @@ def fit(model: OnlineTwoStepRidge, X: Any, y: Any, tasks: Any = None) -> OnlineT
         model.fit(first, first_labels if y.ndim == 2 else first_labels[:, 0], tasks)
         like = model.statistics_
         if not like.is_complete:
-            raise ValueError(
-                "Y contains NaN, labels that are not observed: on a cluster every label is needed. Let the model learn "
-                "block by block, by its own partial_fit or fit_stream."
-            )
+            remedy = "use partial_fit of the model or fit_stream"
+            raise ValueError(f"Y contains NaN, but on a cluster every label must be observed: {remedy}.")
         total = _summed(_block_statistics, merge, rows, labels, getattr(model, "feature_map_", None), like.has_constant)
         # The features of the tasks do not travel with every block.
         model.continue_from(replace(total, tasks=like.tasks, task_sums=like.task_sums))
@@ -147,12 +142,12 @@ def predict(model: OnlineTwoStepRidge, X: Any, tasks: Any = None) -> Any:
     """
     rows, _ = _aligned(X)
     answer = _answer(model, rows)
-    given = None if tasks is None else read_table(unwrap_tasks(tasks), "tasks").values
     if tasks is not None:
-        model.predict(np.zeros((1, rows.shape[1])), tasks=tasks)  # which checks them
-    width = model.n_tasks_ if given is None else given.shape[0]
-    found = _lazily(_block_predictions, rows, None, width, answer.dtype, None, copy(model), given)
-    return found[:, 0] if answer.ndim == 1 and tasks is None else found
+        model.predict(np.zeros((1, rows.shape[1])), tasks=tasks)  # checks the tasks
+        tasks = read_table(unwrap_tasks(tasks), "tasks").values
+    width = model.n_tasks_ if tasks is None else tasks.shape[0]
+    predictions = _lazily(_block_predictions, rows, None, width, answer.dtype, None, copy(model), tasks)
+    return predictions[:, 0] if answer.ndim == 1 and tasks is None else predictions
 
 
 def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = "B") -> Any:
@@ -185,11 +180,9 @@ def holdout(model: OnlineTwoStepRidge, X: Any, y: Any, setting: str | Setting = 
     np.float64(1.333333)
     """
     wanted, rows, labels, ridge = _left_out(model, X, y, setting)
-    dtype = _answer(model, rows).dtype
-    found = _lazily(
-        _block_holdout, rows, labels, labels.shape[1], dtype, getattr(model, "feature_map_", None), ridge, wanted, dtype
-    )
-    return found[:, 0] if y.ndim == 1 else found
+    width, dtype, feature_map = labels.shape[1], _answer(model, rows).dtype, getattr(model, "feature_map_", None)
+    predictions = _lazily(_block_holdout, rows, labels, width, dtype, feature_map, ridge, wanted, dtype)
+    return predictions[:, 0] if y.ndim == 1 else predictions
 
 
 def landscape(
@@ -221,9 +214,8 @@ def landscape(
     """
     values, task_values = check_alphas(alphas, "alphas"), check_alphas(task_alphas, "task_alphas")
     wanted, rows, labels, ridge = _left_out(model, X, y, setting)
-    errors = _summed(
-        _block_errors, np.add, rows, labels, getattr(model, "feature_map_", None), ridge, values, task_values, wanted
-    )
+    parts = getattr(model, "feature_map_", None), ridge, values, task_values, wanted
+    errors = _summed(_block_errors, np.add, rows, labels, *parts)
     scores = np.asarray(-errors / labels.shape[0])
     warn_of_undefined(scores, values, task_values if scores.ndim == 2 else None, wanted.value, 2)
     return scores
@@ -268,12 +260,12 @@ def _answer(model: Any, rows: Any) -> Any:
 def _aligned(X: Any, y: Any = None) -> tuple[Any, Any]:
     """Return instances (m, p) and labels (m, q), if given, in the same blocks of whole rows, without empty blocks."""
     for array, name in ((X, "X"), (y, "y")):
-        if array is not None and not isinstance(array, da.Array):
-            raise TypeError(
-                f"{name} must be a dask array, found {type(array).__name__}: for data in memory use the methods of the "
-                "model, or dask.array.from_array."
-            )
-        if array is not None and any(np.isnan(size) for sizes in array.chunks for size in sizes):
+        if array is None:
+            continue
+        if not isinstance(array, da.Array):
+            remedy = "use the methods of the model, or dask.array.from_array"
+            raise TypeError(f"{name} must be a dask array, found {type(array).__name__}: {remedy}.")
+        if any(np.isnan(size) for sizes in array.chunks for size in sizes):
             raise ValueError(f"{name} has chunks of unknown size: call its compute_chunk_sizes() first.")
     if X.ndim != 2 or 0 in X.shape:
         raise ValueError(f"X must be a matrix with rows and columns, found shape {X.shape}.")
@@ -333,7 +325,7 @@ def _lazily(function: Callable[..., Any], rows: Any, labels: Any, width: int, dt
 
 def _computed(values: list[Any]) -> list[Any]:
     with warnings.catch_warnings():
-        # What all blocks share may be large, but it is sent once.
+        # The shared node of the graph may be large, but it is sent once.
         warnings.filterwarnings("ignore", message="Sending large graph")
         return list(dask.compute(*values))
 
@@ -362,7 +354,7 @@ def _block_errors(
 ) -> Array:
     columns = task_alphas if ridge.statistics.tasks is not None else task_alphas[:1]
     errors = where_defined(lambda a, b: online_squared_errors(ridge, Phi, Y, a, b, setting), alphas, columns)
-    return Y.shape[0] * errors  # blocks of other sizes weigh otherwise
+    return Y.shape[0] * errors  # weighted by the size of the block
 
 
 def _block_holdout(Phi: Array, Y: Array, ridge: OnlineRidge, setting: Setting, dtype: Any) -> Array:

@@ -20,6 +20,7 @@ import numpy as np
 
 from dyadlearn._array import Array, largest, namespace
 from dyadlearn._checks import check_whole
+from dyadlearn._rounding import ratio
 from dyadlearn._state import Stored
 
 __all__ = ["IteratedTikhonov", "Landweber", "SpectralCutoff", "SpectralFilter", "Tabulated", "Tikhonov"]
@@ -65,23 +66,15 @@ class SpectralFilter(Stored, ABC, stored=False):
         -------
         array of shape (k,)
         """
-        if self._interpolates(alpha):
-            xp = namespace(values)
-            return _on_range(values, 1.0 / xp.where(values > 0, values, xp.ones_like(values)))
-        return self._phi(values, alpha)
+        return ratio(1.0, values) if self._interpolates(alpha) else self._phi(values, alpha)
 
     def shrinkage(self, values: Array, alpha: float) -> Array:
         r"""Return :math:`f(\sigma) = \sigma\varphi_\lambda(\sigma)`, shape (k,) as `values`."""
-        if self._interpolates(alpha):
-            return _on_range(values, namespace(values).ones_like(values))
-        return self._shrinkage(values, alpha)
+        return _where(values > 0, values) if self._interpolates(alpha) else self._shrinkage(values, alpha)
 
     def remainder(self, values: Array, alpha: float) -> Array:
         r"""Return the remainder :math:`1 - f(\sigma)`, shape (k,) as `values`."""
-        if self._interpolates(alpha):
-            xp = namespace(values)
-            return xp.where(values > 0, xp.zeros_like(values), xp.ones_like(values))
-        return self._remainder(values, alpha)
+        return _where(~(values > 0), values) if self._interpolates(alpha) else self._remainder(values, alpha)
 
     def vanishing_remainder(self, values: Array) -> Array | None:
         r"""Return the limit of :math:`1 - f` up to a factor as :math:`\lambda \to 0`, for a full-rank spectrum.
@@ -101,9 +94,8 @@ class SpectralFilter(Stored, ABC, stored=False):
     def _phi(self, values: Array, alpha: float) -> Array:
         """Return f/σ, with its limit at σ = 0."""
         xp = namespace(values)
-        safe = xp.where(values > 0, values, xp.ones_like(values))
         limit = xp.full_like(values, self._phi_at_zero(values, alpha))
-        return xp.where(values > 0, self._shrinkage(values, alpha) / safe, limit)
+        return xp.where(values > 0, ratio(self._shrinkage(values, alpha), values), limit)
 
     def _phi_at_zero(self, values: Array, alpha: float) -> float:
         return 0.0
@@ -168,12 +160,10 @@ class SpectralCutoff(SpectralFilter):
     qualification = math.inf
 
     def _shrinkage(self, values: Array, alpha: float) -> Array:
-        xp = namespace(values)
-        return xp.where(values >= alpha, xp.ones_like(values), xp.zeros_like(values))
+        return _where(values >= alpha, values)
 
     def _remainder(self, values: Array, alpha: float) -> Array:
-        xp = namespace(values)
-        return xp.where(values >= alpha, xp.zeros_like(values), xp.ones_like(values))
+        return _where(~(values >= alpha), values)
 
 
 @dataclass(frozen=True)
@@ -258,16 +248,13 @@ class Landweber(SpectralFilter):
         return self._steps(top, alpha) / top if top > 0 else 0.0
 
     def _shrinkage(self, values: Array, alpha: float) -> Array:
-        xp = namespace(values)
-        return -xp.expm1(self._log_residual(values, alpha))
+        return -namespace(values).expm1(self._log_remainder(values, alpha))
 
     def _remainder(self, values: Array, alpha: float) -> Array:
-        xp = namespace(values)
-        return xp.exp(self._log_residual(values, alpha))
+        return namespace(values).exp(self._log_remainder(values, alpha))
 
-    def _log_residual(self, values: Array, alpha: float) -> Array:
-        xp = namespace(values)
-        top = largest(values)
+    def _log_remainder(self, values: Array, alpha: float) -> Array:
+        xp, top = namespace(values), largest(values)
         if top == 0:
             return xp.zeros_like(values)
         share = values / top
@@ -315,7 +302,6 @@ class Tabulated(SpectralFilter):
         return self.lost
 
 
-def _on_range(values: Array, kept: Array) -> Array:
-    """Return `kept` where `values` is positive and zero on the null space."""
-    xp = namespace(values)
-    return xp.where(values > 0, kept, xp.zeros_like(values))
+def _where(condition: Array, values: Array) -> Array:
+    """Return 1 where a condition is true and 0 elsewhere, in the precision of the eigenvalues."""
+    return namespace(values).astype(condition, values.dtype)

@@ -6,7 +6,7 @@ Every model is fitted on `Labels`. Grids with NaN, sparse matrices, long tables 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -107,11 +107,8 @@ class Labels(Stored):
         cls, rows: np.ndarray, columns: np.ndarray, values: Array, shape: tuple[int, int], weights: Array | None = None
     ) -> Self:
         """Return a list of labels from cells in any order, all different."""
-        if not _in_order(rows, columns).all():
-            order = np.lexsort((columns, rows))
-            rows, columns, values = rows[order], columns[order], take_rows(values, order)
-            weights = None if weights is None else take_rows(weights, order)
-        return cls(rows, columns, values, shape, weights)
+        labels = cls(rows, columns, values, shape, weights)
+        return labels if _in_order(rows, columns).all() else labels.take(np.lexsort((columns, rows)))
 
     @classmethod
     def from_sparse(cls, matrix: Any, name: str = "Y") -> Self:
@@ -171,10 +168,13 @@ class Labels(Stored):
 
     def in_double(self) -> Self:
         """Return the labels in double precision, without a copy if they are already."""
-        values, weights = double(self.values), None if self.weights is None else double(self.weights)
-        if values is self.values and weights is self.weights:
-            return self
-        return replace(self, values=values, weights=weights)
+        labels = self._changed(double)
+        return self if labels.values is self.values and labels.weights is self.weights else labels
+
+    def _changed(self, change: Callable[[Array], Array], **fields: Any) -> Self:
+        """Return the labels after the same change of values and weights, with some other fields."""
+        weights = None if self.weights is None else change(self.weights)
+        return replace(self, values=change(self.values), weights=weights, **fields)
 
     @cached_property
     def places(self) -> tuple[np.ndarray, np.ndarray]:
@@ -200,43 +200,35 @@ class Labels(Stored):
         return replace(self, values=xp.where(as_array_of(left, self.grid), xp.full_like(self.grid, xp.nan), self.grid))
 
     def take(self, kept: np.ndarray) -> Self:
-        """Return some labels of a list, by a mask of shape (n,) or positions in ascending order."""
+        """Return some labels of a list, by a mask of shape (n,) or by positions."""
         at = np.flatnonzero(kept) if kept.dtype == bool else kept
         rows, columns = self.places
-        weights = None if self.weights is None else take_rows(self.weights, at)
-        return type(self)(rows[at], columns[at], take_rows(self.values, at), self.shape, weights)
+        return self._changed(lambda values: take_rows(values, at), rows=rows[at], columns=columns[at])
 
     def part(self, rows: np.ndarray, columns: np.ndarray) -> Self:
         """Return the labels of the grid of some rows and columns, given by positions in ascending order."""
         shape = (int(rows.size), int(columns.size))
         if self.grid is not None:
-            weights = None if self.weights is None else take_block(self.weights, rows, columns)
-            return replace(self, values=take_block(self.values, rows, columns), shape=shape, weights=weights)
+            return self._changed(lambda values: take_block(values, rows, columns), shape=shape)
         new = []
-        for kept, own, length in zip((rows, columns), self.places, self.shape, strict=True):
-            place = np.full(length, -1)
-            place[kept] = np.arange(kept.size)
-            new.append(place[own])
+        for wanted, places, length in zip((rows, columns), self.places, self.shape, strict=True):
+            position = np.full(length, -1)
+            position[wanted] = np.arange(wanted.size)
+            new.append(position[places])
         stays = (new[0] >= 0) & (new[1] >= 0)
         return replace(self.take(stays), rows=new[0][stays], columns=new[1][stays], shape=shape)
 
     @property
     def transposed(self) -> Self:
         """The labels of a grid with tasks as rows and instances as columns."""
-        return replace(
-            self,
-            values=self.values.T,
-            shape=(self.shape[1], self.shape[0]),
-            weights=None if self.weights is None else self.weights.T,
-        )
+        return self._changed(lambda values: values.T, shape=self.shape[::-1])
 
     def listed(self) -> Self:
         """Return the labels as a list."""
         if self.grid is None:
             return self
-        xp, flat = namespace(self.values), np.flatnonzero(self.observed)
-        weights = None if self.weights is None else take_rows(xp.reshape(self.weights, (-1,)), flat)
-        return type(self)(*self.places, take_rows(xp.reshape(self.values, (-1,)), flat), self.shape, weights)
+        xp, flat, (rows, columns) = namespace(self.values), np.flatnonzero(self.observed), self.places
+        return self._changed(lambda grid: take_rows(xp.reshape(grid, (-1,)), flat), rows=rows, columns=columns)
 
     def spread(self, values: Array, absent: float = math.nan) -> Array:
         """Return values of the shape of `values` as a grid (m, q), with `absent` in the other cells.
@@ -252,8 +244,11 @@ class Labels(Stored):
 
     def dense(self) -> Self:
         """Return the labels as a grid; raise NotEnoughMemoryError if it does not fit into memory."""
-        weights = None if self.weights is None else self.spread(self.weights, 0.0)
-        return self if self.grid is not None else type(self)(None, None, self.spread(self.values), self.shape, weights)
+        if self.grid is not None:
+            return self
+        return type(self).of_grid(
+            self.spread(self.values), None if self.weights is None else self.spread(self.weights, 0.0)
+        )
 
     def restored(self, values: Array, form: Table) -> Any:
         """Return values of the shape of `values` as the type of table of the input; for a list as a sparse matrix."""
@@ -282,12 +277,13 @@ class Labels(Stored):
     def sums(self, axis: int) -> Array:
         """Return the sum of the weights of each column (axis 0) or each row (axis 1)."""
         if self.grid is not None:
-            weights = as_array_of(self.observed, self.values, self.values.dtype)
-            weights = weights if self.weights is None else self.weights
+            weights = self.weights
+            if weights is None:
+                weights = as_array_of(self.observed, self.values, self.values.dtype)
             return namespace(weights).sum(weights, axis=axis)
         weights = None if self.weights is None else to_numpy(self.weights)
-        found = np.bincount(self.places[1 - axis], weights, minlength=self.shape[1 - axis])
-        return as_array_of(found, self.values, self.values.dtype)
+        sums = np.bincount(self.places[1 - axis], weights, minlength=self.shape[1 - axis])
+        return as_array_of(sums, self.values, self.values.dtype)
 
 
 def _in_order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -351,7 +347,7 @@ def symmetric_labels(labels: Labels, form: Table, sign: int) -> tuple[Labels, Ta
         word = "symmetric" if sign > 0 else "antisymmetric"
         raise ValueError(
             f"Y is not {word}: it differs from {'' if sign > 0 else 'minus '}its transpose by up to {largest:.3g}. "
-            f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if that is what is meant."
+            f"Use (Y {'+' if sign > 0 else '-'} Y.T) / 2 if this is intended."
         )
     return Labels.of_grid(values), form if form.column_ids is None else replace(form, column_ids=form.row_ids)
 
@@ -403,10 +399,10 @@ def fisher_relabel(Y: Any) -> Array:
     values = grid.values
     xp = namespace(values)
     observed = ~xp.isnan(values)
-    found = distinct_labels(values)
-    if found.size != 2:
-        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {found.size} in Y.")
-    positive = values == float(found[1])
+    distinct = distinct_labels(values)
+    if distinct.size != 2:
+        raise ValueError(f"Fisher's rule needs labels of exactly two values, found {distinct.size} in Y.")
+    positive = values == float(distinct[1])
     total = int(xp.sum(xp.astype(observed, xp.int64)))
     n_positive = int(xp.sum(xp.astype(positive, xp.int64)))
     classes = xp.full_like(values, total / n_positive), xp.full_like(values, -total / (total - n_positive))
@@ -539,22 +535,22 @@ def to_grid(
             [ 3.,  3.]]), ('ann', 'bob'), ('tea', 'cake'))
     """
     first, second, *values = table_columns(pairs, "pairs", 3 if y is None else 2)
-    found = averaged_pairs(first, second, values[0] if y is None else y, weights, instances, tasks).to_grid()
+    grid = averaged_pairs(first, second, values[0] if y is None else y, weights, instances, tasks).to_grid()
     if isinstance(pairs, list | tuple | np.ndarray) or is_foreign(pairs):
-        return found
+        return grid
     import narwhals as nw
 
     frame = nw.from_native(pairs, eager_only=True)
     kind = str(frame.implementation.value)
     names = [name if isinstance(name, str) else None for name in frame.columns[:2]]
-    rows, columns = Ids(found.instances, names[0]), Ids(found.tasks, names[1])
+    rows, columns = Ids(grid.instances, names[0]), Ids(grid.tasks, names[1])
     if kind != "pandas":
         # Only pandas has an index; elsewhere the ids of a grid are its first column, provided that it is text.
         rows, columns = text_ids(rows, "The instances", str), text_ids(columns, "The tasks", str)
     return replace(
-        found,
-        grid=write_table(found.grid, rows, columns, kind),
-        weights=write_table(found.weights, rows, columns, kind),
+        grid,
+        grid=write_table(grid.grid, rows, columns, kind),
+        weights=write_table(grid.weights, rows, columns, kind),
     )
 
 

@@ -10,11 +10,11 @@ from dyadlearn.settings import Setting
 
 __all__ = ["SideNames", "plural", "side_names"]
 
-# A name stands in a heading, on an axis and in a table.
+# Largest number of letters of a name, which must fit into headings, axes and tables.
 _LONGEST = 40
-# What pages, pictures and consoles read as something else than a letter.
+# Characters with a special meaning in pages, pictures and consoles.
 _MARKUP = frozenset('<>`$\\{}"')
-# Words for several that are those for one.
+# Words whose plural is the same as the singular.
 _ALIKE = ("species", "series")
 
 
@@ -102,19 +102,15 @@ def plural(word: str) -> str:
     >>> plural("species"), plural("analysis"), plural("protein (human)")
     ('species', 'analyses', 'proteins (human)')
     """
-    word, bracket, aside = word.partition(" (")
-    return f"{_several(word)}{bracket}{aside}"
-
-
-def _several(word: str) -> str:
-    lower = word.lower()
-    if lower.endswith(_ALIKE):
-        return word
+    noun, bracket, aside = word.partition(" (")
+    lower = noun.lower()
     if lower.endswith("sis"):
-        return f"{word[:-2]}es"
-    if lower.endswith("y") and not lower.endswith(("ay", "ey", "oy", "uy")):
-        return f"{word[:-1]}ies"
-    return f"{word}es" if lower.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
+        noun = f"{noun[:-2]}es"
+    elif lower.endswith("y") and not lower.endswith(("ay", "ey", "oy", "uy")):
+        noun = f"{noun[:-1]}ies"
+    elif not lower.endswith(_ALIKE):
+        noun += "es" if lower.endswith(("s", "x", "z", "ch", "sh")) else "s"
+    return f"{noun}{bracket}{aside}"
 
 
 def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
@@ -151,7 +147,6 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
             raise ValueError(
                 f"sides must be two words of at most {_LONGEST} letters, found one of {len(word)}: {_cut(word)}."
             )
-        # Names stand in pages, pictures, tables and consoles, each of which has signs that it obeys.
         if not word.isprintable() or not word[0].isalnum() or _MARKUP & set(word):
             raise ValueError(
                 f"sides must be two words of plain letters, without line breaks and any of {' '.join(sorted(_MARKUP))}"
@@ -162,7 +157,7 @@ def side_names(sides: Any = None, *, network: bool = False) -> SideNames:
     return SideNames(*words)
 
 
-def _cut(found: Any) -> str:
-    """Return what was found as it is written in Python, not more of it than a sentence bears."""
-    text = repr(found)
+def _cut(value: Any) -> str:
+    """Return a value as it is written in Python, shortened for a message."""
+    text = repr(value)
     return text if len(text) <= 2 * _LONGEST else f"{text[: 2 * _LONGEST]}…"

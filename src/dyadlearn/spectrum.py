@@ -63,14 +63,15 @@ from dyadlearn._memory import check_memory
 from dyadlearn._rounding import is_graded, ratio, rounding_level, settle, settled_difference
 from dyadlearn._state import Stored, has_unit_columns
 from dyadlearn._svd import Blocks, economy_svd, graded_svd, gram_eigen
+from dyadlearn._tables import shown
 from dyadlearn.exceptions import LeverageError
 from dyadlearn.filters import SpectralFilter, Tabulated
 from dyadlearn.kernels.repair import announced_repair, rank_threshold, symmetrized, symmetry_tolerance
 
 __all__ = ["Smoother", "Spectrum", "check_cells", "leverage_error", "slack_floor"]
 
-# A kernel has a null space where some eigenvalues are noise, and all others exceed this share of the largest one.
-# Eigenvalues that fall smoothly have no such gap, and what is below the noise is no less real then.
+# A kernel has a null space if some eigenvalues are noise and all others exceed this share of the largest one. If
+# eigenvalues decrease smoothly there is no such gap, and eigenvalues below the noise are not set to zero.
 _GAP = 1e-8
 
 
@@ -139,25 +140,25 @@ class Spectrum(Stored):
         xp, n, beside = namespace(gram), gram.shape[0], 0.0
         if constant == "feature":
             symmetric = symmetric + 1.0
-        turns = constant != "free" and _has_common_part(symmetric)
-        if turns:
-            # Apart from a common part of all entries that is large, the others keep their digits.
+        is_reflected = constant != "free" and _has_common_part(symmetric)
+        if is_reflected:
+            # A large common part of all entries is separated, so that the other directions keep their digits.
             symmetric = reflected(symmetric)
             symmetric = reflected(symmetric.T)
         elif constant == "free":
             beside = _length(xp.mean(symmetric, axis=0)) * math.sqrt(n)
             symmetric = to_complement(symmetric)
             symmetric = to_complement(symmetric.T)
-        if symmetric.shape[0] == 0:  # one row is all constant
+        if symmetric.shape[0] == 0:  # a single row with a constant
             one = zeros((1, 1), symmetric) + 1.0
             return cls(zeros((1,), symmetric), 1, None, one, None, constant)
         raw, vectors = eigh(symmetric)
         del symmetric  # large
-        vectors = reflected(vectors) if turns else vectors
+        vectors = reflected(vectors) if is_reflected else vectors
         size = largest(xp.abs(raw))
-        if size <= n * epsilon(raw) * beside:  # all that centring left is rounding
+        if size <= n * epsilon(raw) * beside:  # after centring only rounding errors remain
             raw, size = xp.zeros_like(raw), 0.0
-        # Beside it, small eigenvalues are kept, and divided by.
+        # Eigenvalues as small as the rounding error of the largest one are divided by.
         check_range(size, size * epsilon(raw), raw, f"The eigenvalues of {name[:1].lower()}{name[1:]}")
         values = announced_repair(raw, repair, n, name, beside, gap if gap > symmetry_tolerance(gram) else 0.0)
         noise = rank_threshold(values, max(n, 8))
@@ -180,7 +181,7 @@ class Spectrum(Stored):
         if is_sparse(features):
             return cls._from_sparse(features, name, constant)
         xp, (n, d) = namespace(features), features.shape
-        # The largest absolute value, without a copy of all. A part of a side that has no direction has no column.
+        # The largest absolute value, without a copy. Features of a part of a side may have no column.
         extreme = max(float(xp.max(features)), -float(xp.min(features))) if d else 0.0
         like = zeros((0,), features, xp.float64)
         check_range(extreme, n * extreme * extreme, like, name)
@@ -192,23 +193,23 @@ class Spectrum(Stored):
         shift = None if means is None else _complement_shift(features, means)
 
         def cut(places: slice, columns: slice) -> Array:
-            """Return a block in double precision: centred, and in coordinates in which a constant has no part."""
+            """Return a block in double precision: centred, and in coordinates orthogonal to the constant."""
             block = double(features[places.start + is_free : places.stop + is_free, columns])
-            # One after the other: their sum would round as much as the means are large.
+            # Means and shift are subtracted one after the other, because their sum would be rounded.
             return block if means is None or shift is None else (block - means[columns]) - shift[columns]
 
         k = min(rows, d)
         if rows >= d:
             vectors = zeros((n, k + is_free), like)
-            found = economy_svd(Blocks((rows, d), lambda here: cut(here, slice(0, d)), like), vectors[n - rows :, :k])
-            roots, components = found.roots, row_major(found.right)
+            svd = economy_svd(Blocks((rows, d), lambda here: cut(here, slice(0, d)), like), vectors[n - rows :, :k])
+            roots, components = svd.roots, row_major(svd.right)
             if is_free:
                 add_constant(vectors)
         else:
-            found = economy_svd(Blocks((d, rows), lambda here: cut(slice(0, rows), here).T, like), zeros((d, k), like))
-            roots, components, vectors = found.roots, found.left, row_major(found.right)
+            svd = economy_svd(Blocks((d, rows), lambda here: cut(slice(0, rows), here).T, like), zeros((d, k), like))
+            roots, components, vectors = svd.roots, svd.left, row_major(svd.right)
             vectors = with_constant(vectors) if is_free else vectors
-        doubt = found.doubt(means if rows >= d else None)
+        doubt = svd.doubt(means if rows >= d else None)
         seen = roots > doubt
         noise = largest(xp.where(seen, xp.zeros_like(doubt), doubt)) ** 2
         places = np.flatnonzero(to_numpy(seen))
@@ -223,14 +224,14 @@ class Spectrum(Stored):
         return cls(values, n, components, vectors, None, constant, noise, size)
 
     def with_constant_feature(self, means: Array) -> Spectrum:
-        r"""Return the spectrum of features with a column of ones, from that of centred ones beside a free constant.
+        r"""Return the spectrum of features with a column of ones, from that of centred features with a free constant.
 
         .. math:: [\boldsymbol\Phi, \mathbf{1}] = [\mathbf{U}, \mathbf{1}/\sqrt n]
                   \begin{bmatrix}\mathrm{diag}(\mathbf{s})\mathbf{W}^\top & \mathbf{0} \\
                   \sqrt n\,\bar{\boldsymbol\phi}^\top & \sqrt n\end{bmatrix}
 
-        The matrix on the right is small. Features far from zero are next to a multiple of the ones, and their
-        differences would be lost if both were decomposed together.
+        The matrix on the right is small. Features far from zero are nearly multiples of the column of ones, and a joint
+        decomposition would lose their differences.
 
         Parameters
         ----------
@@ -244,11 +245,10 @@ class Spectrum(Stored):
         last = root * xp.concat([means, zeros((1,), means) + 1.0])
         left, roots, rows = graded_svd(xp.concat([above, last[None, :]], axis=0))
         vectors = self.vectors
-        for here in row_blocks(self.n_rows, 8 * vectors.shape[1]):  # which is nobody else's
+        for here in row_blocks(self.n_rows, 8 * vectors.shape[1]):  # in place, since this spectrum is not used again
             vectors[here, : left.shape[1]] = vectors[here, :] @ left
-        values = roots**2
-        found = (values, self.n_rows, row_major(rows.T), vectors[:, : left.shape[1]], None)
-        return Spectrum(*found, "feature", self.noise, largest(values))
+        values, vectors = roots**2, vectors[:, : left.shape[1]]
+        return Spectrum(values, self.n_rows, row_major(rows.T), vectors, None, "feature", self.noise, largest(values))
 
     @classmethod
     def _from_sparse(cls, features: Array, name: str, constant: str | None) -> Spectrum:
@@ -297,23 +297,23 @@ class Spectrum(Stored):
         if 0 in positive.shape or self._features is not None:
             return 0.0
         if ridge <= self.noise and (self.components is not None or positive.shape[0] < values.shape[0]):
-            return math.inf  # what was taken for zero may have been more
+            return math.inf  # eigenvalues that were set to zero may be positive
         divisor = ridge + float(namespace(values).min(positive))
         return error * self.size / divisor if self.components is None else 8 * error * math.sqrt(self.size / divisor)
 
     def state(self) -> dict[str, Any]:
-        """Return the fields, and whether eigenvectors were made of the features, which changes how products round."""
+        """Return the fields, and whether eigenvectors were computed from features, which affects rounding."""
         return super().state() | {"recomputed": "vectors" in vars(self)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], where: str) -> Spectrum:
-        """Return the spectrum of a state, with eigenvectors made anew rather than stored."""
+        """Return the spectrum of a state; eigenvectors of sparse features are computed again, not stored."""
         fields = dict(state)
         recomputed = fields.pop("recomputed")
         spectrum = super().from_state(fields, where)
         if recomputed is True:
             need = 0 if spectrum._vectors is not None else spectrum.n_rows * spectrum.values.nbytes
-            check_memory(need, spectrum.values, f"Making the vectors of its {where}")
+            check_memory(need, spectrum.values, f"Computing the eigenvectors of its {where}")
             _ = spectrum.vectors
         return spectrum
 
@@ -322,37 +322,37 @@ class Spectrum(Stored):
         return (
             (self._vectors is None) != (features is None)
             and (features is None or own is not None)
-            # What is made of them, (n, k), must not be larger than what they are made of.
+            # Eigenvectors (n, k) must not be larger than the features.
             and k <= (self.n_rows if own is None else min(self.n_rows, own.shape[0]))
             and (features is None or not is_sparse(features) or features.format == "csr")
             and self.constant in (None, "free", "feature")
             and min(self.noise, self.size) >= 0
             and max(self.noise, self.size) < math.inf
             and (self.constant != "free" or (k > 0 and self.values[-1] == 0))
-            # Of length 1: what is divided by sums of them would be divided by zero.
+            # Unit length, so that no divisor becomes zero.
             and (self._vectors is None or has_unit_columns(self._vectors))
         )
 
     @cached_property
     def vectors(self) -> Array:
-        r"""Eigenvectors :math:`\mathbf{U}` of shape (n, k); made on first use from sparse features."""
+        r"""Eigenvectors :math:`\mathbf{U}` of shape (n, k); computed on first use if features are sparse."""
         if self._vectors is not None:
             return self._vectors
         return matmul(self._features, self.components / self._roots)
 
     @property
     def has_free_constant(self) -> bool:
-        """Whether the last direction is a constant that nothing shrinks."""
+        """Whether the last direction is an unpenalised constant."""
         return self.constant == "free"
 
     @property
     def penalised(self) -> Array:
-        """Eigenvalues of the directions that filters work on: all but a free constant."""
+        """Eigenvalues of the penalised directions: all but a free constant."""
         return self.values[:-1] if self.has_free_constant else self.values
 
     @cached_property
     def _roots(self) -> Array:
-        r"""Singular values of what rows are multiplied by, shape (k,); that of a column of ones is :math:`\sqrt n`."""
+        r"""Singular values of the features, shape (k,); :math:`\sqrt n` for a free constant."""
         roots = self.values**0.5
         if self.has_free_constant:
             roots[-1] = math.sqrt(self.n_rows)
@@ -360,24 +360,24 @@ class Spectrum(Stored):
 
     @property
     def has_vectors(self) -> bool:
-        """Whether the eigenvectors are there already."""
+        """Whether the eigenvectors are already computed."""
         return self._vectors is not None or "vectors" in self.__dict__
 
     @property
     def is_truncated(self) -> bool:
-        """Whether a null space is left out of `vectors`."""
+        """Whether `vectors` omit a null space."""
         return int(self.values.shape[0]) < self.n_rows
 
     @cached_property
     def is_singular(self) -> bool:
-        """Whether the kernel has a null space, kept or left out."""
+        """Whether the kernel has a null space, omitted or not."""
         return self.is_truncated or not bool(namespace(self.values).all(self.penalised > 0))
 
     @property
     def uncertainty(self) -> float:
-        """The share of the smallest eigenvalue that is not taken for zero which may be rounding, between 0 and 1."""
+        """Relative rounding error of the smallest positive eigenvalue, between 0 and 1."""
         xp, top = namespace(self.values), largest(self.values)
-        # Singular values of features are exact enough for their squares.
+        # Eigenvalues from singular values of features are accurate enough.
         if top == 0 or (self.components is not None and self._features is None):
             return 0.0
         return epsilon(self.values) * top / float(xp.min(self.values[self.values > 0]))
@@ -394,22 +394,22 @@ class Spectrum(Stored):
         r"""Map from spectral to model coefficients, shape (n, k) or, in the primal, (d, k).
 
         In the dual a prediction is a kernel row times :math:`\mathbf{U}\boldsymbol\gamma`, in the primal a
-        feature row times :math:`\mathbf{W}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\boldsymbol\gamma`. What a constant
-        adds in the dual, `lift` and `project` know.
+        feature row times :math:`\mathbf{W}\,\mathrm{diag}(\sqrt{\boldsymbol\sigma})\boldsymbol\gamma`. `lift` and
+        `project` add the constant in the dual.
         """
         return self.vectors if self.components is None else self.components * self._roots
 
     def lift(self, spectral: Array) -> Array:
-        r"""Return model coefficients (n or d, p), which kernel or feature rows multiply, from spectral ones (k, p)."""
+        r"""Return the coefficients (n or d, p) of kernel or feature rows from spectral coefficients (k, p)."""
         return self._dual_of(spectral) if self.components is None else self.basis @ spectral
 
     def as_dual(self, coefficients: Array) -> Array:
-        """Return dual coefficients (n, p), of kernel values with the training rows, from those of features (d, p)."""
+        """Return dual coefficients (n, p) from the coefficients of features (d, p)."""
         assert self.components is not None
         xp, roots, mean = namespace(coefficients), self._roots[:, None], None
         along = self.components.T @ coefficients
         if self.constant == "feature":
-            # A free mean stands in the last row too, and is no part of the kernel.
+            # The last row also contains a free mean, which is not part of the kernel.
             last = self.components[-1:, :]
             mean = (coefficients[-1:, :] - last @ along) / (1.0 - float(last[0, :] @ last[0, :]))
             along = along - last.T @ mean
@@ -417,7 +417,7 @@ class Spectrum(Stored):
         return dual if mean is None else xp.concat([dual[:-1, :], dual[-1:, :] + mean])
 
     def _dual_of(self, spectral: Array) -> Array:
-        """Return what kernel rows are multiplied by, with a last row for a constant, from spectral coefficients."""
+        """Return the coefficients of kernel rows, with a last row for a constant, from spectral coefficients."""
         xp = namespace(spectral)
         if self.has_free_constant:
             return xp.concat([self.vectors[:, :-1] @ spectral[:-1, :], math.sqrt(self.n_rows) * spectral[-1:, :]])
@@ -425,7 +425,7 @@ class Spectrum(Stored):
         return lifted if self.constant is None else xp.concat([lifted, xp.sum(lifted, axis=0, keepdims=True)])
 
     def completed(self) -> Spectrum:
-        """Return the same spectrum in the dual, with all its null directions."""
+        """Return the same spectrum in the dual, including its null space."""
         xp, k = namespace(self.values), int(self.values.shape[0])
         values, vectors = self.values, self.vectors
         if self.is_truncated:
@@ -446,7 +446,7 @@ class Spectrum(Stored):
 
     @property
     def means(self) -> Array | None:
-        """Means (d,) of features beside a free constant that were not centred, as sparse ones are not; else None."""
+        """Means (d,) of sparse features with a free constant, which are not centred; else None."""
         if self._features is None or not self.has_free_constant:
             return None
         return np.asarray(self._features.mean(axis=0), dtype=self.values.dtype).reshape(-1)[:-1]
@@ -481,7 +481,7 @@ class Spectrum(Stored):
         if self.constant is None:
             return trained
         rest = product[:, -1:]
-        if not self.has_free_constant:  # which is in the kernel already
+        if not self.has_free_constant:  # the kernel already contains the constant feature
             rest = rest - namespace(own).sum(own, axis=1, keepdims=True)
         return trained + rest
 
@@ -542,18 +542,20 @@ class Spectrum(Stored):
 
     @cached_property
     def outside(self) -> Array:
-        r"""Share of each row in the null space that a truncated spectrum leaves out, shape (n,)."""
+        r"""Share of each row in the null space that a truncated spectrum omits, shape (n,)."""
         xp = namespace(self.values)
         return xp.clip(1.0 - self.diagonal(xp.ones_like(self.values)), 0.0, 1.0)
 
     def part(self, rows: np.ndarray) -> Spectrum:
-        """Return the spectrum of some rows, decomposed again without the others."""
+        """Return the spectrum of the kernel of some rows only."""
         if rows.size == self.n_rows:
             return self
-        own, again = take_rows(self.vectors, rows), "free" if self.has_free_constant else None
+        vectors, constant = take_rows(self.vectors, rows), "free" if self.has_free_constant else None
         if self.components is not None:
-            return replace(Spectrum.from_features(own * self.values**0.5, constant=again), constant=self.constant)
-        return replace(Spectrum.from_gram((own * self.values) @ own.T, constant=again), constant=self.constant)
+            part = Spectrum.from_features(vectors * self.values**0.5, constant=constant)
+        else:
+            part = Spectrum.from_gram((vectors * self.values) @ vectors.T, constant=constant)
+        return replace(part, constant=self.constant)
 
     def smoother(self, filter: SpectralFilter, alpha: float) -> Smoother:
         """Return the operators of the side with a filter and its regularisation."""
@@ -598,7 +600,7 @@ class Smoother:
     def phi(self) -> Array:
         r"""The regularised inverse :math:`\varphi(\boldsymbol\sigma)`, shape (k,); zero on null directions.
 
-        Kernel rows are zero along those, where :math:`\varphi(0) = 1/\lambda` would only amplify rounding.
+        Kernel rows are zero along null directions, and :math:`\varphi(0) = 1/\lambda` would amplify rounding errors.
         """
         xp, values = namespace(self.spectrum.values), self.spectrum.penalised
         phi = self.filter.phi(values, self.alpha)
@@ -611,7 +613,7 @@ class Smoother:
 
     @cached_property
     def remainder(self) -> Array:
-        r"""The residual filter :math:`1 - f(\boldsymbol\sigma)`, shape (k,); 1 on what is truncated."""
+        r"""The residual filter :math:`1 - f(\boldsymbol\sigma)`, shape (k,); 0 for a free constant."""
         return self._and_constant(self.filter.remainder(self.spectrum.penalised, self.alpha), 0.0)
 
     @cached_property
@@ -622,15 +624,15 @@ class Smoother:
         vanishing = self.filter.vanishing_remainder(self.spectrum.penalised)
         return None if vanishing is None else self._and_constant(vanishing, 0.0)
 
-    def _and_constant(self, found: Array, value: float) -> Array:
-        """Return what a filter gives, with a last value for a free constant where the side has one."""
+    def _and_constant(self, weights: Array, value: float) -> Array:
+        """Return filter values, with a last value for a free constant if the side has one."""
         if not self.spectrum.has_free_constant:
-            return found
-        return namespace(found).concat([found, zeros((1,), found) + value])
+            return weights
+        return namespace(weights).concat([weights, zeros((1,), weights) + value])
 
-    def _of_filter(self, found: Array) -> Array:
-        """Return what the filter gave, without the value for a free constant."""
-        return found[:-1] if self.spectrum.has_free_constant else found
+    def _of_filter(self, weights: Array) -> Array:
+        """Return filter values without that of a free constant."""
+        return weights[:-1] if self.spectrum.has_free_constant else weights
 
     def at(self, alpha: float) -> Smoother:
         """Return the same side with another regularisation."""
@@ -758,27 +760,26 @@ class Smoother:
     @cached_property
     def slack_floor(self) -> float:
         """Lower bound of the slack, below which it counts as zero; 0 if the filter leaves a remainder everywhere."""
-        whole = self._of_filter(self.remainder) == 0
-        if not bool(namespace(whole).any(whole)):
+        kept = to_numpy(self._of_filter(self.remainder)) == 0
+        if not kept.any():
             return 0.0
-        kept = to_numpy(whole)
         if kept.all():
-            return slack_floor(self.spectrum, 1.0)  # nothing to be mixed with
+            return slack_floor(self.spectrum, 1.0)  # there is no other direction to mix with
         values = to_numpy(self.spectrum.penalised)
         gap = float(values[kept].min() - values[~kept].max())
         return slack_floor(self.spectrum, largest(self.spectrum.values) / gap if gap > 0 else math.inf)
 
     @cached_property
     def is_graded(self) -> bool:
-        """Whether directions are kept whole, or so nearly that blocks of the residual operator may be singular.
+        """Whether remainders are so small, or zero, that blocks of the residual operator may be singular.
 
-        A free constant alone makes none so: any row that stays determines it.
+        A free constant is ignored: any remaining row determines it.
         """
         return is_graded(self._of_filter(self.remainder)[:, None], self.spectrum.n_rows, self.spectrum.is_truncated)
 
     def check_slack(self) -> None:
         """Raise `LeverageError` naming the rows whose leverage is 1."""
-        # A regularised spectrum leaves slack everywhere, however little; only exact zeros can take it all.
+        # With a positive remainder everywhere, the slack is positive; only remainders of exactly zero can make it zero.
         tight = self.slack <= self.slack_floor
         if bool(namespace(tight).any(tight)):
             raise leverage_error(to_numpy(tight).nonzero()[0], self.spectrum.n_rows, "rows")
@@ -806,16 +807,16 @@ class Smoother:
 
 
 def _has_common_part(kernel: Array) -> bool:
-    """Return whether nearly all of a kernel (n, n) is the same number in all entries."""
+    """Return whether the common part of all entries of a kernel (n, n) is much larger than the rest."""
     xp = namespace(kernel)
     common = float(xp.sum(kernel)) / kernel.shape[0]
     return bool(kernel.shape[0] > 1 and common > 1e4 * (float(xp.linalg.trace(kernel)) - common))
 
 
 def _with_null_space(values: Array, raw: Array, noise: float) -> Array:
-    """Return repaired eigenvalues with zeros for a null space, and nothing but positive ones where there is none.
+    """Return repaired eigenvalues: with zeros for a null space, or all positive if there is no null space.
 
-    `raw` are the eigenvalues before the repair: those that it clipped, beyond rounding, are zero whatever the others.
+    `raw` are the eigenvalues before the repair. Those that are negative beyond rounding are always set to zero.
     """
     xp, size = namespace(values), largest(values)
     null = values <= noise
@@ -826,26 +827,26 @@ def _with_null_space(values: Array, raw: Array, noise: float) -> Array:
 
 
 def _complement_shift(features: Array, means: Array) -> Array:
-    r"""Return what `to_complement` subtracts from each row of centred features, shape (d,)."""
+    r"""Return the row (d,) that `to_complement` subtracts from each row of centred features."""
     root = math.sqrt(features.shape[0])
-    # Means are rounded, so that centred features do not quite sum to zero.
+    # Because means are rounded, centred features do not sum exactly to zero.
     return (double(features[0, :]) - means + root * rest_of(features, means)) / (root + 1.0)
 
 
 def _length(vector: Array) -> float:
-    """Return the Euclidean norm of a vector (n,) whose squares may leave the range of the dtype."""
+    """Return the Euclidean norm of a vector (n,) whose squares may overflow or underflow."""
     xp = namespace(vector)
     size = largest(xp.abs(vector))
     return size * float(xp.linalg.vector_norm(vector / size)) if 0 < size < math.inf else size
 
 
 def slack_floor(spectrum: Spectrum, condition: float) -> float:
-    r"""Return the slack below which fewer than six digits are left where directions are kept whole.
+    r"""Return the slack below which fewer than six digits are accurate, if some remainders are zero.
 
-    The diagonal of a projector on a null space is a sum of squares of components, and these are as wrong as
-    the two spaces are mixed: by :math:`\varepsilon` times the `condition`, the largest eigenvalue over the gap
-    between kept and dropped ones. Of a truncated spectrum it comes by subtraction from 1 instead. It is no floor for
-    eigenvalues of blocks, which are known less well.
+    The slack is then the diagonal of a projector, a sum of squares of components. Their error is :math:`\varepsilon`
+    times the `condition`: the largest eigenvalue divided by the gap between the eigenvalues with and without a
+    remainder. For a truncated spectrum, the slack is computed by subtraction from 1 instead. Eigenvalues of blocks are
+    less accurate than this bound.
     """
     precision = spectrum.n_rows * epsilon(spectrum.values)
     floor = 1e6 * precision if spectrum.is_truncated else 1e12 * (precision * condition) ** 2
@@ -854,10 +855,9 @@ def slack_floor(spectrum: Spectrum, condition: float) -> float:
 
 def leverage_error(positions: np.ndarray, total: int, what: str) -> LeverageError:
     """Return the error for rows, cells or pairs with leverage 1."""
-    shown = ", ".join(map(str, positions[:10])) + (", …" if len(positions) > 10 else "")
     return LeverageError(
-        f"{len(positions)} of {total} {what} have leverage 1 (positions {shown}): the model interpolates them, so it "
-        "says nothing of them when they are left out. Use a larger alpha."
+        f"{len(positions)} of {total} {what} have leverage 1 (positions {shown(positions.tolist(), 10)}): the model "
+        "interpolates them, so that they cannot be predicted when they are left out. Use a larger alpha."
     )
 
 

@@ -117,12 +117,11 @@ def fit_stream(
         bar.advance(position.n_batches)
         for X, y in stream:
             if path is not None and is_foreign(X):
-                raise TypeError(
-                    "A checkpoint holds numpy arrays, and the batches are not: convert them, or learn without one."
-                )
+                remedy = "convert them, or use no checkpoint"
+                raise TypeError(f"A checkpoint holds numpy arrays, and the batches are not: {remedy}.")
             # The first batch of a stream sets the tasks; after resuming, they are compared with those of the file.
-            more = {"tasks": tasks} if position is begin and tasks is not None else {}
-            model.partial_fit(X, y, **more, **({} if known is None else {"known": known}))
+            options = {"tasks": tasks if position is begin else None, "known": known}
+            model.partial_fit(X, y, **{name: value for name, value in options.items() if value is not None})
             position = position.after(X, y, with_digest=path is not None)
             if path is not None and (position.n_batches == 1 or position.n_batches % every == 0):
                 write_model(model, path, stream=asdict(position))
@@ -174,33 +173,25 @@ def _read_checkpoint(path: Path, model: Any) -> tuple[Any, _Position]:
     """Return the model and the position in a file, after checking that `model` has the same parameters."""
     known, header = read_model(path)
     if "stream" not in header:
-        raise ModelFileError(
-            f"{path} is a model but no checkpoint of a stream: give another name, or overwrite it with resume=False."
-        )
+        raise ModelFileError(f"{path} is a model but no checkpoint of a stream: give another name or resume=False.")
     if type(known) is not type(model):
-        raise ValueError(
-            f"The checkpoint {path} holds a {type(known).__name__}, and the model is a {type(model).__name__}."
-        )
-    theirs = known.get_params()
-    # Those of the model before those of its feature maps.
+        kinds = f"holds a {type(known).__name__}, and the model is a {type(model).__name__}"
+        raise ValueError(f"The checkpoint {path} {kinds}.")
+    stored = known.get_params()
+    # Parameters of the model before those of its feature maps.
     for name, value in sorted(model.get_params().items(), key=lambda item: item[0].count("__")):
-        other = theirs.get(name)
+        other = stored.get(name)
         if isinstance(value, BaseEstimator):
             same = type(value) is type(other)
         else:
             same = np.array_equal(value, other)  # a feature map may be an array
         if not same:
-            raise ValueError(
-                f"The checkpoint {path} was made with {name}={other!r}, and the model has {name}={value!r}: go on with "
-                "the parameters it was begun with, or begin anew with resume=False."
-            )
+            both = f"was made with {name}={other!r}, and the model has {name}={value!r}"
+            raise ValueError(f"The checkpoint {path} {both}: use the same parameters, or resume=False to begin again.")
     match header["stream"]:
         case {"n_batches": int(n_batches), "n_rows": int(n_rows), "digest": str(digest)} if n_batches > 0:
             return known, _Position(n_batches, n_rows, digest)
-    raise ModelFileError(
-        f"{path} does not say how far its stream was learnt, so that it cannot be gone on with: begin anew with "
-        "resume=False."
-    )
+    raise ModelFileError(f"{path} does not contain its position in the stream: begin again with resume=False.")
 
 
 def _skip(stream: Iterator[tuple[Any, Any]], wanted: _Position, path: Path) -> None:
@@ -208,14 +199,10 @@ def _skip(stream: Iterator[tuple[Any, Any]], wanted: _Position, path: Path) -> N
     position = _Position()
     for _, (X, y) in zip(range(wanted.n_batches), stream, strict=False):
         position = position.after(X, y)
-    anew = "Give the stream that it was begun with, or begin anew with resume=False."
+    remedy = "Give the same stream as before, or begin again with resume=False."
     if position.n_batches < wanted.n_batches:
-        raise ValueError(
-            f"The stream ended after {position.n_batches} batches, but the checkpoint {path} has learnt "
-            f"{wanted.n_batches}. {anew}"
-        )
+        batches = f"{position.n_batches} batches, but the checkpoint {path} has learnt {wanted.n_batches}"
+        raise ValueError(f"The stream ended after {batches}. {remedy}")
     if position != wanted:
-        raise ValueError(
-            f"The stream has changed: its first {wanted.n_batches} batches are not those that the checkpoint {path} "
-            f"has learnt. {anew}"
-        )
+        batches = f"first {wanted.n_batches} batches are not those of the checkpoint {path}"
+        raise ValueError(f"The stream has changed: its {batches}. {remedy}")

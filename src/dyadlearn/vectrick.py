@@ -9,16 +9,16 @@ from dyadlearn._array import Array, is_foreign, is_sparse, itemsize, matmul, nam
 
 __all__ = ["GATHER_COST", "dots_at", "gather_cost", "left_first", "sandwich", "sandwich_at"]
 
-# A gathered dot product moves q numbers per pair through memory once; a GEMM reuses them. On the machines tried, one
-# gathered flop costs about as much as this many GEMM flops: on a processor, and on an accelerator.
+# A gathered dot product reads q numbers per pair from memory; a matrix product reuses them. One operation of a gathered
+# product takes about as long as this many operations of a matrix product, on a processor and on an accelerator.
 GATHER_COST = 8
 _GATHER_COST_ELSEWHERE = 64
-# Gathered rows are multiplied while they are in the cache of a processor; an accelerator wants much work at once.
+# Gathered rows should fit into the cache of a processor; an accelerator is faster with large blocks.
 _GATHER_BYTES = {False: 2**21, True: 2**29}
 
 
 def gather_cost(like: Array) -> int:
-    """Return how many multiplications of a matrix product cost as much as one of gathered rows, where `like` is."""
+    """Return the cost of one operation on gathered rows, in operations of a matrix product, on the device of `like`."""
     return _GATHER_COST_ELSEWHERE if is_foreign(like) else GATHER_COST
 
 
@@ -30,7 +30,7 @@ def sandwich(left: Array, middle: Array, right: Array | None) -> Array:
     left : array or sparse matrix of shape (a, m)
     middle : array of shape (m, q)
     right : array or sparse matrix of shape (b, q), or None
-        None stands for the identity.
+        None is the identity.
 
     Returns
     -------
@@ -63,10 +63,10 @@ def left_first(a: int, b: int, m: int, q: int) -> bool:
 
 
 def sandwich_at(left: Array, middle: Array, right: Array, rows: Array, columns: Array) -> Array:
-    r"""Return ``(left @ middle @ right.T)[rows, columns]`` without more of it than pays.
+    r"""Return ``(left @ middle @ right.T)[rows, columns]`` by the cheaper of two methods.
 
-    The product is formed whole and sampled where that costs less than one dot product per
-    pair, which then run in blocks of bounded size.
+    Either the whole product is computed and sampled, or one dot product per pair is computed, in blocks of bounded
+    size.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def sandwich_at(left: Array, middle: Array, right: Array, rows: Array, columns: 
 
 
 def dots_at(half: Array, right: Array, rows: Array, columns: Array) -> Array:
-    """Return ``(half @ right.T)[rows, columns]``, as `sandwich_at` does once it has taken the left product."""
+    """Return ``(half @ right.T)[rows, columns]``, the second step of `sandwich_at`."""
     xp = namespace(half)
     (a, q), b, n = half.shape, right.shape[0], rows.shape[0]
     if a * b <= gather_cost(half) * n:

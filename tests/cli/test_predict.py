@@ -291,7 +291,7 @@ def test_bounds_stand_beside_predictions(tables, model, new, run, put):
     ("given", "words"),
     [
         (["--interval", "1.5"], "--interval must be a coverage between 0 and 1, such as 0.9, found 1.5"),
-        (["--interval", "0.9", "--probability"], "leave out --interval or --probability"),
+        (["--interval", "0.9", "--probability"], "--interval has no effect beside --probability"),
     ],
 )
 def test_bounds_that_make_no_sense(tables, model, new, run, given, words):
@@ -392,7 +392,7 @@ def test_a_pair_of_training(model, run):
     seen = run("predict", "--explain", model, "--instance", "u3", "--task", "i5", "-n", 4)
     assert f"The prediction for instance 'u3' and task 'i5' is {found.prediction:.4g}, the sum of:" in seen.out
     assert "92 others" in seen.out
-    assert "note: The regularisation was chosen by these labels too" in seen.err
+    assert "note: The regularisation was chosen with these labels too" in seen.err
 
 
 def test_new_entities_of_files(model, few, run):

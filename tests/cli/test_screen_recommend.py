@@ -128,7 +128,7 @@ def test_recommend_for_new_ones(tables, model, run, put, get):
     turned = recommend(load(model), tasks=T_new, n=3)
     assert [line[1] for line in lines[1:]] == [name for own in turned.ids for name in own]
     ran = run("recommend", model, "--new", new, "--zeros")
-    assert (ran.code, "--zeros and --cv have no effect with --new" in ran.err) == (2, True)
+    assert (ran.code, "--zeros has no effect beside --new: leave one of them out" in ran.err) == (2, True)
     ran = run("recommend", model, "--new", tables.folder / "nothing.csv")
     assert ran.code == 2
 
@@ -157,7 +157,7 @@ def test_an_online_model_recommends_for_new_ones(tables, run, put):
     found = run("recommend", path, "--new", new, "-n", 2, "--json").json
     assert {entry["task"] for entry in found["best"]} <= set(tables.items)
     ran = run("recommend", path, "--new", tables.tasks, "--side", "task")
-    assert (ran.code, "keeps no instances to recommend" in ran.err) == (2, True)
+    assert (ran.code, "keeps no instances: give them by" in ran.err) == (2, True)
 
 
 def test_the_top_pairs(model, run):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dyadlearn
 from dyadlearn._text import make_list, make_table, number
-from dyadlearn.cli.terminal import Terminal, spoken
+from dyadlearn.cli.terminal import _PHRASES, Terminal, spoken
 
 
 def test_json_holds_what_json_can_hold(capsys):
@@ -81,6 +84,28 @@ def test_numbers_for_people(value, text):
 )
 def test_sentences(sentence, said):
     assert spoken(sentence) == said
+
+
+def texts_of_the_library():
+    """Yield every text in the sources, with a number, an id or the name of an argument in place of each value."""
+    for file in Path(dyadlearn.__file__).parent.rglob("*.py"):
+        if file.name == "terminal.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+            if isinstance(node, ast.JoinedStr):
+                for value in ("1", "X", "tasks"):
+                    ids = {ord("r"): "'a'"}
+                    yield "".join(
+                        part.value if isinstance(part, ast.Constant) else ids.get(part.conversion, value)
+                        for part in node.values
+                    )
+
+
+def test_phrases_that_are_replaced_are_those_of_the_library():
+    texts = list(texts_of_the_library())
+    assert [phrase.pattern for phrase, _ in _PHRASES if not any(map(phrase.search, texts))] == []
 
 
 def test_long_headings_of_figures_are_broken_where_words_end(capsys, monkeypatch):

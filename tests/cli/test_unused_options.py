@@ -63,7 +63,7 @@ def test_options_of_tasks_without_tasks(run, given, option):
     for model in ("independent", "online", "learned"):
         ran = run(*given[0](tasks=False), "--model", model, option, given[1].get(value, value))
         assert (ran.code, ran.out) == (2, "")
-        assert ran.err == f"dyadlearn: {option} needs tasks: add --tasks, or leave {option} out.\n"
+        assert ran.err == f"dyadlearn: {option} goes with --tasks: add it, or leave {option} out.\n"
 
 
 # What is given beside a model file, labels or an option that it goes with, and what is said of it.
@@ -77,7 +77,7 @@ UNUSED = {
     "column of a table: leave --tasks-smiles out",
     "tune LABELS --instances X --tasks TASKS -o OUT --kernel linear:gamma=1": "linear",
     "tune LABELS --instances X --tasks TASKS -o OUT --task-kernel rbf:degree=1": "degree",
-    "recommend MODEL --pairs --side task": "--side is for --for and --new, and has no effect",
+    "recommend MODEL --pairs --side task": "--side has no effect beside --pairs: leave one of them out",
     "predict MODEL --explain --instance u0 --task i0 --by task": "--by goes with --output: add it, or leave --by out",
     "predict MODEL --instance u0 --task i0": "--instance goes with --explain: add it, or leave --instance out",
     "evaluate MODEL --coverage 0.9": "--coverage goes with --against: add it, or leave --coverage out",

@@ -1,17 +1,16 @@
-"""KIBA scores: from the real archive, and from small files in both layouts."""
+"""KIBA scores: from the real archive, and from small ones."""
 
 from __future__ import annotations
 
 import gzip
-import json
 import socket
-import sys
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dyadlearn.datasets import drug_target, fetch_kiba
+from dyadlearn.kernels.chemistry import fingerprints
 from sweeps import every, lines, over
 
 SCORES = np.array([[11.1, np.nan], [np.nan, 0.0], [12.25, 13.5]])
@@ -27,20 +26,6 @@ ARCHIVE = {
     "target_sim": TARGETS,
     "drug_ids": np.array(list(SMILES)),
     "target_ids": np.array(list(SEQUENCES)),
-}
-
-
-def bare(values):
-    # As published, with a tab at the end of every line.
-    return "".join("".join(f"{value}\t" for value in row) + "\n" for row in values)
-
-
-PUBLISHED = {
-    "kiba_binding_affinity_v2.txt": bare(SCORES),
-    "ligands_iso.txt": json.dumps(SMILES),
-    "proteins.txt": json.dumps(SEQUENCES),
-    "kiba_target_sim.txt": bare(TARGETS),
-    "kiba_drug_sim.txt": bare(DRUGS),
 }
 
 
@@ -100,8 +85,8 @@ def test_the_published_grid(shared_data):
 def test_fingerprints_of_the_archive_are_those_of_the_structures(shared_data):
     pytest.importorskip("rdkit", reason="rdkit is not installed: fingerprints are not computed")
     data = fetch_kiba(data_home=shared_data)
-    some = drug_target.make_ids(data.instance_names[:200].tolist(), None, "drugs")
-    assert_array_equal(drug_target._fingerprints(some, data.smiles), data.fingerprints[:200])
+    computed, _ = fingerprints([data.smiles[name] for name in data.instance_names[:200]])
+    assert_array_equal(computed.toarray(), data.fingerprints[:200])
 
 
 # -- small files --------------------------------------------------------------------------------------------
@@ -151,47 +136,12 @@ def test_frames_carry_the_ids(tmp_path):
     assert list(data.G.columns) == list(SEQUENCES)
 
 
-@over(every(pack=[False, True]))
-def test_the_published_texts(tmp_path, pack):
-    data = fetch_kiba(data_home=write(tmp_path, PUBLISHED, pack), drug_similarity="published")
-    assert_array_equal(data.Y, SCORES)
-    assert_array_equal(data.K, DRUGS)
-    assert_array_equal(data.G, TARGETS)
-    assert data.fingerprints is None
-    assert data.instance_names.tolist() == list(SMILES)
-    assert data.smiles == SMILES
-    assert data.sequences == SEQUENCES
-
-
-def test_fingerprints_from_the_published_texts(tmp_path):
-    pytest.importorskip("rdkit", reason="rdkit is not installed: fingerprints are not computed")
-    texts = {name: text for name, text in PUBLISHED.items() if name != "kiba_drug_sim.txt"}
-    data = fetch_kiba(data_home=write(tmp_path, texts))
-    assert data.fingerprints.shape == (3, 2048)
-    assert data.fingerprints.dtype == np.uint8
-    assert_array_equal(np.diag(data.K), 1)
-    wrong = json.dumps(SMILES | {"CHEMBL2": "C("})
-    write(tmp_path, {"ligands_iso.txt": wrong})
-    with pytest.raises(ValueError, match=r"1 of 3 molecules are not valid: 'CHEMBL2' \('C\('\)"):
-        fetch_kiba(data_home=tmp_path)
-
-
-def test_without_rdkit_there_are_ways_out(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rdkit", None)
-    with pytest.raises(
-        ImportError, match=r"needs kiba.npz, or rdkit .*: install it, or use drug_similarity='published'"
-    ):
-        fetch_kiba(data_home=write(tmp_path, PUBLISHED))
-
-
 # -- bad input ----------------------------------------------------------------------------------------------
 
 
 def test_unknown_words():
     with pytest.raises(ValueError, match="instances must be one of 'drugs', 'targets', 'proteins', found 'x'"):
         fetch_kiba(instances="x")
-    with pytest.raises(ValueError, match="drug_similarity must be one of 'ECFP4', 'published', found '2D'"):
-        fetch_kiba(drug_similarity="2D")
 
 
 @over(
@@ -226,27 +176,8 @@ def test_a_truncated_archive(tmp_path):
         fetch_kiba(data_home=tmp_path)
 
 
-@over(
-    lines(
-        "name text message",
-        ("kiba_binding_affinity_v2.txt", bare(SCORES.T), r"v2.txt has shape \(2, 3\), expected \(3, 2\)"),
-        ("kiba_binding_affinity_v2.txt", "1\tinf\n", "no table of numbers .inf at row 0, column 2"),
-        ("kiba_target_sim.txt", "1\tnan\n", "no table of numbers .nan at row 0, column 2"),
-        ("kiba_target_sim.txt", bare(DRUGS), r"kiba_target_sim.txt has shape \(3, 3\), expected \(2, 2\)"),
-        ("kiba_drug_sim.txt", bare(TARGETS), r"kiba_drug_sim.txt has shape \(2, 2\), expected \(3, 3\)"),
-        ("proteins.txt", '{"O00141": "MTV"', "proteins.txt is damaged or no JSON"),
-    )
-)
-def test_malformed_texts(tmp_path, name, text, message):
-    write(tmp_path, PUBLISHED | {name: text})
-    with pytest.raises(ValueError, match=message):
-        fetch_kiba(data_home=tmp_path, drug_similarity="published")
-
-
 def test_what_is_missing_is_asked_for(tmp_path):
-    with pytest.raises(FileNotFoundError, match="'kiba' is not in .*: put ") as caught:
+    with pytest.raises(FileNotFoundError, match="'kiba' is not in .*: put kiba.npz ") as caught:
         fetch_kiba(data_home=tmp_path)
-    for part in (*list(PUBLISHED)[:-1], drug_target._KIBA, str(tmp_path / "kiba"), "DYADLEARN_DATA"):
+    for part in (drug_target._KIBA, str(tmp_path / "kiba"), "DYADLEARN_DATA"):
         assert part in str(caught.value)
-    with pytest.raises(FileNotFoundError, match=r"kiba_drug_sim\.txt"):
-        fetch_kiba(data_home=tmp_path, drug_similarity="published")

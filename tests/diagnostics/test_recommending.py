@@ -110,7 +110,7 @@ def test_what_cannot_be_recommended():
     X, T, Y = make()
     model = TwoStepRidge().fit(X, Y, tasks=T)
     for both in ({}, {"instance": 0, "task": 0}):
-        with pytest.raises(ValueError, match="give either instance= or task="):
+        with pytest.raises(ValueError, match="^Give either instance= or task="):
             recommend(model, **both)
     with pytest.raises(TypeError, match="n must be a whole number"):
         recommend(model, instance=0, n=1.5)
@@ -160,7 +160,7 @@ def test_new_ones_by_what_predict_says(model, new, k, sparse, small_blocks):
     model = clone(model).fit(X, Y, tasks=T)
     given = {"X": X_new if new != "tasks" else None, "tasks": T_new if new != "X" else None}
     if new == "tasks" and model.grows:
-        with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps no instances to recommend: give some by X="):
+        with pytest.raises(ValueError, match="OnlineTwoStepRidge keeps no instances: give them by X="):
             recommend(model, **given)
         return
     F = model.predict(given["X"] if new != "tasks" else X, tasks=given["tasks"])
@@ -318,7 +318,7 @@ def test_what_cannot_be_recommended_to_new_ones():
     X, T, Y = make()
     model = TwoStepRidge().fit(X, Y, tasks=T)
     for more in ({"zeros": True}, {"cv": 3}, {"setting": "D"}):
-        with pytest.raises(ValueError, match="has no labels to leave out"):
+        with pytest.raises(ValueError, match="have no labels to hold out"):
             recommend(model, X=X, **more)
     assert recommend(model, X=X, setting="B").setting == "B"
     with pytest.raises(ValueError, match="found instance= and X="):
@@ -385,7 +385,7 @@ def test_a_growing_model_recommends_to_those_that_it_has_kept(several, more, hol
     with pytest.raises(IdError, match="'z' not among the ids of the instances that the model has kept"):
         recommend(model, instance="z")
     for wrong in ({"setting": "B"}, {"cv": 3}):
-        with pytest.raises(ValueError, match="nothing is left out for them"):
+        with pytest.raises(ValueError, match="nothing is held out"):
             recommend(model, instance="u1", **wrong)
     if not holes:
         with pytest.raises(ValueError, match="Everything is known of 'u5'"):
@@ -559,7 +559,7 @@ def test_zeros_and_others_in_what_is_known():
         plain.ids[1],
     )
     assert recommend(model, X=users, n=7, known=[("y", 3), ("z", 3)]).ids == plain.ids
-    with pytest.raises(IdError, match="known tells of none of the instances: 'a ' in it and 'a' differ in type"):
+    with pytest.raises(IdError, match="known has none of the instances: 'a ' in it and 'a' differ in type"):
         recommend(model, X=users, known=[("a ", 3), ("z", 3)])
     for wrong, words in (
         (np.ones((3, 7)), r"shape \(3, 7\), expected \(2, 7\)"),
@@ -670,9 +670,9 @@ def test_pairs_of_a_network_are_named_once(symmetry, selves, holes, small_blocks
 
 def test_top_pairs_that_cannot_be_had():
     X, T, Y = make()
-    with pytest.raises(ValueError, match="Every pair is observed, so there is none to name; zeros=True"):
+    with pytest.raises(ValueError, match="All pairs are observed: there is none to recommend; zeros=True"):
         top_pairs(TwoStepRidge().fit(X, 3 * Y, tasks=T))
-    with pytest.raises(ValueError, match="Every pair is observed, so there is none to name"):
+    with pytest.raises(ValueError, match="All pairs are observed: there is none to recommend"):
         top_pairs(TwoStepRidge().fit(X, Y + 1, tasks=T), zeros=True)
     with pytest.raises(ValueError, match="keeps statistics only, not the labels"):
         top_pairs(OnlineTwoStepRidge().fit(X, Y, tasks=T))
@@ -681,7 +681,7 @@ def test_top_pairs_that_cannot_be_had():
     Y[:, 2] = np.nan
     with pytest.warns(NoLabelWarning):
         model = IndependentTaskRidge().fit(X, Y)
-    with pytest.raises(ValueError, match="Nothing is predicted for any pair"):
+    with pytest.raises(ValueError, match="Nothing is predicted for unobserved pairs"):
         top_pairs(model, zeros=False)
 
 

@@ -125,7 +125,7 @@ def test_a_pair_of_a_network_is_listed_once():
 
 
 def listed(Y, F):
-    found = screened(Table(np.array(Y)), np.array(F), "", Setting.A, names=SideNames())
+    found = screened(Table(np.array(Y)), np.array(F), "", "A", SideNames(), once=False)
     return list(zip(found.instances, found.tasks, strict=True)), found.contradictions
 
 

@@ -50,7 +50,7 @@ def test_features_that_nearly_depend_on_others(library):
     rows = np.column_stack([first, first + 6e-7 * second]) * [1e6, 1.0]
     gram = library.asarray(rows.T @ rows)
     side = Inverse.of(gram, 30, 0.0)
-    assert side.doubt.startswith("Features depend so nearly on others that beside a regularisation of 0 ")
+    assert side.doubt.startswith("Features are nearly collinear: with a regularisation of 0, ")
     assert side.eigen is None
     assert Inverse.of(gram, 30, 1.0).doubt is None
 
@@ -89,7 +89,7 @@ def test_a_regularisation_beside_rounding():
     rows = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
     B = rows.T @ np.array([[1.0], [3.0]])
     side = of(rows, 1e-18)
-    assert side.doubt.startswith("A regularisation of 1e-18 is rounding beside the largest eigenvalue 25")
+    assert "a regularisation of 1e-18 is smaller than the rounding errors of their largest eigenvalue 25" in side.doubt
     assert_allclose(side.solve(B), np.linalg.pinv(rows.T @ rows) @ B, rtol=1e-10, atol=1e-12)
     # A feature of zeros is not dropped, and one that is small is none.
     for kept in (np.diag([1.0, 2.0, 0.0]), np.diag([1.0, 1e9, 0.0])):

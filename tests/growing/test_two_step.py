@@ -248,7 +248,7 @@ def test_few_digits_are_warned_of_once():
     X = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0]])
     for Y in (np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, np.nan]])):
         model = OnlineRidge(collect(X, Y), 1e-18)
-        with pytest.warns(PrecisionWarning, match="A regularisation of 1e-18 is rounding beside the largest"):
+        with pytest.warns(PrecisionWarning, match="a regularisation of 1e-18 is smaller than the rounding errors"):
             model.coefficients  # noqa: B018
         assert model.with_rows(X, Y).coefficients.shape == (3, 2)  # warnings are errors
         assert model.with_alphas(1e-19, 1.0).coefficients.shape == (3, 2)

@@ -211,7 +211,7 @@ def test_uniform_landmarks_that_nearly_repeat_wait_while_others_are_far_off():
 
 def test_no_landmark_is_chosen_twice_where_the_kernel_itself_is_rounded():
     noisy, ones = np.array([[1.0, 0.9], [0.9, 1.0]]), np.ones(2)
-    again, _ = room._kept(np.array([3, 3]), noisy, ones, 0 * ones, ones, 0.0, 9, in_order=True)
+    again, _ = room._accepted(np.array([3, 3]), noisy, ones, 0 * ones, ones, 0.0, 9, in_order=True)
     assert_array_equal(again, [0])
     for offset, level in ((0.0, 1e-14), (3e3, 1e-8), (1e5, 1e-4)):  # what k(x, x) is wrong by
         X = points(40, 2) + offset

@@ -311,7 +311,7 @@ def test_kernels_between_new_entities_are_not_known():
     kernel, wide = described()
     new = widen(kernel, Descriptions(tables(TEST, TRAIN)), None, "X").values
     for A, B in ((new, None), (wide.values, new), (new[:1], new[:1].copy())):
-        with pytest.raises(KernelError, match="'similar' was computed beforehand .* not known between new entities"):
+        with pytest.raises(KernelError, match="The precomputed kernel 'similar' is not known between new entities"):
             kernel(A, B)
 
 

@@ -114,13 +114,13 @@ def test_what_judges_classes_is_refused(each):
     for name in each(name for name in get_scorer_names() if name not in others):
         for scoring in (name, get_scorer(name)):
             with pytest.raises(
-                ValueError, match="of scikit-learn judges the classes, probabilities or decisions.*such as 'roc_auc'"
+                ValueError, match="of scikit-learn judges the classes, probabilities or decisions.*use 'roc_auc'"
             ):
                 scorer(scoring)
     area = make_scorer(sk.roc_auc_score, response_method="decision_function", max_fpr=0.5)
     others = make_scorer(sk.ndcg_score), make_scorer(sk.fbeta_score, beta=2), sk.check_scoring(TwoStepRidge())
     for made in (area, *others):
-        with pytest.raises(ValueError, match=r"these models predict numbers: take a score of order or distance"):
+        with pytest.raises(ValueError, match=r"these models predict numbers: use 'roc_auc'"):
             scorer(made)
 
 

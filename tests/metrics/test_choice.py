@@ -69,7 +69,7 @@ def test_a_product_does_not_depend_on_how_its_factors_are_rounded():
 
 
 def test_nothing_is_best_of_nothing():
-    with pytest.raises(ValueError, match="No score is a number"):
+    with pytest.raises(ValueError, match="No score is the best, because the metric is undefined"):
         best_point(np.full((2, 3), NAN), [1.0, 2.0], [1.0, 2.0, 3.0])
 
 

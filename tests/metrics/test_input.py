@@ -105,9 +105,9 @@ def test_nan_among_the_predictions(each, library):
 
 
 def test_shapes_must_agree():
-    with pytest.raises(ValueError, match=r"each of the 2 × 3 labels.*\(…, 2, 3\); found shape \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"each of the 2 × 3 labels.*\(…, 2, 3\), found \(3, 2\)"):
         roc_auc(Y, F.T)
-    with pytest.raises(ValueError, match=r"found shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"found \(3,\)"):
         roc_auc(Y, F[0])
 
 
@@ -129,7 +129,7 @@ def test_both_must_be_of_one_library():
 def test_average_and_setting():
     with pytest.raises(ValueError, match="average must be one of 'micro', 'instance', 'task', found 'macro'"):
         roc_auc(Y, F, average="macro")
-    with pytest.raises(ValueError, match="Give average or setting, not both: setting B.*average='micro'"):
+    with pytest.raises(ValueError, match="Give average or setting, not both: .*setting='B' and average='micro'"):
         roc_auc(Y, F, average="micro", setting="B")
     with pytest.raises(ValueError, match="Unknown setting 'E'"):
         roc_auc(Y, F, setting="E")
@@ -156,5 +156,5 @@ def test_fraction():
 
 
 def test_gains_are_not_negative():
-    with pytest.raises(ValueError, match="gains of at least 0, found -1.0"):
+    with pytest.raises(ValueError, match="NDCG needs labels of at least 0, found -1.0"):
         metrics.ndcg_at_k(2 * Y - 1, F)

@@ -151,7 +151,7 @@ def test_what_lies_where_nothing_was_observed_does_not_count(each):
 
 def test_too_many_pairs_are_refused_at_once():
     Y = np.zeros((10, 20))
-    with pytest.raises(ValueError, match=r"10 × 20 labels takes 9.0e\+02 differences between pairs of rows, more than"):
+    with pytest.raises(ValueError, match=r"10 × 20 labels needs 9.0e\+02 differences between pairs of rows, more than"):
         ic_index(Y, Y, max_comparisons=899)
     with pytest.raises(ValueError, match=r"20 × 10 .* pairs of columns.* scorer\(\"ic_index\", max_comparisons=1e12\)"):
         scorer("ic_index", max_comparisons=899).prepare(Y.T)

@@ -75,7 +75,7 @@ class TestRegularisation:
             landscape(wanted, setting, **grid)[setting],
             rtol=1e-8,
         )
-        with pytest.raises(ValueError, match=f"Setting {setting} is about new tasks"):
+        with pytest.raises(ValueError, match=f"Setting {setting} has new tasks, which a model without features"):
             OnlineTwoStepRidge().fit(X, Y).holdout(X, Y, setting)
 
     def test_the_most_regularised_of_equals_is_chosen(self):

@@ -28,9 +28,8 @@ def test_a_section_with_words_bars_and_stages(learned):
     assert "<b>" not in section
     sizes = [float(share) for share in re.findall(r"--share: ([\d.]+)", section)]
     wanted = []
-    for side in summary.weights.sides.values():
-        most = max(side.weights.values())
-        wanted += [weight / most for weight in side.weights.values()]
+    for weights in summary.weights.weights.values():
+        wanted += [weight / max(weights.values()) for weight in weights.values()]
     wanted += [error / max(learned.stage_errors_) for error in learned.stage_errors_]
     assert sizes == pytest.approx(wanted, abs=1e-3)
     for error in learned.stage_errors_:

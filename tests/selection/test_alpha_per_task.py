@@ -236,7 +236,11 @@ def test_what_does_not_go_with_it():
         ({"kernel_grid": [{}]}, ValueError, "alpha_per_task=True searches alphas only: leave kernel_grid out"),
         ({"setting": "D"}, ValueError, "any but IndependentTaskRidge"),
         ({"alpha_per_task": 2}, TypeError, "alpha_per_task must be True or False"),
-        ({"scoring": "ic_index"}, ValueError, "ic_index compares tasks with each other, so that no task has a score"),
+        (
+            {"scoring": "ic_index"},
+            ValueError,
+            "ic_index compares tasks with each other and has no score of one task",
+        ),
     ):
         with pytest.raises(error, match=message):
             IndependentTaskRidgeCV(**{"alpha_per_task": True, **options}).fit(X, Y)

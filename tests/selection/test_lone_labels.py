@@ -224,7 +224,7 @@ def test_advice_is_given_of_what_is_predicted():
     assert ONE not in set(zip(found.instances, found.tasks, strict=True))
     tasks = quietly(recommend, model, instance=7, n=Q)[0].ids
     assert 4 not in tasks
-    with pytest.raises(ValueError, match=r"^Nothing is predicted for 4, for want of labels of the tasks"):
+    with pytest.raises(ValueError, match=r"^Nothing is predicted for 4, whose tasks have no labels for an intercept"):
         recommend(model, task=4)
 
 

@@ -347,7 +347,7 @@ def test_an_unknown_setting_and_a_seed_without_a_shuffle():
         ("abcd", TypeError, "an array, a list of rows or a data frame, found str"),
         ([(1, 2), (None, 2)], ValueError, "missing value in row 1"),
         (np.array([(1, 2), (1, 3), (1, np.nan)]), ValueError, "missing value in row 2"),
-        ([(1, 2), ([], 2)], TypeError, "cannot serve as an id"),
+        ([(1, 2), ([], 2)], TypeError, "cannot be an id"),
     )
 )
 def test_tables_that_are_none(pairs, error, message):

@@ -35,6 +35,8 @@ def assert_same() -> Callable[..., None]:
 def _assert_same(found: Any, expected: Any, where: str = "model") -> None:
     if hasattr(expected, "equals") and isinstance(found, Table):  # frames come back as tables
         found = found.to_frame()
+    if isinstance(expected, np.generic):  # scalars of numpy come back as plain numbers
+        expected = expected.item()
     assert type(found) is type(expected), where
     if isinstance(expected, np.ndarray):
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape), where

@@ -211,7 +211,7 @@ def test_missing_labels_show_what_is_affordable(holes, monkeypatch):
     assert_allclose(report.results[2].predictions, model.holdout_)
     agrees(model, report)
     assert letters(each.setting for each in report.landscapes) == "C"
-    assert any("no landscape of setting A, B and D" in text for text in report.notes)
+    assert any("The landscape of setting A, B and D is slow and left out" in text for text in report.notes)
     # What each is allowed to cost decides, and the model's own is there in any case.
     steps = (10 + model.fitted_.solution.n_iter) * 24 * 16 * 40
     for most, shown, left in (

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from dyadlearn import LearnedKernelRidge, TwoStepRidge
 from dyadlearn.sides import SideNames
-from dyadlearn.views.summary import SideWeights, Weights, percent, spectra_of_model, summary_of, weights_of_model
+from dyadlearn.views.summary import Weights, percent, spectra_of_model, summary_of, weights_of_model
 
 NAMES = SideNames("drug", "protein")
 
@@ -23,9 +23,9 @@ def learned(real):
 def test_the_numbers_are_those_of_the_model(learned):
     found = weights_of_model(learned)
     for side in ("instances", "tasks"):
-        assert found.sides[side].weights == learned.weights_[side]
-        assert found.sides[side].exponents == learned.exponents_[side]
-        *described, last = found.sides[side].weights
+        assert found.weights[side] == learned.weights_[side]
+        assert found.exponents[side] == learned.exponents_[side]
+        *described, last = found.weights[side]
         assert last == "constant"
         assert described == sorted(described, key=lambda name: -learned.weights_[side][name])
     assert found.figures()["weights"] == learned.weights_
@@ -52,14 +52,17 @@ def test_shares_are_those_of_kernels_whose_weights_sum_to_one(real, fit_intercep
 
 
 def test_words():
-    side = SideWeights({"ecfp": 0.62, "sim": 0.328, "odd": 0.002, "constant": 0.05}, {"ecfp": 1.8, "sim": 1, "odd": 1})
-    assert side.in_words == "ecfp 62 % (exponent 1.8), sim 33 %, odd below 1 %, constant 5 %"
-    only = SideWeights({"features": 1.0}, {"features": 1.0})
-    found = Weights({"instances": side, "tasks": only}, None, [0.5, 0.25, 0.3], 2)
+    only, weights = {"features": 1.0}, {"ecfp": 0.62, "sim": 0.328, "odd": 0.002, "constant": 0.05}
+    exponents = {"ecfp": 1.8, "sim": 1, "odd": 1}
+    sides = {"instances": weights, "tasks": only}, {"instances": exponents, "tasks": only}
+    found = Weights(*sides, None, [0.5, 0.25, 0.3], 2)
+    assert found.in_words("instances") == "ecfp 62 % (exponent 1.8), sim 33 %, odd below 1 %, constant 5 %"
     assert found.lines(NAMES)[0] == ("error by stage", "0.5, 0.25 (kept), 0.3")
-    assert found.lines(NAMES)[1] == ("drugs weigh", side.in_words)
+    assert found.lines(NAMES)[1] == ("drugs weigh", found.in_words("instances"))
     assert len(found.lines(NAMES)) == 3
-    shared = Weights({"instances": only}, {"product": 0.9, "instances": 0.06, "tasks": 0.04}, [0.5], 1)
+    shared = Weights(
+        {"instances": only}, {"instances": only}, {"product": 0.9, "instances": 0.06, "tasks": 0.04}, [0.5], 1
+    )
     assert shared.lines(NAMES)[-1][1] == (
         "90 % product of both kernels, 6 % functions of the drugs for each protein, 4 % functions of the proteins for "
         "each drug"
@@ -71,8 +74,8 @@ def test_a_model_without_tasks_has_no_shares(real):
     X, Y, _ = real
     found = weights_of_model(LearnedKernelRidge(setting="B", n_steps=2).fit({"a": X, "b": X[:, :2]}, Y))
     assert found.shares is None
-    assert list(found.sides) == ["instances"]
-    assert_allclose(sum(found.sides["instances"].weights.values()), 1)
+    assert list(found.weights) == ["instances"]
+    assert_allclose(sum(found.weights["instances"].values()), 1)
 
 
 def test_other_models_have_learned_nothing(real):
@@ -82,6 +85,6 @@ def test_other_models_have_learned_nothing(real):
 
 def test_a_summary_has_them_and_says_what_scores_are_worth(learned):
     found = summary_of(learned, alphas=[0.1, 1.0], wanted="B")
-    assert found.weights.sides["instances"].weights == learned.weights_["instances"]
+    assert found.weights.weights["instances"] == learned.weights_["instances"]
     assert any("learned again without each fold that is scored" in note for note in found.notes)
     assert spectra_of_model(learned)["instances"].kernel == "learned, of some, rest and all"

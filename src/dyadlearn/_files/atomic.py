@@ -7,7 +7,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,21 +16,17 @@ from typing import BinaryIO
 
 from dyadlearn.exceptions import FileChangedError
 
-# Files are held for the moment of a replacement; who holds one for longer is no writer of ours, and is not waited for.
+# Seconds to wait for a lock. Our own writers hold it only while they replace the file.
 _PATIENCE = 10.0
-# Seconds after which an unfinished file that nobody writes to was left by a process that is gone.
+# Seconds without a change after which an unfinished file counts as left by a dead process.
 _ABANDONED = 86_400.0
 
 
 def check_place(path: Path) -> None:
     """Raise if a path cannot be written as a file: a folder, a pipe, a device, or in a missing folder."""
-    try:
-        mode = os.stat(path).st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        mode = stat.S_IFREG
-    if stat.S_ISDIR(mode):
+    if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "This is a folder, not the name of a file to write", str(path))
-    if not stat.S_ISREG(mode):
+    if path.exists() and not path.is_file():
         words = "This is a pipe or a device, which a file must not replace, name a file to write"
         raise FileExistsError(errno.EEXIST, words, str(path))
     folder = Path(os.path.realpath(path)).parent
@@ -43,26 +38,31 @@ def check_place(path: Path) -> None:
 def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterator[BinaryIO]:
     """Open a file that replaces `path` if no error occurs; otherwise it is removed.
 
-    Whoever opens `path` finds the old file or the new one, whole, whatever happens in between. What a killed process
-    left of an attempt is removed by one that writes there a day later.
+    At any moment, `path` is the complete old file or the complete new one. An unfinished file of a killed process is
+    removed when `path` is written again a day later.
 
     Parameters
     ----------
     path : Path
     unchanged : callable or None
-        Tells whether the file at `path` is still the one that the new one was made from. Asked while other writers
-        wait, so that of several only one finds it so.
+        Returns whether the file at `path` is still the one that the new file was derived from. It is called while
+        other writers wait, so that only one of several writers gets True.
 
     Raises
     ------
     FileChangedError
-        If the file is another by now; it stays.
+        If the file was changed meanwhile; it is not replaced.
     """
     check_place(path)
-    # Through a link, so that what it points to is replaced and not the link.
+    # The target of a link is replaced, not the link.
     target = Path(os.path.realpath(path))
-    _sweep(target)
-    temporary = target.parent / f"{_prefix(target)}{secrets.token_hex(8)}.part"
+    # The prefix is short even if the name of the file is long.
+    prefix = f".{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
+    for unfinished in target.parent.glob(f"{prefix}*.part"):
+        with suppress(OSError):
+            if time.time() - unfinished.stat().st_mtime > _ABANDONED:
+                unfinished.unlink()
+    temporary = target.parent / f"{prefix}{secrets.token_hex(8)}.part"
     try:
         with open(temporary, "xb") as file:
             yield file
@@ -88,22 +88,6 @@ def replacing(path: Path, unchanged: Callable[[], bool] | None = None) -> Iterat
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-# Unfinished files --------------------------------------------------------------------------------
-
-
-def _prefix(target: Path) -> str:
-    """Return the prefix of the names of unfinished files for a target, which is short even if its name is long."""
-    return f".{hashlib.blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
-
-
-def _sweep(target: Path) -> None:
-    """Remove unfinished files of dead processes: those that were not written to for a day."""
-    for abandoned in target.parent.glob(f"{_prefix(target)}*.part"):
-        with suppress(OSError):
-            if time.time() - abandoned.stat().st_mtime > _ABANDONED:
-                abandoned.unlink()
 
 
 # Locks -------------------------------------------------------------------------------------------
@@ -143,12 +127,12 @@ def _held(target: Path) -> Iterator[None]:
     with ExitStack() as stack:
         while sys.platform != "win32":
             try:
-                # Network file systems lock only what may be written.
+                # Network file systems lock only files that are open for writing.
                 descriptor = os.open(target, os.O_RDWR if os.access(target, os.W_OK) else os.O_RDONLY)
-            except OSError:  # there is none, or it is not ours to read
+            except OSError:  # there is no file, or it cannot be read
                 break
             stack.callback(os.close, descriptor)
-            # Who waited for a file that was replaced meanwhile holds one that nobody knows any more.
+            # If the file was replaced during the wait, the lock is on the old file: lock the new one.
             if not _lock(descriptor) or _is_at(descriptor, target):
                 break
             stack.close()

@@ -1,10 +1,9 @@
 """Files of features: ids are read when a file is opened, rows when they are requested.
 
-npy files are mapped into memory. Archives (npz and HDF5) are read alike: either one matrix has all features, with its
-ids in an array beside it, or every id has an array of its own. Names and the shapes of a few arrays decide which of the
-two it is. Nothing is read of an HDF5 file that does not lie in the file itself. Of a parquet file, the ids are read
-first and then the row groups that hold what is wanted; features stand in columns of numbers, or as vectors in a
-column of lists.
+npy files are memory-mapped. Archives (npz and HDF5) have either one matrix of all features, with the ids in another
+array, or one array for each id; names and the shapes of a few arrays decide which. Links of an HDF5 file to other files
+are never followed. A parquet file has columns of numbers, or a column of vectors. Its ids are read first, then only the
+row groups with requested rows.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ class FeatureFile:
     ----------
     path : Path
     n : int
-        The number of its rows.
+        Number of rows.
     ids : Ids or None
-        Of the rows; None where it has none.
+        Ids of the rows; None if the file has no ids.
     columns : Ids or None
-        What the features are called.
+        Names of the features.
     rows : callable
-        Takes an integer array of shape (k,) and returns those rows (k, d), in this order, reading no others.
+        Takes an integer array of shape (k,) and returns these rows (k, d), in this order; no other rows are read.
     is_whole : bool, default=False
-        Whether the file had to be read as a whole anyway.
+        Whether the file was read completely when it was opened.
     """
 
     path: Path
@@ -58,7 +57,7 @@ class FeatureFile:
 
     @classmethod
     def of_table(cls, path: Path, table: Table) -> FeatureFile:
-        """Return a file that had to be read as a whole."""
+        """Return a file that was read completely."""
         n = int(table.values.shape[0])
         return cls(path, n, table.row_ids, table.column_ids, lambda places: table.take(places).values, is_whole=True)
 
@@ -69,7 +68,7 @@ class FeatureFile:
         ----------
         wanted : sequence of ids
         of : str
-            What they are the ids of, for messages.
+            Name of the rows in messages.
         """
         if self.ids is None:
             raise self.without_ids
@@ -87,9 +86,9 @@ class FeatureFile:
 
     def only(self, wanted: Sequence[Hashable], of: str) -> FeatureFile:
         """Return the file limited to the rows of some ids, in this order; `of` is as in `places`."""
-        own = self.places(wanted_ids(wanted, None, f"The list of {of}").labels, of)
-        assert self.ids is not None
-        return replace(self, n=len(own), ids=self.ids.take(own), rows=lambda places: self.rows(own[places]))
+        chosen = self.places(wanted_ids(wanted, None, f"The list of {of}").labels, of)
+        ids = None if self.ids is None else self.ids.take(chosen)
+        return replace(self, n=len(chosen), ids=ids, rows=lambda places: self.rows(chosen[places]))
 
     def take(self, places: np.ndarray | None = None) -> Table:
         """Return some rows with their ids, in this order; None means all. Values are not checked."""
@@ -136,31 +135,31 @@ def gather(
     places : integer array of shape (k,)
         Which rows, in this order.
     blocks : integer array of shape (k,)
-        The block that each is in. None is touched twice, or at all where no row of it is wanted.
+        Block of each row. A block is read at most once, and only if a row of it is wanted.
     path : Path
-        For messages.
+        Path of the file, for messages.
     d : int
-        How many features a row has.
+        Number of features.
     held : int
-        The bytes that a block takes while it is read.
+        Bytes of a block while it is read.
     itemsize : int, default=8
-        The bytes of a feature.
+        Bytes of a feature.
     """
     order = np.argsort(blocks, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(blocks[order])) + 1)
-    # The result, the rows of a part in their order, and what is held of the file meanwhile.
+    # The result, the rows of a part in their order, and the block of the file.
     need = itemsize * (len(places) + max(map(len, parts))) * d + held
     packed.check_decoded(path, need, f"Reading {len(places)} × {d} features of {path}")
     values = np.empty((0, d))
     for part in parts:
-        own = places[part]
-        first = int(own.min())
-        rows = read(first, int(own.max()) + 1)
+        positions = places[part]
+        first = int(positions.min())
+        rows = read(first, int(positions.max()) + 1)
         if not values.size:
             values = np.empty((len(places), d), dtype=kept_dtype(rows.dtype))
         if rows.shape[1] != d:
             raise DataFileError(f"{path} has rows of {d} and of {rows.shape[1]} features.")
-        values[part] = rows[own - first]
+        values[part] = rows[positions - first]
     return values
 
 
@@ -168,7 +167,7 @@ def gather(
 
 
 def listed(ids: Any, name: str) -> list[Any]:
-    """Return ids that came in a list, an array, an index or a series; `name` is how messages call them."""
+    """Return the ids of a list, an array, an index or a series as a list; messages call them `name`."""
     # Numbers of other libraries are converted to Python numbers.
     plain = next((getattr(ids, verb) for verb in ("tolist", "to_list", "to_pylist") if hasattr(ids, verb)), None)
     is_table = isinstance(ids, str | bytes | Mapping) or hasattr(ids, "columns") or getattr(ids, "ndim", 1) != 1
@@ -188,9 +187,9 @@ def wanted_ids(labels: Sequence[Any], name: str | None, owner: str) -> Ids:
     ----------
     labels : sequence of ids
     name : str or None
-        The heading that they have.
+        Heading of the ids.
     owner : str
-        How messages call their list.
+        Name of the list in messages.
     """
     wanted = make_ids(labels, name, owner)
     text_ids(wanted, owner)
@@ -205,9 +204,9 @@ def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -
     labels : sequence of text, bytes or numbers
     n : int
     owner : str
-        Where they come from, for messages.
+        Source of the ids, for messages.
     name : str or None
-        The heading that they have.
+        Heading of the ids.
     """
     if len(labels) != n:
         raise DataFileError(f"{owner} has {len(labels)} ids, but there are {n} rows of features: give each row one.")
@@ -215,9 +214,9 @@ def ids_of(labels: Sequence[Any], n: int, owner: str, name: str | None = None) -
         texts = [label if isinstance(label, int) else id_text(label) for label in labels]
     if any(isinstance(label, float) and label == label for label in labels):
         raise DataFileError(f"{owner} has numbers with a point for ids: ids are text or whole numbers.")
-    found = make_ids(texts, name, owner)
-    text_ids(found, f"The rows of {owner}")  # raises if both 1 and "1" are ids
-    return found
+    ids = make_ids(texts, name, owner)
+    text_ids(ids, f"The rows of {owner}")  # raises if both 1 and "1" are ids
+    return ids
 
 
 def read_ids(path: Path) -> list[str]:
@@ -232,7 +231,7 @@ def ids_beside(path: Path, row_ids: Any, n: int) -> Ids | None:
     ----------
     path : Path
     row_ids : list of ids, path or None
-        A path is looked for where it says, then beside the file. None looks for the file that by custom has them.
+        A path is relative to the current folder, else to the folder of the file. None means the default name.
     n : int
     """
     if isinstance(row_ids, list):
@@ -250,12 +249,10 @@ def _beside(path: Path) -> Path:
 
 
 def open_npy(path: Path, row_ids: Any) -> FeatureFile:
-    """Open an array (n, d), which is mapped into memory; its ids are in a file beside it, if anywhere."""
+    """Open an array (n, d), which is memory-mapped; its ids are in another file of the folder, if anywhere."""
     with packed.reading(path, "array of numpy"), open(path, "rb") as file:
         shape, by_columns, dtype = packed.read_header(file, path.stat().st_size)
-        check_numbers(dtype, str(path))
-        if len(shape) != 2 or 0 in shape:
-            raise DataFileError(f"{path} has an array of shape {shape}: expected a row of features for each id.")
+        _check_shape(shape, dtype, str(path))
         mapped = np.memmap(path, dtype, "r", file.tell(), shape, "F" if by_columns else "C")
     return FeatureFile(path, shape[0], ids_beside(path, row_ids, shape[0]), None, partial(_matrix_rows, mapped, path))
 
@@ -277,7 +274,7 @@ def open_archive(path: Path) -> Iterator[dict[str, Member]]:
 
 
 class Member:
-    """An array in an archive: its header is read at first, its values when they are asked for."""
+    """Array in an npz archive; its header and values are read on first use."""
 
     def __init__(self, archive: ZipFile, info: ZipInfo) -> None:
         self._archive, self._info = archive, info
@@ -289,12 +286,12 @@ class Member:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the array."""
+        """Shape of the array."""
         return self._header[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of its values."""
+        """Type of its values."""
         return self._header[2]
 
     @property
@@ -320,7 +317,7 @@ class Group:
     ----------
     group : h5py.Group
     path : Path
-        Of the file, for messages.
+        Path of the file, for messages.
     """
 
     def __init__(self, group: Any, path: Path) -> None:
@@ -337,7 +334,7 @@ class Group:
         return True
 
     def __getitem__(self, name: str) -> Any:
-        """Return a group, or a data set of h5py, which has its values in the file."""
+        """Return a group, or a data set of h5py with its values in this file."""
         from h5py import h5l
 
         encoded = name.encode("utf-8", "surrogateescape")
@@ -355,17 +352,17 @@ class Group:
         raise DataFileError(f"{self._path}: {name!r} {fault}, which is never followed: copy the values into this file.")
 
 
-#: What the array of ids beside a matrix may be called, and that of the names of its columns.
+#: Possible names of the array of ids, and the name of the array of column names.
 IDS, COLUMNS = ("ids", "rows", "index"), "columns"
 
-# Where bio_embeddings keeps the id of an array whose own name is a number.
+# Attribute in which bio_embeddings stores the id of an array whose name is a number.
 _OWN_ID = "original_id"
 
-# Among more arrays than these none is looked for that is the only matrix.
+# Among more arrays than this, no single matrix is looked for.
 _FEW = 20
 
 
-#: What such a file is called, and how it is opened, by its ending.
+#: Names of archives in messages, and the functions that open them, by file name extension.
 CONTAINERS: dict[str, tuple[str, Callable[[Path], AbstractContextManager[Any]]]] = {
     ".npz": ("npz archive", open_archive),
     ".h5": ("HDF5 file", open_hdf5),
@@ -390,11 +387,11 @@ def open_container(path: Path, key: str | None, row_ids: Any, pool: str | None) 
     ----------
     path : Path
     key : str or None
-        What has the features, such as ``group/data``; None looks for them.
+        Name of the array or group with the features, such as ``group/data``; None looks for it.
     row_ids : str, path, sequence of ids or None
-        The array of the ids by its name, or what `ids_beside` takes.
+        Name of the array of ids, or as in `ids_beside`.
     pool : {"mean"} or None
-        What becomes of arrays with several rows for one id.
+        Pooling of arrays with several rows for one id.
     """
     with _opened(path) as root:
         place, group, node = _named(root, key, path)
@@ -432,10 +429,10 @@ def _named(root: Any, key: str | None, path: Path) -> tuple[tuple[str, ...], Any
 
 
 def _chosen(group: Any, names: list[str], has_ids: bool, pool: str | None) -> str | None:
-    """Return the matrix of all features, or the group that has them; None where each array is one of many."""
+    """Return the name of the matrix or group of all features; None if there is one array for each id."""
     if len(names) == 1 and (has_ids or not _is_array(group[names[0]])):
         return names[0]
-    # Very many are one for each id, and are not opened to see that; so are all of which the rows are to be pooled.
+    # Very many arrays, or arrays to pool, are one for each id; they are not opened.
     if pool is not None or (len(names) > _FEW and not has_ids):
         return None
     shapes = {name: _shape(item) for name in names if _is_array(item := group[name])}
@@ -446,11 +443,9 @@ def _chosen(group: Any, names: list[str], has_ids: bool, pool: str | None) -> st
 def _one_matrix(
     path: Path, place: tuple[str, ...], array: Any, group: Any, row_ids: Any, pool: str | None
 ) -> FeatureFile:
-    """Return a matrix with the ids and the names of columns that its group has."""
-    where = f"{path}: {'/'.join(place)!r}"
-    shape = _check_array(array, where)
-    if len(shape) != 2:
-        raise DataFileError(f"{where} has an array of shape {shape}: expected a row of features for each id.")
+    """Return a matrix with the ids and the column names in its group."""
+    where, shape = f"{path}: {'/'.join(place)!r}", _shape(array)
+    _check_shape(shape, np.dtype(array.dtype), where)
     if pool is not None:
         raise DataFileError(f"{where} has one row for each id: pool= is for files with several.")
     wanted = IDS if row_ids is None else (row_ids,)
@@ -487,8 +482,8 @@ def _texts(group: Any, name: str, path: Path) -> list[Any]:
         return list(array[:].tolist())
     if (dtype.metadata or {}).get("vlen") not in (str, bytes):
         check_numbers(dtype, f"{path}: {name!r}")
-    # In HDF5, text of any length, of which many may be the same one in the file. A few take no more than many times
-    # the file.
+    # In HDF5, many texts of any length may share one place in the file. They are read in parts, so that their size is
+    # checked in time.
     step = max(256, packed.UNPACKED_LIMIT // max(1, packed.check_file(path)))
     texts: list[Any] = []
     size = 0
@@ -502,7 +497,7 @@ def _texts(group: Any, name: str, path: Path) -> list[Any]:
 def _one_each(
     path: Path, place: tuple[str, ...], group: Any, names: list[str], row_ids: Any, pool: str | None
 ) -> FeatureFile:
-    """Return the vectors of some ids, each from a separate array; other arrays are not opened."""
+    """Return a file with one array for each id; only requested arrays are opened."""
     if row_ids is not None:
         raise DataFileError(f"{path} has an array for each id, which it is named by: leave row_ids out.")
     is_numbered = _OWN_ID in getattr(group[names[0]], "attrs", ())
@@ -515,7 +510,7 @@ def _one_each(
             for at in places:
                 whose = f"{path}: {ids.labels[at]!r}"
                 vector = _vector(group[names[at]], whose, path, pool)
-                if not vectors:  # all of them, and what is made of them
+                if not vectors:  # memory for all vectors and for the result
                     purpose = f"Reading {len(places)} × {len(vector)} features of {path}"
                     packed.check_decoded(path, 2 * len(places) * vector.nbytes, purpose)
                 elif len(vector) != len(vectors[0]):
@@ -530,9 +525,8 @@ def _one_each(
 def _vector(array: Any, whose: str, path: Path, pool: str | None) -> np.ndarray:
     if not _is_array(array):
         raise DataFileError(f"{whose} is a group and no array.")
-    shape = _check_array(array, whose)
-    if len(shape) not in (1, 2):
-        raise DataFileError(f"{whose} has an array of shape {shape}: expected a vector of features.")
+    shape = _shape(array)
+    _check_shape(shape, np.dtype(array.dtype), whose, of_one=True)
     if len(shape) == 2 and shape[0] > 1 and pool is None:
         remedy = 'pool="mean" (on the command line FILE::pool=mean) takes their mean'
         raise DataFileError(f"{whose} has an array of shape {shape}, several rows for one id: {remedy}.")
@@ -551,13 +545,12 @@ def _shape(array: Any) -> tuple[int, ...]:
     return tuple(map(int, array.shape or ()))
 
 
-def _check_array(array: Any, whose: str) -> tuple[int, ...]:
-    """Return the shape of an array after checking that it holds numbers; () where it holds nothing."""
-    check_numbers(np.dtype(array.dtype), whose)
-    shape = _shape(array)
-    if 0 in shape:
-        raise DataFileError(f"{whose} has an array of shape {shape}: expected a row of features for each id.")
-    return shape
+def _check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], whose: str, *, of_one: bool = False) -> None:
+    """Raise if an array is empty, or is no matrix of numbers; with `of_one`, a vector is allowed too."""
+    check_numbers(dtype, whose)
+    if len(shape) not in (1 if of_one else 2, 2) or 0 in shape:
+        expected = "a vector of features" if of_one else "a row of features for each id"
+        raise DataFileError(f"{whose} has an array of shape {shape}: expected {expected}.")
 
 
 def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
@@ -567,33 +560,31 @@ def open_frame(path: Path, key: str | None, row_ids: Any) -> FeatureFile:
     ----------
     path : Path
     key : str or None
-        The column of vectors; None looks for it, and takes all numbers where there is none.
+        The column of vectors; None looks for it, and takes all columns of numbers if there is none.
     row_ids : str, path, sequence of ids or None
-        The column of the ids, or what `ids_beside` takes; None takes the index that pandas wrote, or else the first
-        column of text, or else of whole numbers if it is the first of all.
+        The column of ids, or as in `ids_beside`; None takes the index that pandas wrote, else the first column of text,
+        else the first column if it has whole numbers.
     """
-    own, labels = None, None
+    id_column, labels = None, None
     with open_parquet(path) as file:
         n, kinds, index = file.n, file.kinds, file.index
         if not n:
             raise DataFileError(f"{path} holds no rows.")
         if row_ids is None or (isinstance(row_ids, str) and row_ids in kinds):
-            own = row_ids or file.id_column
-            if own is None:
-                found = shown([*kinds])
-                raise DataFileError(
-                    f"{path} has no ids, expected in a column of text or the first column; found {found}."
-                )
-            labels = file.lists([own])[own]
-    # An index that is nobody's ids, such as numbers of rows, is no feature either.
-    kinds = {name: kind for name, kind in kinds.items() if name not in (own, *index)}
+            id_column = row_ids or file.id_column
+            if id_column is None:
+                expected = "expected in a column of text or the first column"
+                raise DataFileError(f"{path} has no ids, {expected}; found {shown([*kinds])}.")
+            labels = file.lists([id_column])[id_column]
+    # An index that is not used for ids, such as row numbers, is no feature.
+    kinds = {name: kind for name, kind in kinds.items() if name not in (id_column, *index)}
     names = _feature_columns(kinds, key, path)
     odd = [name for name in names if kinds[name] not in ("number", "whole", "vectors")]
     if odd and row_ids is None and key is None:
         return FeatureFile.of_table(path, read_cells(path).table())
     if odd:
         raise DataFileError(f"{path} has the columns {shown(odd)}, which are no numbers: expected features.")
-    title = None if own == PANDAS else own
+    title = None if id_column == PANDAS else id_column
     ids = ids_beside(path, row_ids, n) if labels is None else ids_of(labels, n, str(path), title)
     is_vectors = kinds[names[0]] == "vectors"
     columns = None if is_vectors else make_ids(names, None, f"The columns of {path}")
@@ -619,7 +610,7 @@ def _rows(path: Path, names: list[str], places: np.ndarray) -> np.ndarray:
         sizes = file.sizes(names)
         blocks = np.searchsorted(file.starts, places, side="right")
         d = sum(count for count, _ in sizes) // file.n
-        # A row group is there as arrow and as numpy has it.
+        # A row group is in memory as arrow and as numpy arrays.
         held = 2 * max(size for _, size in sizes)
         return gather(lambda first, end: file.rows(names, first, end), places, blocks, path, d, held)
 
@@ -630,7 +621,7 @@ ENDINGS = (".csv", ".tsv", ".txt", ".npy", *CONTAINERS, ".parquet")
 #: Ways to pool several rows of one id.
 POOLS = ("mean",)
 
-# Of scipy's sparse matrices in an archive.
+# Arrays of a sparse matrix that scipy wrote.
 _SPARSE = {"data", "shape", "format"}
 
 
@@ -641,21 +632,19 @@ def open_features(path: Path, key: str | None = None, row_ids: Any = None, pool:
     ----------
     path : Path
     key : str or None
-        Which part of the file: a data set or group, an array, a column of vectors.
+        Part of the file: a data set or group, an array, a column of vectors.
     row_ids : str, path, sequence of ids or None
-        Where the ids are, if not where they usually are.
+        Ids, or their place, if it is not the default.
     pool : {"mean"} or None
-        What becomes of several rows for one id.
+        Pooling of several rows for one id.
     """
     packed.check_file(path)
     ending = suffix_of(path)
     if row_ids is not None and not isinstance(row_ids, str | os.PathLike):
         row_ids = listed(row_ids, "row_ids")
     if pool is not None and (pool not in POOLS or ending not in CONTAINERS):
-        raise ValueError(
-            f"pool must be {POOLS[0]!r}, and is for files with one array for each id ({', '.join(CONTAINERS)}); found "
-            f"{pool!r} for {path}."
-        )
+        files = f"files with one array for each id ({', '.join(CONTAINERS)})"
+        raise ValueError(f"pool must be {POOLS[0]!r}, and is for {files}; found {pool!r} for {path}.")
     if ending == ".npz" and (matrix := _sparse_matrix(path)) is not None:
         table = Table(matrix, ids_beside(path, row_ids, matrix.shape[0]))
         return FeatureFile.of_table(path, table)

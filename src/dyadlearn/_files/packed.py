@@ -1,6 +1,6 @@
-"""Files of data on a disk: packed texts and archives of arrays, whose size is checked before they are read.
+"""Read packed texts and archives of arrays after checking their size.
 
-Whatever is wrong with what a file holds is a `DataFileError` that names the file.
+Any error in the content of a file is a `DataFileError` that names the file.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from scipy import sparse
 from dyadlearn._memory import available_memory, check_memory
 from dyadlearn.exceptions import DataFileError, IdError
 
-#: The most bytes that a packed file may unpack to, where a quarter of the free memory is not less. A file that is not
-#: packed may have any size.
+#: Maximum number of bytes that a packed file may unpack to; a quarter of the free memory if that is less. A plain file
+#: may have any size.
 UNPACKED_LIMIT = 2**32
 
 _GZIP = b"\x1f\x8b"
 
-# What is read of a file may take so many times its size without being looked at as something packed.
+# Content of more than this many times the size of its file counts as packed.
 _RATIO = 16
-# Bytes that decoders and their buffers take beside what is read.
+# Bytes of decoders and their buffers.
 _BUFFERS = 2**20
 
 
@@ -42,14 +42,14 @@ def check_file(path: str | os.PathLike[str], error: type[ValueError] = DataFileE
     Raises
     ------
     FileNotFoundError, IsADirectoryError
-        As the system does.
+        If there is no such file, or it is a folder.
     """
-    found = os.stat(path)
-    if stat.S_ISDIR(found.st_mode):
+    status = os.stat(path)
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise error(f"{path} is a device, a pipe or a socket and may have no end: copy its content into a file first.")
-    return found.st_size
+    return status.st_size
 
 
 def imported(module: str, purpose: str, library: str, otherwise: str = "", *, extra: str = "embeddings") -> Any:
@@ -75,7 +75,7 @@ def reading(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     except (DataFileError, IdError, MemoryError, ImportError):
         raise
     except BaseException as error:
-        # Every library has its own errors, and those in Rust panic with what is no `Exception`.
+        # Every library has its own errors. Libraries in Rust raise a panic, which is not an `Exception`.
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         reason = " ".join(str(error).split()).removesuffix(".") or type(error).__name__
@@ -126,7 +126,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def check_unpacked(path: str | os.PathLike[str], size: int, limit: int | None = None) -> None:
-    """Raise if a file unpacks to more bytes than a limit; None is that for packed files as memory is now."""
+    """Raise if a file unpacks to more bytes than a limit; None means the current limit for packed files."""
     limit = _limit() if limit is None else limit
     if size > limit:
         size_limit = f"{limit / 2**30:.3g} GiB, the limit for packed files"
@@ -141,7 +141,7 @@ def check_decoded(path: str | os.PathLike[str], need: int, purpose: str) -> None
 
 
 def read_member(archive: ZipFile, member: ZipInfo) -> np.ndarray:
-    """Return one array of an archive; no other is unpacked."""
+    """Return one array of an archive; only this array is unpacked."""
     with archive.open(member) as content:
         read_header(content, member.file_size)
         content.seek(0)
@@ -149,9 +149,9 @@ def read_member(archive: ZipFile, member: ZipInfo) -> np.ndarray:
 
 
 def read_header(file: IO[bytes], length: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, whether columns come first, and dtype of an array, after checking that so many bytes can hold it.
+    """Return the shape of an array, whether it is in Fortran order, and its dtype; raise if `length` bytes are too few.
 
-    The file is left where the values begin.
+    The position in the file is then that of the first value.
     """
     headers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
     version = npy.read_magic(file)
@@ -166,9 +166,7 @@ def read_header(file: IO[bytes], length: int) -> tuple[tuple[int, ...], bool, np
 
 
 def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: str = "csr") -> sparse.csr_array:
-    """Return a sparse matrix made of raw arrays, after looking at every index.
-
-    Compiled code follows the indices without looking, out of the array and out of the process.
+    """Return a sparse matrix of raw arrays, as `compressed_matrix` does, after checking its shape.
 
     Parameters
     ----------
@@ -180,24 +178,27 @@ def make_sparse(parts: Mapping[str, np.ndarray], shape: tuple[int, int], kind: s
     kinds = {"csr": sparse.csr_array, "csc": sparse.csc_array}
     if kind not in kinds:
         raise ValueError(f"sparse matrices are read in the forms {', '.join(kinds)}, found {kind}")
-    data, *places = (parts[name] for name in ("data", "indices", "indptr"))
-    if data.ndim != 1 or data.dtype.kind not in "biuf" or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places):
-        raise ValueError("a sparse matrix has numbers and whole places in data, indices, indptr")
     if min(shape) < 0:
         raise ValueError(f"a matrix has no shape {shape}")
     if 8 * max(shape) > _limit():
         raise ValueError(f"a matrix of shape {shape} has more rows or columns than can be counted in this memory")
-    matrix = kinds[kind]((data, *places), shape=shape)
-    check_places(matrix)
-    return sparse.csr_array(matrix)
+    return sparse.csr_array(compressed_matrix(kinds[kind], parts, shape))
 
 
-def check_places(matrix: Any) -> None:
-    """Raise if the indices of a csr or csc matrix leave its arrays."""
-    # scipy looks at no pointer where the last is 0 or less, and its differences may overflow.
+def compressed_matrix(kind: Any, parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> Any:
+    """Return a sparse matrix of a class of scipy after checking every index.
+
+    Compiled code uses the indices without a check, and would read and write outside of the arrays.
+    """
+    data, *places = (parts[name] for name in ("data", "indices", "indptr"))
+    if data.ndim != 1 or data.dtype.kind not in "biuf" or any(p.ndim != 1 or p.dtype.kind not in "iu" for p in places):
+        raise ValueError("a sparse matrix has numbers and whole places in data, indices, indptr")
+    matrix = kind((data, *places), shape=shape)
+    # scipy checks no pointer if the last is 0 or less, and its differences may overflow.
     if (matrix.indptr[1:] < matrix.indptr[:-1]).any():
         raise ValueError("index pointer values must form a non-decreasing sequence")
     matrix.check_format(full_check=True)
+    return matrix
 
 
 def parse_number(text: str) -> float:

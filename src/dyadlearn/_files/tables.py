@@ -35,9 +35,9 @@ Columns = Mapping[str, Sequence[Any]]
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4, "INT64": 8, "DOUBLE": 8, "INT96": 12}
 # Bytes of a value as a Python object, in a list of columns and in a list of lines.
 _OBJECT = 100
-#: The column that pandas writes an index without a name into.
+#: Name of the column in which pandas writes an index without a name.
 PANDAS = "__index_level_0__"
-# The types of text in arrow.
+# Types of text in arrow.
 _TEXT_TYPES = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
 _NEEDED = "pyarrow", ", or write the table as csv"
 
@@ -67,9 +67,9 @@ class Parquet:
     Attributes
     ----------
     n : int
-        The number of rows.
+        Number of rows.
     starts : integer array
-        The first row of each row group.
+        First row of each row group.
     kinds : dict of str to str
         Kind of each column: "whole", "number", "vectors", "text" or "other".
     index : list of str
@@ -139,8 +139,6 @@ class Parquet:
             floats = [each if pa.types.is_floating(each.type) else each.cast(pa.float64()) for each in table.columns]
             return np.column_stack([each.to_numpy() for each in floats])
         column = table[names[0]].combine_chunks()
-        if isinstance(column.type, pa.BaseExtensionType):
-            column = column.storage
         lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False)
         if not (lengths == lengths[0]).all() or not lengths[0] > 0:
             raise ValueError(f"its vectors must have the same length, found {shown(np.unique(lengths).tolist())}")
@@ -161,8 +159,6 @@ def _kind(kind: Any) -> str:
     import pyarrow as pa
 
     of = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
     if of.is_dictionary(kind):
         kind = kind.value_type
     if of.is_integer(kind):
@@ -338,7 +334,10 @@ def read_cells(path: Path) -> Cells:
     if suffix_of(path) == ".parquet":
         return _read_parquet(path)
     text = packed.read_text(path, "table")
-    delimiter = _delimiter(text)
+    # The delimiter is the candidate that is most frequent in the first line, outside of quotes.
+    bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
+    first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
+    delimiter = max(DELIMITERS, key=first.count)
     need = _CELL * (text.count(delimiter) + text.count("\n"))
     check_memory(need, np.empty(0), f"Reading the cells of {path}", "write them as npz or parquet, or fewer of them")
     lines, numbers = [], []
@@ -370,23 +369,16 @@ def read_cells(path: Path) -> Cells:
     return Cells(path, headings, list(lines), numbers)
 
 
-def _delimiter(text: str) -> str:
-    """Return the delimiter of a table: the candidate that is most frequent in the first line, outside of quotes."""
-    bare = re.sub(r'"[^"]*"', '""', text[: 2**20])
-    first = next((line for line in io.StringIO(bare, newline=None) if line.strip()), "")
-    return max(DELIMITERS, key=first.count)
-
-
 def _read_parquet(path: Path) -> Cells:
     with open_parquet(path) as file:
         columns = file.lists([*file.kinds])
         if not columns or not file.n:
             raise DataFileError(f"{path} holds no table.")
-        own = file.id_column or next(iter(columns))
-        # An index of row numbers that is not used for ids is not a column of values either.
-        headings = [name for name in columns if name == own or name not in file.index]
+        id_column = file.id_column or next(iter(columns))
+        # An index of row numbers that is not used for ids is no column of values.
+        headings = [name for name in columns if name == id_column or name not in file.index]
     lines: list[Sequence[Any]] = list(zip(*(columns[name] for name in headings), strict=True))
-    return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(own))
+    return Cells(path, headings, lines, list(range(1, len(lines) + 1)), headings.index(id_column))
 
 
 # Writing -------------------------------------------------------------------------------------------
@@ -396,7 +388,7 @@ _TEXTS = (".csv", ".tsv", ".txt")
 #: Endings of the formats in which a table can be written.
 TABLES = (*_TEXTS, ".parquet")
 
-# Characters that need quotes: delimiters, quotes, and all that some program reads as the end of a line.
+# Characters that need quotes: delimiters, quotes, and characters that some programs read as the end of a line.
 _SPECIAL = re.compile(f'[{DELIMITERS}"\\r\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]')
 
 
@@ -458,7 +450,7 @@ def write_blocks(path: Path | None, blocks: Iterable[Columns]) -> None:
             target = stack.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0)) if is_gzip else file
             text = io.TextIOWrapper(cast(IO[bytes], target), encoding="utf-8", newline="")
             _write_lines(text, first, blocks, "," if suffix_of(path) == ".csv" else "\t")
-            text.detach()  # flushed, and left open for its owner to close
+            text.detach()  # flushes the text and leaves the file open
             return
         import pyarrow as pa
 

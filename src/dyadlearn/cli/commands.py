@@ -182,11 +182,10 @@ class Predict(options.OfModel, options.TableOutput):
     by: Annotated[str, Option(help="List that --explain -o writes: by pair, instance or task.")] = "pair"
     number: options.Number = 10
 
-    needs: ClassVar[Rules] = {
-        "by": ("explain", "output"),
-        **dict.fromkeys(("instance", "task", "number"), ("explain",)),
-    }
+    needs: ClassVar[Rules] = {"by": ("explain", "output")}
+    needs |= dict.fromkeys(("instance", "task", "number"), ("explain",))
     excludes: ClassVar[Rules] = {"explain": ("pairs", "long", "probability", "interval")}
+    excludes["probability"] = ("interval",)
 
 
 class Recommend(options.OfModel, options.TableOutput):
@@ -213,6 +212,8 @@ class Recommend(options.OfModel, options.TableOutput):
     setting: options.Setting = "A"
     zeros: Annotated[bool | None, Option(help="Zeros are not observed; by default only if labels are 0/1.")] = None
     cv: options.Folds = None
+
+    excludes: ClassVar[Rules] = {"pairs": ("side",), "new": ("setting", "zeros", "cv")}
 
 
 class Screen(options.OfModel, options.TableOutput):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -94,39 +93,43 @@ def _comparison(scores: dict[str, dict[str, dict[str, Any]]], popularity: dict[s
     return make_table(["", *_NEW.values()], rows)
 
 
-def _yamanishi(name: str) -> Callable[[Path | None], Any]:
-    return lambda home: data_sets.fetch_yamanishi(name, data_home=home)
-
-
-# Content, size and loader of each data set.
-_SETS: dict[str, tuple[str, str, Callable[[Path | None], Any]]] = {
-    "debtags": ("Debian packages × tags; part of dyadlearn", "1500 × 151", lambda home: data_sets.load_debtags()),
-    "nr": ("nuclear receptors × drugs (Yamanishi 2008)", "26 × 54", _yamanishi("nr")),
-    "gpcr": ("GPCRs × drugs (Yamanishi 2008)", "95 × 223", _yamanishi("gpcr")),
-    "ic": ("ion channels × drugs (Yamanishi 2008)", "204 × 210", _yamanishi("ic")),
-    "e": ("enzymes × drugs (Yamanishi 2008)", "664 × 445", _yamanishi("e")),
-    "davis": ("kinases × inhibitors (Davis 2011)", "442 × 68", lambda home: data_sets.fetch_davis(data_home=home)),
-    "kiba": ("drugs × kinases, 3/4 missing", "2111 × 229", lambda home: data_sets.fetch_kiba(data_home=home)),
+# Content and size of each data set.
+_SETS = {
+    "debtags": ("Debian packages × tags; part of dyadlearn", "1500 × 151"),
+    "nr": ("nuclear receptors × drugs (Yamanishi 2008)", "26 × 54"),
+    "gpcr": ("GPCRs × drugs (Yamanishi 2008)", "95 × 223"),
+    "ic": ("ion channels × drugs (Yamanishi 2008)", "204 × 210"),
+    "e": ("enzymes × drugs (Yamanishi 2008)", "664 × 445"),
+    "davis": ("kinases × inhibitors (Davis 2011)", "442 × 68"),
+    "kiba": ("drugs × kinases, 3/4 missing", "2111 × 229"),
 }
+
+
+def _loaded(name: str, home: Path | None) -> Any:
+    """Return a data set, after downloading it unless it is there already."""
+    if name == "debtags":
+        return data_sets.load_debtags()
+    if name in ("davis", "kiba"):
+        return getattr(data_sets, f"fetch_{name}")(data_home=home)
+    return data_sets.fetch_yamanishi(name, data_home=home)
 
 
 def datasets(given: Datasets, terminal: Terminal) -> None:
     """List the data sets, or download one and write it as tables."""
     if given.name is None:
-        figures = {name: {"what": what, "size": size} for name, (what, size, _) in _SETS.items()}
-        lines = [(name, what, size) for name, (what, size, _) in _SETS.items()]
+        figures = {name: {"what": what, "size": size} for name, (what, size) in _SETS.items()}
+        lines = [(name, what, size) for name, (what, size) in _SETS.items()]
         home = str(resolve_home(given.data_home))
         table = make_table(("name", "content", "size"), lines, left=2)
         terminal.result({"datasets": figures, "folder": home}, table, f"Downloads are kept in {home}.")
         return
     if given.name not in _SETS:
         raise ValueError(f"Unknown data set {given.name!r}: the names are {', '.join(_SETS)}.")
-    what, _, load = _SETS[given.name]
     targets = [] if given.to is None else [given.to / f"{table}.csv" for table in ("labels", "instances", "tasks")]
     for target in targets if given.to is not None and given.to.exists() else ():
         check_target(target, given.force)
     with terminal.working(f"Fetching {given.name}"):
-        data = load(given.data_home)
+        data = _loaded(given.name, given.data_home)
     (m, q), (instances, tasks) = data.Y.shape, _ids(data)
     if given.to is not None:
         given.to.mkdir(parents=True, exist_ok=True)
@@ -135,6 +138,6 @@ def datasets(given: Datasets, terminal: Terminal) -> None:
         for target, (values, rows, columns) in zip(targets, grids, strict=True):
             write_grid(target, [np.asarray(values, dtype=np.float64)], rows, columns, "")
     terminal.result({"name": given.name, "shape": [m, q], "files": [str(target) for target in targets]})
-    terminal.say(f"{given.name}: {what}, {m} × {q}.")
+    terminal.say(f"{given.name}: {_SETS[given.name][0]}, {m} × {q}.")
     if targets:
         terminal.say(f"Wrote {', '.join(target.name for target in targets)} to {given.to}.")

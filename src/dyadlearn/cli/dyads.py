@@ -18,7 +18,7 @@ import numpy as np
 from dyadlearn._array import is_sparse
 from dyadlearn._files.embeddings import FeatureFile, open_features
 from dyadlearn._files.tables import Cells, TextColumnError, as_number, is_blank, read_cells, suffix_of
-from dyadlearn._tables import Ids, Table, id_text, lies_on_its_side, make_ids, not_found, shown
+from dyadlearn._tables import Ids, Table, id_text, looks_transposed, make_ids, not_found, shown
 from dyadlearn.cli.entities import Entities, Files, Recipes, Source, open_source, training_side
 from dyadlearn.cli.options import Data, LabelFile
 from dyadlearn.cli.terminal import Terminal
@@ -82,7 +82,7 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
     )
     ids = [next((source.file.ids for source in side.values() if source.file.ids is not None), None) for side in sides]
     grid = read_labels(path, given, terminal, has_tasks=bool(given.tasks), may_list=given.model != "online")
-    if lies_on_its_side(grid.row_ids, grid.column_ids, *ids):
+    if looks_transposed(grid.row_ids, grid.column_ids, *ids):
         first = next(iter(files.paths.values()))
         raise IdError(f"{path} looks transposed: its columns are the ids of {first}. Add --transpose.")
     found: list[Any] = [None, (None, None, np.arange(grid.values.shape[1]))]
@@ -93,9 +93,9 @@ def read_dyads(path: Path, given: Data, terminal: Terminal) -> Dyads:
         places = {name: places_in(source.file, n, axis, path, terminal) for name, source in sources.items()}
         if sources:
             found[place] = training_side(sources, places, given, terminal)
-    (X, recipes, kept), (T, task_recipes, kept_tasks) = found
-    is_cut = (len(kept), len(kept_tasks)) != grid.values.shape
-    grid = grid.take(kept, kept_tasks) if is_cut else grid
+    (X, recipes, rows), (T, task_recipes, columns) = found
+    is_cut = (len(rows), len(columns)) != grid.values.shape
+    grid = grid.take(rows, columns) if is_cut else grid
     row_ids, column_ids = grid.row_ids or X.row_ids, grid.column_ids or (None if T is None else T.row_ids)
     labels = replace(grid, row_ids=row_ids, column_ids=column_ids)
     words = files.words, None if task_files is None else task_files.words

@@ -41,8 +41,8 @@ def parse_values(text: str) -> dict[str, Any]:
     """Read ``option=value,option=value``; numbers, true and false are converted."""
     options: dict[str, Any] = {}
     for part in text.split(","):
-        option, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or not option or not value:
+        option, _, value = (piece.strip() for piece in part.partition("="))
+        if not option or not value:
             raise ValueError(f"Expected option=value, separated by commas, found {part!r} in {text!r}.")
         options[option] = _value(value)
     return options
@@ -107,17 +107,19 @@ class Files:
         """
         if not several and len(given) > 1:
             raise ValueError(f"{option} takes one file, found {len(given)}: only --model learned takes several.")
-        named = [text.partition("=") for text in given if several and _is_named(text)]
-        if not named and len(given) == 1:
+        unnamed = [text for text in given if not several or not _is_named(text)]
+        if unnamed and len(given) == 1:
             return cls({"": Path(given[0])}, option)
-        if len(named) < len(given):
-            such = f"{option} structure={next(text for text in given if not _is_named(text))}"
+        if unnamed:
+            such = f"{option} structure={unnamed[0]}"
             raise ValueError(f"{option} is given {len(given)} times: give each file a name, such as {such}.")
-        names = [name.strip() for name, _, _ in named]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"{option} has two files with the name {name!r}: give each file a different name.")
-        return cls({name: Path(path) for name, (_, _, path) in zip(names, named, strict=True)}, option)
+        paths: dict[str, Path] = {}
+        for text in given:
+            name, _, path = text.partition("=")
+            if name.strip() in paths:
+                raise ValueError(f"{option} has two files with the name {name.strip()!r}: give different names.")
+            paths[name.strip()] = Path(path)
+        return cls(paths, option)
 
     @property
     def words(self) -> str:
@@ -324,19 +326,19 @@ def training_side(
     """
     tables: dict[str, Table] = {}
     recipes: Recipes = {}
-    kept: dict[str, np.ndarray] = {}
+    readable: dict[str, np.ndarray] = {}
     for name, source in sources.items():
         if source.kind == "table":
             usual = "rbf" if given.model == "learned" else "linear"
             tables[name], recipes[name] = _of_numbers(source, places[name], usual, terminal)
-            kept[name] = np.arange(tables[name].values.shape[0])
+            readable[name] = np.arange(tables[name].values.shape[0])
         else:
-            tables[name], recipes[name], kept[name] = _numbers_of_texts(source, places[name], given, terminal)
-    left = reduce(np.intersect1d, kept.values())
-    for name, own in kept.items():
-        if len(own) > len(left):
-            tables[name], recipes[name] = _cut(tables[name], recipes[name], np.searchsorted(own, left))
-    return _joined(tables), recipes, left
+            tables[name], recipes[name], readable[name] = _numbers_of_texts(source, places[name], given, terminal)
+    common = reduce(np.intersect1d, readable.values())
+    for name, places_of_file in readable.items():
+        if len(places_of_file) > len(common):
+            tables[name], recipes[name] = _cut(tables[name], recipes[name], np.searchsorted(places_of_file, common))
+    return _joined(tables), recipes, common
 
 
 def _joined(tables: dict[str, Table]) -> Entities:

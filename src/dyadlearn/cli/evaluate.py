@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import dyadlearn
 from dyadlearn._files.tables import writing
 from dyadlearn._tables import id_text, shown
@@ -14,10 +12,9 @@ from dyadlearn._text import joined, make_list, make_table, number
 from dyadlearn.cli.commands import Evaluate, Inspect, Report
 from dyadlearn.cli.entities import in_words
 from dyadlearn.cli.models import Loaded, load, load_model, settings_of
-from dyadlearn.cli.terminal import Terminal, column_table, stacked
+from dyadlearn.cli.terminal import Terminal, column_table, stacked, to_plain
 from dyadlearn.diagnostics.fitted import fitted_of, known_settings
 from dyadlearn.holdout.baselines import BASELINES
-from dyadlearn.metrics import scorer
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
 from dyadlearn.settings import Setting
 from dyadlearn.views.summary import weights_of_model
@@ -30,8 +27,6 @@ _NOT_FIGURES = ("differences", "drawn", "notes")
 
 def evaluate(given: Evaluate, terminal: Terminal) -> None:
     """Score a model, compare it with others, or test it."""
-    for name in given.scoring or ():
-        scorer(name)
     settings = None if given.setting is None else settings_of(given.setting)
     loaded = load(given)
     model = fitted_of(loaded.model).estimator
@@ -45,10 +40,10 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
     if given.permutations:
         _test(given, loaded, model, settings, terminal)
         return
-    scoring: Any = given.scoring if given.scoring and given.scoring[1:] else _scoring(given, loaded)
     known = _known(model, settings or list(Setting), loaded, terminal)
     with terminal.working("Hold-out"):
-        scores = dyadlearn.evaluate(model, known, scoring=scoring, cv=given.cv, sides=loaded.names, nested=given.nested)
+        how: dict[str, Any] = {"scoring": given.scoring or loaded.origin.get("scoring"), "cv": given.cv}
+        scores = dyadlearn.evaluate(model, known, **how, sides=loaded.names, nested=given.nested)
     for note in scores.notes:
         terminal.note(note)
     rows: dict[str, dict[str, Any]] = {}
@@ -63,11 +58,6 @@ def evaluate(given: Evaluate, terminal: Terminal) -> None:
         differences = [number(rows[setting]["difference"]) for setting in scores["setting"]]
         lines = [[*line, difference] for line, difference in zip(lines, differences, strict=True)]
     terminal.table({"settings": list(rows.values())}, [make_table(headings, lines, left=left)], scores, given.output)
-
-
-def _scoring(given: Evaluate, loaded: Loaded) -> str | None:
-    """Return the scoring of the options, or else that of the search."""
-    return given.scoring[0] if given.scoring else loaded.origin.get("scoring")
 
 
 def _known(model: Any, settings: list[Setting], loaded: Loaded, terminal: Terminal) -> list[Setting]:
@@ -100,8 +90,8 @@ def _test(given: Evaluate, loaded: Loaded, model: Any, settings: Any, terminal: 
     tests: list[Any] = []
     lines: list[list[str]] = []
     how: dict[str, Any] = {"permute": loaded.role(given.permute, "--permute", ("instances", "tasks"), "both")}
-    how |= {"n_permutations": given.permutations or 0, "scoring": _scoring(given, loaded)}
-    how |= {"random_state": given.seed, "progress": terminal.progress}
+    how["scoring"] = given.scoring[0] if given.scoring else loaded.origin.get("scoring")
+    how |= {"n_permutations": given.permutations, "random_state": given.seed, "progress": terminal.progress}
     for setting in settings or [getattr(model, "holdout_setting_", "B")]:
         test = dyadlearn.permutation_test(model, setting, **how)
         tests.append(test)
@@ -195,9 +185,9 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
     has_constant = getattr(model, "fit_intercept", False)
     ids = [None if side is None else list(map(id_text, side.labels)) for side in loaded.own_ids]
     return figures | {
-        **{name: _plain(getattr(model, f"{name}_", getattr(model, name, None))) for name in ("alpha", "task_alpha")},
+        **{name: to_plain(getattr(model, f"{name}_", getattr(model, name, None))) for name in ("alpha", "task_alpha")},
         "fit_intercept": has_constant,
-        "intercept": _plain(model.intercept_) if has_constant else None,
+        "intercept": to_plain(model.intercept_) if has_constant else None,
         "setting": getattr(model, "setting", origin.get("setting")),
         "scoring": scoring if scoring is None else str(scoring),
         "score": getattr(model, "best_score_", origin.get("score")),
@@ -210,10 +200,6 @@ def _figures(loaded: Loaded) -> dict[str, Any]:
         "files": origin.get("files"),
         "versions": loaded.versions,
     }
-
-
-def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def _line(value: Any, words: dict[str, str]) -> str:

@@ -29,7 +29,6 @@ from dyadlearn.cli.options import OfModel, check_target
 from dyadlearn.cli.terminal import Terminal
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.knowledge import KNOWN
-from dyadlearn.metrics import scorer
 from dyadlearn.metrics.scorers import usual_scoring
 from dyadlearn.models.fitted import predicting
 from dyadlearn.selection.evaluate import in_words as baseline_in_words
@@ -195,11 +194,9 @@ def _described(model: Any, about: Any) -> Loaded:
 
 def _python_recipes(model: Any) -> tuple[Recipes, Recipes | None]:
     """Return the recipes of a model that was saved in Python, from its kernels and the names of its columns."""
-    sides = [
-        {name: _recipe(*described) for name, described in descriptions.items()}
-        for descriptions in predicting(model).descriptions
-    ]
-    return sides[0], sides[1] if len(sides) > 1 else None
+    described = predicting(model).descriptions
+    instances, *tasks = ({name: _recipe(*each) for name, each in side.items()} for side in described)
+    return instances, tasks[0] if tasks else None
 
 
 def _recipe(spec: Any, names: Ids | None) -> Recipe:
@@ -220,7 +217,6 @@ def tune(given: Tune, terminal: Terminal) -> None:
         _check_online(data, names, terminal)
     if not is_learned:
         params["scoring"] = given.scoring or usual_scoring(data.observed)
-        scorer(params["scoring"])
     groups = {
         "groups": read_groups(given.groups, data.labels.row_ids, names.instances),
         "task_groups": read_groups(given.task_groups, data.labels.column_ids, names.tasks),
@@ -236,13 +232,13 @@ def tune(given: Tune, terminal: Terminal) -> None:
         scoring, score, sign, rows = "neg_mean_squared_error", -model.holdout_error_, -1, weights.lines(names)
     else:
         scoring, score, sign = params["scoring"], search.best_score_, 1
-        task_alpha = getattr(search, "task_alpha_", None)
-        task_alpha = None if task_alpha is None else float(task_alpha)
+        chosen = getattr(search, "task_alpha_", None)
+        task_alpha = None if chosen is None else float(chosen)
         figures |= {"scoring": scoring, "score": score, "task_alpha": task_alpha}
         rows = [("task alpha", number(task_alpha))]
         if is_online:
-            chosen = {"alpha": figures["alpha"], "task_alpha": task_alpha or 1.0, "keep_labels": given.keep_labels}
-            model = fit_model("online", data, {**chosen, "fit_intercept": given.intercept})
+            how = {"alpha": figures["alpha"], "task_alpha": task_alpha or 1.0, "keep_labels": given.keep_labels}
+            model = fit_model("online", data, {**how, "fit_intercept": given.intercept})
     baselines, (m, q), n = search.baselines_, data.labels.values.shape, data.observed.size
     warning = nothing_learnt(scoring, as_setting(search.holdout_setting_), score, baselines, names)
     if warning is not None:
@@ -307,20 +303,15 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
     params: dict[str, Any] = {"setting": one_setting(given.setting), "fit_intercept": given.intercept}
     params["progress"] = terminal.progress
     if given.model == "learned":
-        stages = given.stages if given.stages == "auto" else _stages(given.stages)
+        if given.stages != "auto" and not given.stages.isdecimal():
+            raise ValueError(f"--stages must be a whole number or auto, found {given.stages!r}.")
+        stages = given.stages if given.stages == "auto" else int(given.stages)
         params |= {"stages": stages, "n_steps": given.steps, "shrinkage": given.shrinkage, "normalize": given.normalize}
         return params | {"cv": 5 if given.cv is None else given.cv, "random_state": given.seed}
     alphas = _alphas(given.alphas, "--alphas")
     task_alphas = alphas if given.task_alphas is None else _alphas(given.task_alphas, "--task-alphas")
     params |= {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv, "device": given.device}
     return params | {"exhaustive": given.exhaustive}
-
-
-def _stages(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"--stages must be a whole number or auto, found {text!r}.") from None
 
 
 def _alphas(text: str | None, option: str) -> list[float] | None:
@@ -385,7 +376,7 @@ def update(given: Update, terminal: Terminal) -> None:
 def _are_new_tasks(grid: Table, loaded: Loaded, tasks: Path | None) -> bool:
     """Return whether the labels are those of new tasks: --tasks is given or, without features of tasks, all are new."""
     known = loaded.ids[1]
-    if tasks is not None or loaded.recipes[1] is not None or known is None or grid.column_ids is None:
+    if loaded.recipes[1] is not None or known is None or grid.column_ids is None:
         return tasks is not None
     return not set(grid.column_ids.labels) & set(known.labels)
 

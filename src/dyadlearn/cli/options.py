@@ -36,7 +36,7 @@ SCORES = ", ".join(name.replace("_at_k", "_at_10") for name in _score_names())
 SCORES += ", or a name that scikit-learn has for regression"
 #: The models of tune.
 MODELS = names_where()
-# Options that only some models have. Options of tasks need --tasks too.
+# Options that only some models have.
 _OF_MODELS: dict[str, tuple[str, ...]] = {
     "task_alphas": names_where(has_alpha="task_alpha"),
     **dict.fromkeys(("task_kernel", "task_groups"), names_where(setting="C")),
@@ -44,7 +44,6 @@ _OF_MODELS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("alphas", "scoring", "device", "exhaustive"), names_where(has_alpha="alpha")),
     **dict.fromkeys(("stages", "steps", "shrinkage", "normalize", "seed"), ("learned",)),
 }
-_OF_TASKS = ("task_kernel", "tasks_smiles", "task_groups", "task_alphas")
 _FILES = "a file of features, embeddings, a kernel, SMILES or FASTA; --model learned takes several, as NAME=FILE."
 
 _KERNELS = "precomputed, linear, rbf:gamma=0.1, tanimoto or spectrum:k=3; NAME= sets it for one of several files."
@@ -64,18 +63,13 @@ Force = Annotated[bool, Option("--force", "-f", help="Replace the output file if
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Base:
-    """Base class of all options: every derived class is a frozen dataclass of keywords."""
-
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, kw_only=True)(cls)
-
-
-class Options(Base):
+@dataclass(frozen=True, kw_only=True)
+class Options:
     """Options of every command.
 
-    A derived class is a command: its docstring is the help, and its fields are the options. `needs` maps an option to
-    the options that it has no effect without. `excludes` maps an option to those that have no effect beside it.
+    A derived class is a command and a frozen dataclass: its docstring is the help, and its fields are the options.
+    `needs` maps an option to the options that it has no effect without. `excludes` maps an option to those that have no
+    effect beside it.
     """
 
     json: Annotated[bool, Option(help="Print the figures as one JSON object.")] = False
@@ -83,6 +77,9 @@ class Options(Base):
 
     needs: ClassVar[Rules] = {}
     excludes: ClassVar[Rules] = {}
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
     def check(self) -> None:
         """Raise if an option has no effect, or if the output cannot be written."""
@@ -150,6 +147,8 @@ class Data(LabelFile, Sides):
     fingerprint: Annotated[str | None, Option(help="Options of fingerprints, such as radius=3,n_bits=4096.")] = None
     drop_invalid: Annotated[bool, Option(help="Leave out SMILES and sequences that cannot be read.")] = False
 
+    needs: ClassVar[Rules] = dict.fromkeys(("task_kernel", "tasks_smiles", "task_groups", "task_alphas"), ("tasks",))
+
     def check(self) -> None:
         """Raise if the model is unknown or lacks its tasks, or if it does not have an option that is given."""
         super().check()
@@ -158,8 +157,6 @@ class Data(LabelFile, Sides):
             raise ValueError(f"--model is one of {', '.join(MODELS)}, found {name!r}.")
         if not self.tasks and name in ("two-step", "kronecker"):
             raise ValueError(f"The {name} model learns from tasks: give them by --tasks, or use --model independent.")
-        for option in () if self.tasks else given_options(*_OF_TASKS):
-            raise ValueError(f"{option} needs tasks: add --tasks, or leave {option} out.")
         for parameter, having in _OF_MODELS.items():
             for option in given_options(parameter) if name not in having else ():
                 raise ValueError(f"--model {name} has no option {option}: use it with --model {' or '.join(having)}.")

@@ -18,10 +18,9 @@ from dyadlearn._text import number
 from dyadlearn.cli.commands import Predict, Recommend, Screen
 from dyadlearn.cli.entities import Entities, each_table, n_entities
 from dyadlearn.cli.models import Loaded, load, one_setting
-from dyadlearn.cli.options import given_options
 from dyadlearn.cli.terminal import Terminal, as_rows, column_table, stacked
-from dyadlearn.diagnostics.calibration import Calibration, settings_of
-from dyadlearn.diagnostics.fitted import fitted_of
+from dyadlearn.diagnostics.calibration import settings_of
+from dyadlearn.diagnostics.fitted import fitted_of, ids_at
 from dyadlearn.exceptions import DataFileError, IdError
 from dyadlearn.models.reading import is_large
 from dyadlearn.settings import Setting
@@ -40,8 +39,6 @@ def predict(given: Predict, terminal: Terminal) -> None:
         raise ValueError("Give --instances, --tasks or both: files of new ones, or of those of training.")
     if given.interval is not None and not 0 < given.interval < 1:
         raise ValueError(f"--interval must be a coverage between 0 and 1, such as 0.9, found {given.interval:g}.")
-    if given.interval is not None and given.probability:
-        raise ValueError("--interval is for labels, not for probabilities: leave out --interval or --probability.")
     asked: tuple[Any, Any] = (None, None) if given.pairs is None else _labels_of(given.pairs)
     (X, rows), (T, columns) = (_side(given, loaded, place, asked[place], terminal) for place in (0, 1))
     shape = len(rows), len(columns)
@@ -49,7 +46,11 @@ def predict(given: Predict, terminal: Terminal) -> None:
     figures: dict[str, Any] = {"instances": shape[0], "tasks": shape[1]}
     model, predicted = loaded.model, loaded.model.predict
     if given.probability:
-        calibration = _calibrated(loaded, terminal, X, T)
+        with terminal.working("Calibration"):
+            calibration = dyadlearn.calibrate(model, settings_of(model, X, T))
+        for each in calibration.settings.values():
+            brier = f"a held-out Brier score of {each.brier:.4f} (base rate: {each.baseline_brier:.4f})"
+            terminal.note(f"probabilities in setting {each.setting} have {brier}.")
         predicted, figures["calibration"] = calibration.predict, calibration.columns()
     headings = [word]
     if given.interval is not None:
@@ -60,7 +61,7 @@ def predict(given: Predict, terminal: Terminal) -> None:
     def answer(X: Any, T: Any) -> np.ndarray:
         """Return a stack of grids: the predictions and, with --interval, the lower and upper bounds."""
         bounds = () if given.interval is None else model.predict_interval(X, T, coverage=given.interval)
-        return np.stack([_grid(values) for values in (predicted(X, T), *bounds)])
+        return np.stack([to_numpy(values).reshape(len(values), -1) for values in (predicted(X, T), *bounds)])
 
     output, names, is_named = given.output, loaded.names, loaded.sides is not None
     blocks = _blocks(answer, len(headings), X, T, shape)
@@ -142,11 +143,9 @@ def _at(blocks: Iterable[np.ndarray], places: tuple[np.ndarray, np.ndarray], dep
 
 def _pairs_alone(loaded: Loaded, sides: tuple[Any, Any], places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Return the predictions (1, n) of the pairs at the given positions, without those of the other pairs."""
-    wanted = []
-    for at, side, own in zip(places, sides, loaded.own_ids, strict=True):
-        ids = own if side is None else side.row_ids
-        wanted.append(at.tolist() if ids is None else ids.take(at).labels)
-    return to_numpy(loaded.model.predict_pairs(*sides, list(zip(*wanted, strict=True))))[None, :]
+    ids = (trained if side is None else side.row_ids for side, trained in zip(sides, loaded.own_ids, strict=True))
+    pairs = zip(*map(ids_at, ids, places), strict=True)
+    return to_numpy(loaded.model.predict_pairs(*sides, list(pairs)))[None, :]
 
 
 def _new(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Terminal) -> Entities | None:
@@ -174,23 +173,8 @@ def _side(given: Predict, loaded: Loaded, place: int, asked: Any, terminal: Term
     return side, ids
 
 
-def _grid(values: Any) -> np.ndarray:
-    array = to_numpy(values)
-    return array.reshape(array.shape[0], -1)
-
-
 def _taken(side: Entities, rows: np.ndarray) -> Entities:
     return each_table(side, lambda table: table.take(rows))
-
-
-def _calibrated(loaded: Loaded, terminal: Terminal, X: Any, T: Any) -> Calibration:
-    """Return the model after calibrating it in the settings of the predicted pairs."""
-    with terminal.working("Calibration"):
-        calibration = dyadlearn.calibrate(loaded.model, settings_of(loaded.model, X, T))
-    for each in calibration.settings.values():
-        brier = f"a held-out Brier score of {each.brier:.4f} (base rate: {each.baseline_brier:.4f})"
-        terminal.note(f"probabilities in setting {each.setting} have {brier}.")
-    return calibration
 
 
 def _labels_of(pairs: Path) -> tuple[list[str], list[str]]:
@@ -266,10 +250,6 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
     """List the best unobserved pairs."""
     if (given.subject is not None) + bool(given.new) + given.pairs != 1:
         raise ValueError("Give exactly one of --for (a known id), --new (a file) and --pairs.")
-    if given.pairs and given.side is not None:
-        raise ValueError("--side is for --for and --new, and has no effect beside --pairs: leave --side out.")
-    if given.new and given_options("setting", "zeros", "cv"):
-        raise ValueError("--setting, --zeros and --cv have no effect with --new, which has no labels: leave them out.")
     loaded = load(given)
     names, model, role = loaded.names, loaded.model, loaded.role(given.side, "--side", ("instance", "task"))
     how: dict[str, Any] = {"zeros": given.zeros, "cv": given.cv, "sides": loaded.sides}
@@ -285,11 +265,12 @@ def recommend(given: Recommend, terminal: Terminal) -> None:
             found = dyadlearn.top_pairs(model, n=given.number or 20, **how)
         else:
             found = _for_known(loaded, str(given.subject), role, n=given.number or 10, **how)
-    kinds = {"tasks": names.tasks, "instances": names.instances}
-    of = "pairs" if given.pairs else kinds[found.of]
-    others = kinds["instances" if of == names.tasks else "tasks"]
-    title = f"Best {of} for each of {len(found)} new {others}" if given.new else f"Best {of} that are not observed"
-    title = title if given.subject is None else f"Best {of} for {given.subject} that are not observed"
+    of = "pairs" if given.pairs else getattr(names, found.of)
+    subject = "" if given.subject is None else f" for {given.subject}"
+    title = f"Best {of}{subject} that are not observed"
+    if given.new:
+        others = names.instances if found.of == "tasks" else names.tasks
+        title = f"Best {of} for each of {len(found)} new {others}"
     columns = found.columns()
     figures = {
         "recommended": of,
@@ -321,7 +302,7 @@ def _for_known(loaded: Loaded, subject: str, side: str | None, **how: Any) -> An
             known[word] = place
     if not known:
         such = ", ".join(repr(ids.labels[0]) for ids in loaded.ids if ids is not None)
-        what = {None: " or ".join(dict.fromkeys(names)), "instance": names.instance, "task": names.task}[side]
+        what = " or ".join(dict.fromkeys(names)) if side is None else getattr(names, side)
         raise IdError(f"The model has no {what} {subject!r}{f' (ids are such as {such})' if such else ''}.")
     if len(known) > 1 and loaded.ids[0] != loaded.ids[1]:
         raise IdError(f"{subject!r} is among the {names.instances} and the {names.tasks}: choose one by --side.")

@@ -34,7 +34,8 @@ _ARGUMENTS = re.compile(
     r"setting|stages|tasks|zeros)=(True|\"[^\"]*\"|'[^']*'|-?\d+(?:\.\d+)?|[A-Za-z_]\w*)?(?=[\s,;:)]|\.?$|\.\s)"
 )
 
-# Phrases of the library that the command line replaces, because the option has another name or does not exist.
+# Phrases of the library that the command line replaces, because the option has another name or does not exist. A test
+# checks that the library still has each of them.
 _PHRASES = (
     (re.compile(r'\bon_error="drop"'), "--drop-invalid"),
     (re.compile(r"^sides must be"), "--sides must be"),
@@ -47,7 +48,7 @@ _PHRASES = (
     (re.compile(r"\bX\[('[^']*')\]"), r"--instances \1"),
     (re.compile(r"\btasks\[('[^']*')\]"), r"--tasks \1"),
     (re.compile(r"\braise max_iter, tol or the regularisation"), "raise the regularisation"),
-    (re.compile(r": use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it"), ""),
+    (re.compile(r"(: )?use dyadlearn\.kernels\.repair to do this explicitly, or repair='error' to refuse it"), ""),
 )
 
 
@@ -123,7 +124,7 @@ class Terminal:
         if not self.json:
             self._print(*things)
             return
-        text = dumps(_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
+        text = dumps(to_plain({**figures, "notes": self.notes}), indent=2, ensure_ascii=False, allow_nan=False)
         # JSON escapes most control codes of a terminal already; these are escaped too, and are read as the same text.
         codes = "[\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
         sys.stdout.write(re.sub(codes, lambda found: f"\\u{ord(found.group()):04x}", text) + "\n")
@@ -175,14 +176,14 @@ def stacked(tables: Sequence[Columns]) -> dict[str, list[Any]]:
     return {name: [cell for table in tables for cell in table[name]] for name in tables[0]}
 
 
-def _plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return a value in types that JSON can hold: NaN and infinity become None."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): to_plain(entry) for key, entry in value.items()}
     if hasattr(value, "tolist"):  # an array or a number of numpy
-        return _plain(value.tolist())
+        return to_plain(value.tolist())
     if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
+        return [to_plain(entry) for entry in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int | bool) else str(value)

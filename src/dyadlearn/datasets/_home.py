@@ -60,20 +60,20 @@ class DataFolder:
     folder: str
     home: Path
 
-    def find(self, *names: str) -> Path | None:
-        """Return the first file that has one of these names, plain or gzipped; None if there is none."""
+    def find(self, name: str) -> Path | None:
+        """Return the path of a file, plain or gzipped; None if there is none."""
         folders = (self.home / self.folder, self.home)
-        places = (folder / (name + ending) for name in names for folder in folders for ending in ("", ".gz"))
-        return next((path for path in places if path.is_file()), None)
+        paths = (folder / (name + ending) for folder in folders for ending in ("", ".gz"))
+        return next((path for path in paths if path.is_file()), None)
 
-    def find_all(self, files: Sequence[tuple[str, ...]], source: str) -> list[Path]:
-        """Return the paths of `files`, each under one of its names; raise if some are missing, with their `source`."""
-        found = [self.find(*names) for names in files]
-        missing = [names[0] for names, path in zip(files, found, strict=True) if path is None]
+    def find_all(self, names: Sequence[str], source: str) -> list[Path]:
+        """Return the paths of files; raise if some are missing, with their `source`."""
+        paths = {name: self.find(name) for name in names}
+        missing = [name for name, path in paths.items() if path is None]
         if missing:
             wanted = self._wanted(f"{', '.join(missing)} ({source})")
             raise FileNotFoundError(f"The data set {self.title} is not in {self.home}: {wanted}")
-        return [path for path in found if path is not None]
+        return [path for path in paths.values() if path is not None]
 
     def _wanted(self, files: str) -> str:
         """Return a hint where to put files."""
@@ -110,7 +110,7 @@ class DataFolder:
                 except ConnectionError as error:
                     wanted = self._wanted(f"{', '.join(missing)} (from {address}, by other means)")
                     raise ConnectionError(f"{error} Or {wanted}") from error
-        return self.find_all([(name,) for name in names], source)
+        return self.find_all(names, source)
 
 
 def read_lines(path: Path) -> list[str]:

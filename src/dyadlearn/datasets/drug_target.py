@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +12,13 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from dyadlearn._checks import check_choice
-from dyadlearn._files.packed import read_text, reading
 from dyadlearn._files.tables import check_whole, read_cells
 from dyadlearn._tables import Ids, Table, make_ids
 from dyadlearn.datasets._home import NAMES, NUMBERS, DataFolder, as_given, describe, load_npz, read_lines, resolve_home
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels import normalize, tanimoto
-from dyadlearn.kernels.chemistry import MorganFingerprints
 
-# Where the publisher keeps the files.
+# Address of the publisher's files.
 _YAMANISHI = "http://web.kuicr.kyoto-u.ac.jp/supp/yoshi/drugtarget/"
 
 _NAMES = {"enzyme": "e", "ion_channel": "ic", "gpcr": "gpcr", "nuclear_receptor": "nr"}
@@ -136,26 +132,16 @@ def fetch_yamanishi(
     folder = DataFolder(repr(short), "yamanishi2008", resolve_home(data_home))
     names = [f"{short}_{table}.txt" for table in ("admat_dgc", "simmat_dc", "simmat_dg")]
     paths = folder.obtain(names, _YAMANISHI, download=download, checksums=_CHECKSUMS)
-    data = DrugTarget.with_ids(*paths, by_target=True)
-    data.check(~np.isin(data.values, (0, 1)), str(paths[0]), "0 or 1")
-    facts = {"title": _TITLES[short], "ones": int(data.values.sum()), "address": _YAMANISHI}
+    labels = _read_grid(paths[0]).transposed
+    drugs, targets = _similarities(paths[1], labels.row_ids), _similarities(paths[2], labels.column_ids)
+    _check(labels, ~np.isin(labels.values, (0, 1)), str(paths[0]), "0 or 1")
+    facts = {"title": _TITLES[short], "ones": int(labels.values.sum()), "address": _YAMANISHI}
     smiles = _read_texts(folder.find(f"{short}_smiles.tsv"))
-    return data.bunch("yamanishi", instances, as_frame, facts=facts, smiles=smiles)
+    return _bunch("yamanishi", labels, drugs, targets, instances, as_frame, facts, smiles=smiles)
 
 
-# Where the publisher of the similarities keeps the files.
+# Address of the publisher of the similarities.
 _DAVIS = "http://staff.cs.utu.fi/~aatapa/data/DrugTarget/"
-
-# The publisher's labels and the ids of drugs and targets. The second name of a file is what others who pass the data on
-# call it.
-_DAVIS_FILES = (
-    (
-        "drug-target_interaction_affinities_Kd__Davis_et_al.2011.txt",
-        "drug-target_interaction_affinities_Kd__Davis_et_al.2011v1.txt",
-    ),
-    ("drug_PubChem_CIDs.txt", "ligands_can.txt"),
-    ("target_gene_names.txt", "proteins.txt"),
-)
 
 
 def fetch_davis(
@@ -179,10 +165,10 @@ def fetch_davis(
     ----------
     data_home : path or None, default=None
         Folder of the files, or of a folder ``davis`` with these files. By default the folder in the environment
-        variable ``DYADLEARN_DATA``, else a folder in the user's cache. Files, plain or gzipped, are either tables with
-        ids (``kd_nM.tsv``, ``drug_similarity_2D.tsv``, ``drug_similarity_ECFP4.tsv``, ``target_similarity_WS.tsv``,
-        ``target_similarity_WS_normalized.tsv``) or, without ``kd_nM.tsv``, the publisher's files. Nothing is
-        downloaded, because the publisher's files have no known checksums: download them yourself.
+        variable ``DYADLEARN_DATA``, else a folder in the user's cache. The files are tables with ids, plain or
+        gzipped: ``kd_nM.tsv`` (drugs × kinases), ``drug_similarity_2D.tsv`` or ``drug_similarity_ECFP4.tsv``, and
+        ``target_similarity_WS.tsv`` or ``target_similarity_WS_normalized.tsv``. Nothing is downloaded. The publisher's
+        files have no ids; ``pandas.DataFrame(values, drugs, kinases).to_csv("kd_nM.tsv", sep="\\t")`` adds them.
     instances : {"targets", "proteins", "drugs"}, default="targets"
         Rows of the grid; the others are the tasks. Proteins are the targets.
     labels : {"pKd", "Kd"}, default="pKd"
@@ -191,8 +177,7 @@ def fetch_davis(
         Similarity of drugs by the keys of PubChem, or by circular fingerprints.
     target_similarity : {"WS", "WS_normalized"}, default="WS"
         ``"WS"``: Smith–Waterman scores, each divided by the square root of the product of both self-scores (positive
-        semi-definite, of rank 384). ``"WS_normalized"``: scores normalised by the publisher (109 negative eigenvalues),
-        divided by 100 if they are percentages.
+        semi-definite, of rank 384). ``"WS_normalized"``: scores normalised by the publisher (109 negative eigenvalues).
     as_frame : bool, default=False
         Whether `Y`, `K` and `G` are pandas frames with their ids. Needs pandas.
 
@@ -210,8 +195,8 @@ def fetch_davis(
         instance_names, task_names : ndarray of shape (m,), (q,)
             Ids: those of PubChem for drugs, genes with their variant for kinases.
         smiles, sequences : dict of str to str
-            Structure of each drug and sequence of each kinase if ``smiles.tsv`` and ``proteins.tsv`` are beside the
-            other files (the publisher has none), else empty.
+            Structure of each drug and sequence of each kinase if the folder has the files ``smiles.tsv`` and
+            ``proteins.tsv`` (the publisher has none), else empty.
         DESCR : str
             Description of the data and their source.
 
@@ -247,42 +232,32 @@ def fetch_davis(
     check_choice(drug_similarity, "drug_similarity", ("2D", "ECFP4"))
     check_choice(target_similarity, "target_similarity", ("WS", "WS_normalized"))
     folder = DataFolder("'davis'", "davis", resolve_home(data_home))
-    if folder.find("kd_nM.tsv"):
-        names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
-        data = DrugTarget.with_ids(*folder.find_all([(name,) for name in names], "tables with ids"))
-    else:
-        drugs = (f"drug-drug_similarities_{drug_similarity}.txt",)
-        targets = (f"target-target_similarities_{target_similarity}.txt",)
-        data = DrugTarget.without_ids(*folder.find_all([*_DAVIS_FILES, drugs, targets], f"from {_DAVIS}"))
-        if target_similarity == "WS_normalized" and data.targets.diagonal().max() > 1:
-            data = replace(data, targets=data.targets / 100)  # the publisher uses percentages
-    Kd = data.values
-    data.check(Kd <= 0, "The table of Kd", "positive numbers")
+    names = ["kd_nM.tsv", f"drug_similarity_{drug_similarity}.tsv", f"target_similarity_{target_similarity}.tsv"]
+    paths = folder.find_all(names, f"tables with ids, from the files at {_DAVIS}")
+    table = _read_grid(paths[0])
+    drugs, targets = _similarities(paths[1], table.row_ids), _similarities(paths[2], table.column_ids)
+    Kd = table.values
+    _check(table, Kd <= 0, "The table of Kd", "positive numbers")
     if labels == "pKd":
-        data = replace(data, values=9 - np.log10(Kd))
+        table = replace(table, values=9 - np.log10(Kd))
     if target_similarity == "WS":
-        data = replace(data, targets=normalize(data.targets))
-    smiles = _read_texts(folder.find("smiles.tsv", "ligands_can.txt"))
-    sequences = _read_texts(folder.find("proteins.tsv", "proteins.txt"))
+        targets = normalize(targets)
+    texts = {"smiles": _read_texts(folder.find("smiles.tsv")), "sequences": _read_texts(folder.find("proteins.tsv"))}
     facts = {"share": 100 * np.mean(Kd == 10_000), "drug_similarity": drug_similarity, "address": _DAVIS}
     facts["labels"] = "pKd = 9 - log10(Kd)" if labels == "pKd" else "Kd in nM"
-    return data.bunch("davis", instances, as_frame, facts=facts, smiles=smiles, sequences=sequences)
+    return _bunch("davis", table, drugs, targets, instances, as_frame, facts, **texts)
 
 
-# Where the filtered scores are passed on with ids and sequences.
+# Address of the filtered scores with ids and sequences.
 _KIBA = "https://raw.githubusercontent.com/hkmztrk/DeepDTA/master/data/kiba/"
 
-_KIBA_FILES = ("kiba_binding_affinity_v2.txt", "ligands_iso.txt", "proteins.txt", "kiba_target_sim.txt")
 _N_BITS = 2048
-
-_SIMILARITIES = {"ECFP4": "Tanimoto coefficients of ECFP4 fingerprints", "published": "PubChem's, of structures"}
 
 
 def fetch_kiba(
     *,
     data_home: str | os.PathLike[str] | None = None,
     instances: str = "drugs",
-    drug_similarity: str = "ECFP4",
     as_frame: bool = False,
 ) -> Bunch:
     r"""Fetch the KIBA scores of 2,111 drugs × 229 kinases: 24.5 % are observed, the others are NaN.
@@ -291,16 +266,12 @@ def fetch_kiba(
     ----------
     data_home : path or None, default=None
         Folder of the files, or of a folder ``kiba`` with these files. By default the folder in the environment variable
-        ``DYADLEARN_DATA``, else a folder in the user's cache. The files are either one archive ``kiba.npz`` (arrays
-        ``kiba``, ``drug_ecfp4_bits``, ``target_sim``, ``drug_ids``, ``target_ids``) or, without it, the published
-        text files, plain or gzipped. Nothing is downloaded, because the text files have no known checksums: download
-        them yourself.
+        ``DYADLEARN_DATA``, else a folder in the user's cache. The file is an archive ``kiba.npz`` with the arrays
+        ``kiba`` (the scores), ``drug_ecfp4_bits`` (``numpy.packbits`` of the fingerprints), ``target_sim``,
+        ``drug_ids`` and ``target_ids``. Nothing is downloaded. The published text files can be converted with
+        ``numpy.loadtxt``, `dyadlearn.kernels.chemistry.fingerprints` and ``numpy.savez``.
     instances : {"drugs", "targets", "proteins"}, default="drugs"
         Rows of the grid; the others are the tasks. Proteins are the targets.
-    drug_similarity : {"ECFP4", "published"}, default="ECFP4"
-        ``"ECFP4"``: the Tanimoto kernel of circular fingerprints. These are part of the archive; with the published
-        text files they are computed from the structures, which needs rdkit. ``"published"``: the published table
-        ``kiba_drug_sim.txt``, unchanged.
     as_frame : bool, default=False
         Whether `Y`, `K` and `G` are pandas frames with their ids. Needs pandas.
 
@@ -312,15 +283,16 @@ def fetch_kiba(
         Y : ndarray or DataFrame of shape (m, q)
             The scores; NaN means not observed.
         K : ndarray or DataFrame of shape (m, m)
-            Similarities of the instances, in the order of `Y`.
+            Similarities of the instances, in the order of `Y`. Drugs have the Tanimoto kernel of `fingerprints`.
         G : ndarray or DataFrame of shape (q, q)
             Similarities of the tasks, in the order of `Y`.
         instance_names, task_names : ndarray of shape (m,), (q,)
             The ids.
-        fingerprints : ndarray of shape (2111, 2048) or None
-            The ECFP4 bits of the drugs, uint8, in the order of the drugs; None with the published similarity.
+        fingerprints : ndarray of shape (2111, 2048)
+            The ECFP4 bits of the drugs, uint8, in the order of the drugs.
         smiles, sequences : dict of str to str
-            Structure of each drug and sequence of each kinase if a file has them, else empty.
+            Structure of each drug and sequence of each kinase if the folder has the files ``ligands.tsv`` and
+            ``proteins.tsv``, else empty.
         DESCR : str
             Description of the data and their source.
 
@@ -356,134 +328,29 @@ def fetch_kiba(
            [0.5, 1. ]])
     """
     check_choice(instances, "instances", ("drugs", "targets", "proteins"))
-    check_choice(drug_similarity, "drug_similarity", ("ECFP4", "published"))
     folder = DataFolder("'kiba'", "kiba", resolve_home(data_home))
-    archive = folder.find("kiba.npz") if drug_similarity == "ECFP4" else None
-    fingerprints: np.ndarray | None
-    if archive:
-        data, fingerprints = _read_archive(archive)
-    else:
-        is_published = drug_similarity == "published"
-        names = [*_KIBA_FILES, *(["kiba_drug_sim.txt"] if is_published else [])]
-        scores, ligands, proteins, targets, *drugs = folder.find_all([(name,) for name in names], f"from {_KIBA}")
-        published = drugs[0] if is_published else None
-        data = DrugTarget.without_ids(scores, ligands, proteins, published, targets, missing=True)
-        fingerprints = None if is_published else _fingerprints(data.drug_ids, _read_texts(ligands))
-    if fingerprints is not None:
-        data = replace(data, drugs=tanimoto(fingerprints))
-    observed = int(np.isfinite(data.values).sum())
-    facts = {"observed": observed, "share": 100 * observed / data.values.size, "address": _KIBA}
-    facts["drug_similarity"] = _SIMILARITIES[drug_similarity]
-    smiles = _read_texts(folder.find("ligands.tsv", "ligands_iso.txt"))
-    texts = {"smiles": smiles, "sequences": _read_texts(folder.find("proteins.tsv", "proteins.txt"))}
-    return data.bunch("kiba", instances, as_frame, facts=facts, fingerprints=fingerprints, **texts)
-
-
-def _read_archive(path: Path) -> tuple[DrugTarget, np.ndarray]:
-    """Return the data of an archive, with empty similarities (m, 0) of drugs, and the fingerprints (drugs, 2048)."""
+    [path] = folder.find_all(["kiba.npz"], f"an archive of the files at {_KIBA}")
     tables = dict.fromkeys(("kiba", "drug_ecfp4_bits", "target_sim"), (2, NUMBERS))
     stored = load_npz(path, {**tables, "drug_ids": (1, NAMES), "target_ids": (1, NAMES)})
-    drugs, targets = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
-    m, q = len(drugs), len(targets)
-    shapes = {"kiba": (m, q), "drug_ecfp4_bits": (m, _N_BITS // 8), "target_sim": (q, q)}
-    parts = [
-        _shaped(stored[key], shape, f"{key} of {path}", "the ids of drugs and targets") for key, shape in shapes.items()
-    ]
-    if parts[1].dtype != np.uint8:
-        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {parts[1].dtype}.")
-    values, bits, G = parts[0].astype(np.float64), parts[1], parts[2].astype(np.float64)
-    return DrugTarget(values, drugs, targets, np.empty((m, 0)), G), np.unpackbits(bits, axis=1, count=_N_BITS)
-
-
-def _fingerprints(drugs: Ids, smiles: dict[str, str]) -> np.ndarray:
-    """Compute the ECFP4 fingerprints (drugs, 2048) of the structures."""
-    structures = {drug: smiles[str(drug)] for drug in drugs.labels}
-    try:
-        return np.asarray(MorganFingerprints(n_bits=_N_BITS).transform(structures).toarray())
-    except ImportError as error:
-        what = "fetch_kiba(drug_similarity='ECFP4') needs kiba.npz, or rdkit to compute fingerprints"
-        raise ImportError(f"{what}: install it, or use drug_similarity='published'.") from error
+    rows, columns = (make_ids(stored[key].tolist(), None, f"{key} of {path}") for key in ("drug_ids", "target_ids"))
+    m, q = len(rows), len(columns)
+    for key, shape in {"kiba": (m, q), "drug_ecfp4_bits": (m, _N_BITS // 8), "target_sim": (q, q)}.items():
+        if stored[key].shape != shape:
+            shapes = f"has shape {stored[key].shape}, expected {shape} by the ids of drugs and targets"
+            raise DataFileError(f"{key} of {path} {shapes}.")
+    bits = stored["drug_ecfp4_bits"]
+    if bits.dtype != np.uint8:
+        raise DataFileError(f"drug_ecfp4_bits of {path} must be bytes (uint8), found {bits.dtype}.")
+    labels = Table(stored["kiba"].astype(np.float64), rows, columns)
+    fingerprints = np.unpackbits(bits, axis=1, count=_N_BITS)
+    observed = int(np.isfinite(labels.values).sum())
+    facts = {"observed": observed, "share": 100 * observed / labels.values.size, "address": _KIBA}
+    texts = {"smiles": _read_texts(folder.find("ligands.tsv")), "sequences": _read_texts(folder.find("proteins.tsv"))}
+    drugs, targets = tanimoto(fingerprints), stored["target_sim"].astype(np.float64)
+    return _bunch("kiba", labels, drugs, targets, instances, as_frame, facts, fingerprints=fingerprints, **texts)
 
 
 # Tables and texts ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DrugTarget:
-    """Labels (drugs, targets) and the similarities of both sides.
-
-    Attributes
-    ----------
-    values : ndarray of shape (m, q)
-        The labels.
-    drug_ids, target_ids : Ids
-    drugs, targets : ndarray of shape (m, m), (q, q)
-    """
-
-    values: np.ndarray
-    drug_ids: Ids
-    target_ids: Ids
-    drugs: np.ndarray
-    targets: np.ndarray
-
-    @classmethod
-    def with_ids(cls, labels: Path, drugs: Path, targets: Path, *, by_target: bool = False) -> DrugTarget:
-        """Read three tables that have ids in their first row and column; with `by_target`, labels are (q, m)."""
-        table = _read_grid(labels)
-        table = table.transposed if by_target else table
-        rows, columns = table.row_ids, table.column_ids
-        assert rows is not None
-        assert columns is not None
-        return cls(table.values, rows, columns, _similarities(drugs, rows), _similarities(targets, columns))
-
-    @classmethod
-    def without_ids(
-        cls, labels: Path, drug_ids: Path, target_ids: Path, drugs: Path | None, targets: Path, *, missing: bool = False
-    ) -> DrugTarget:
-        """Read tables of numbers, with the ids in two other files; without `drugs`, their similarity is (m, 0)."""
-        rows, columns = (
-            make_ids(list(_read_object(path) or filter(None, map(str.strip, read_lines(path)))), None, str(path))
-            for path in (drug_ids, target_ids)
-        )
-        m, q = len(rows), len(columns)
-        whose = f"the ids in {drug_ids.name} and {target_ids.name}"
-        values = _numbers(labels, (m, q), whose, missing=missing)
-        K = np.empty((m, 0)) if drugs is None else _numbers(drugs, (m, m), whose)
-        return cls(values, rows, columns, K, _numbers(targets, (q, q), whose))
-
-    def check(self, is_wrong: np.ndarray, owner: str, expected: str) -> None:
-        """Raise if some labels (m, q) are wrong, naming the first; `owner` is the name of the labels in messages."""
-        for row, column in np.argwhere(is_wrong):
-            pair = f"{self.target_ids.labels[column]} and {self.drug_ids.labels[row]}"
-            raise DataFileError(f"{owner} has {self.values[row, column]:g} for {pair}: expected {expected}.")
-
-    def bunch(self, name: str, instances: str, as_frame: bool, *, facts: Mapping[str, Any], **rest: Any) -> Bunch:
-        """Return the data set with either side as rows.
-
-        Parameters
-        ----------
-        name : str
-            Name of the data set, as in ``fetch_davis``.
-        instances : str
-            "drugs"; any other text means targets.
-        as_frame : bool
-        facts : mapping
-            Facts of the description, besides the numbers of drugs and targets.
-        **rest
-            Further entries of the result.
-        """
-        m, q = self.values.shape
-        Y, rows, columns, K, G = self.values, self.drug_ids, self.target_ids, self.drugs, self.targets
-        if instances != "drugs":
-            Y, rows, columns, K, G = np.ascontiguousarray(Y.T), columns, rows, G, K
-        tables = {"Y": Table(Y, rows, columns), "K": Table(K, rows, rows), "G": Table(G, columns, columns)}
-        return Bunch(
-            **{key: as_given(table, as_frame, f"fetch_{name}") for key, table in tables.items()},
-            instance_names=np.array(rows.labels),
-            task_names=np.array(columns.labels),
-            DESCR=describe(name, drugs=m, targets=q, **facts),
-            **rest,
-        )
 
 
 def _read_grid(path: Path) -> Table:
@@ -493,50 +360,74 @@ def _read_grid(path: Path) -> Table:
     return table
 
 
-def _similarities(path: Path, ids: Ids) -> np.ndarray:
+def _similarities(path: Path, ids: Ids | None) -> np.ndarray:
     """Read a square table with rows and columns in the order of `ids`."""
     table = _read_grid(path).rows_as(ids, f"the rows of {path.name}", "the adjacency matrix")
     return np.asarray(table.columns_as(ids, f"the columns of {path.name}", "the adjacency matrix").values)
 
 
-def _numbers(path: Path, shape: tuple[int, int], whose: str, *, missing: bool = False) -> np.ndarray:
-    """Read a table of numbers without ids, separated by spaces or tabs; ``nan`` is allowed if `missing` is true."""
-    text = read_text(path, "table")
-    if not text.strip():
-        raise DataFileError(f"{path} holds no table: expected numbers, separated by spaces or tabs.")
-    with reading(path, "table of numbers"):
-        values = np.loadtxt(io.StringIO(text), comments=None, ndmin=2)
-        for row, column in np.argwhere(np.isinf(values) | (np.isnan(values) & (not missing))):
-            raise ValueError(f"{values[row, column]} at row {row}, column {column + 1}")
-    return _shaped(values, shape, str(path), whose)
+def _check(labels: Table, is_wrong: np.ndarray, owner: str, expected: str) -> None:
+    """Raise if some labels (drugs, targets) are wrong, naming the first; messages call the table `owner`."""
+    wrong = np.argwhere(is_wrong)
+    if len(wrong):
+        cell = labels.take(wrong[0, :1], wrong[0, 1:])
+        drug, target = (ids.labels[0] for ids in (cell.row_ids, cell.column_ids) if ids)
+        raise DataFileError(f"{owner} has {cell.values[0, 0]:g} for {target} and {drug}: expected {expected}.")
 
 
-def _shaped(table: np.ndarray, shape: tuple[int, ...], name: str, whose: str) -> np.ndarray:
-    """Return a table; raise if its shape does not match the ids."""
-    if table.shape != shape:
-        raise DataFileError(f"{name} has shape {table.shape}, expected {shape} by {whose}.")
-    return table
+def _bunch(
+    name: str,
+    labels: Table,
+    drugs: np.ndarray,
+    targets: np.ndarray,
+    instances: str,
+    as_frame: bool,
+    facts: Mapping[str, Any],
+    **rest: Any,
+) -> Bunch:
+    """Return a data set with either side as rows.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set, as in ``fetch_davis``.
+    labels : Table of shape (m, q)
+        Labels of drugs × targets, with ids.
+    drugs, targets : ndarray of shape (m, m), (q, q)
+        Similarities.
+    instances : str
+        "drugs"; any other text means targets.
+    as_frame : bool
+    facts : mapping
+        Facts of the description, besides the numbers of drugs and targets.
+    **rest
+        Further entries of the result.
+    """
+    m, q = labels.values.shape
+    K, G = drugs, targets
+    if instances != "drugs":
+        labels, K, G = replace(labels.transposed, values=np.ascontiguousarray(labels.values.T)), targets, drugs
+    rows, columns = labels.row_ids, labels.column_ids
+    tables = {"Y": labels, "K": Table(K, rows, rows), "G": Table(G, columns, columns)}
+    return Bunch(
+        **{key: as_given(table, as_frame, f"fetch_{name}") for key, table in tables.items()},
+        instance_names=np.array(labels.ids),
+        task_names=np.array(labels.transposed.ids),
+        DESCR=describe(name, drugs=m, targets=q, **facts),
+        **rest,
+    )
 
 
 def _read_texts(path: Path | None) -> dict[str, str]:
-    """Read texts by their ids, such as sequences: a JSON object, or tab-separated lines that end with the text.
+    """Read texts by their ids, such as sequences, from tab-separated lines that end with the text.
 
     Without a file, the result is empty. A first line ``drug`` and ``smiles`` is skipped as a header.
     """
-    texts = {} if path is None else _read_object(path)
-    for number, line in enumerate(() if path is None or texts else read_lines(path), 1):
+    texts: dict[str, str] = {}
+    for number, line in enumerate([] if path is None else read_lines(path), 1):
         cells = line.split("\t")
         if len(cells) < 2:
             raise DataFileError(f"{path}, line {number}: expected an id, a tab and a text, found {line[:50]!r}.")
         if (number, *cells) != (1, "drug", "smiles"):
             texts[cells[0]] = cells[-1]
     return texts
-
-
-def _read_object(path: Path) -> dict[str, str]:
-    """Return a JSON object of texts; an empty dict if the file holds none."""
-    text = read_text(path)
-    if not text.lstrip().startswith("{"):
-        return {}
-    with reading(path, "JSON"):
-        return {str(name): str(value) for name, value in json.loads(text).items()}

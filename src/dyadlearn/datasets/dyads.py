@@ -138,8 +138,7 @@ def make_dyads(
     side = kernel, kernel_params, n_features
     task_side = side if sign else (task_kernel, task_kernel_params, n_task_features)
     first, second = (_draw_factor(*each, rank, function_stream) for each in (side, task_side))
-    function = _scaled(_Truth(first, second, sign), function_stream)
-    function = replace(function, mean=float(mean))
+    function = replace(_scaled(_Truth(first, second, sign), function_stream), mean=float(mean))
     if main_effects:
         sides = (side,) if sign else (side, task_side)
         effects = tuple(_drawn_effect(each, float(main_effects), effect_stream) for each in sides)
@@ -192,7 +191,7 @@ class _Factor:
 
 @dataclass(frozen=True)
 class _Truth:
-    """The truth as a function of rows; `sign` is that of the mirror image, 0 for two separate sides."""
+    """True function of rows; `sign` is the sign of the mirror image, 0 for two separate sides."""
 
     first: _Factor
     second: _Factor
@@ -211,8 +210,8 @@ class _Truth:
             truth = truth + self.sign * (truth.T if tasks is None else self.second(X) @ self.first(others).T)
         truth = truth + self.mean
         if self.effects is not None:
-            own, other = self.effects
-            truth += own(X) + (self.sign or 1) * other(others).T
+            effect, task_effect = self.effects
+            truth += effect(X) + (self.sign or 1) * task_effect(others).T
         return np.asarray(truth)
 
 
@@ -222,7 +221,7 @@ def _draw_factor(
     """Draw the functions of one side."""
     centres = stream.uniform(-1, 1, size=(_N_CENTRES, n_features))
     weights = stream.standard_normal((_N_CENTRES, rank))
-    # Where all rows are similar, weights that do not add up to zero would give little but a constant.
+    # The weights of a function add up to zero; otherwise it would be nearly constant if all rows are similar.
     return _Factor(kernel, params, centres, weights - weights.mean(axis=0))
 
 

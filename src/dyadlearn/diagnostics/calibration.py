@@ -1,13 +1,11 @@
-r"""Probabilities of labels of two values: held-out scores, turned into what they are worth.
+r"""Calibration: probabilities of labels of two values from held-out scores, and their reliability.
 
-Scores into probabilities, by a map that never falls: Platt's sigmoid, or steps.
+Scores are mapped to probabilities by a non-decreasing map: Platt's sigmoid or isotonic regression. A map never
+decreases, even if the held-out scores do: the held-out predictions of a model that has learned nothing are the means of
+the other labels, which are perfectly anticorrelated with the labels. New pairs have no such anticorrelation, so a
+decreasing map would be wrong for them.
 
-A map may not fall, however the scores that it learns from lie. Where a model has learnt nothing, its prediction for a
-label that was left out is the mean of the others, which is the lower the larger that label is: held-out predictions of
-a useless model run against the labels, perfectly so. A falling map would take that for knowledge, which is gone as soon
-as something really new comes.
-
-Whether probabilities are what they say: of the cells at 0.3, three in ten should be positive.
+Probabilities are reliable if, for example, three in ten of the cells with probability 0.3 are positive.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from dyadlearn.models.reading import among
 from dyadlearn.selection.evaluate import baseline_scores
 from dyadlearn.settings import Setting, as_setting
 
-#: Returns the probability of each score, and never falls.
+#: Non-decreasing function that returns the probability of each score.
 Map = Callable[[np.ndarray], np.ndarray]
 
 
@@ -51,18 +49,17 @@ class Sigmoid:
     intercept: float
 
     def __call__(self, scores: np.ndarray) -> np.ndarray:
-        """Return the probability of each score, NaN of NaN."""
+        """Return the probability of each score, NaN for NaN."""
         from scipy.special import expit
 
         return np.asarray(expit(self.slope * np.asarray(scores, dtype=np.float64) + self.intercept))
 
 
 def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
-    r"""Fit a sigmoid by Platt's method: the likelihood of targets that are a little less sure than the labels are.
+    r"""Fit a sigmoid by Platt's method: maximum likelihood with smoothed targets.
 
     With :math:`N^+` positive and :math:`N^-` negative cells the targets are :math:`(N^+ + 1)/(N^+ + 2)` and
-    :math:`1/(N^- + 2)`, so that a and b are finite even where the scores tell all labels apart, and there is an answer
-    even without a positive cell.
+    :math:`1/(N^- + 2)`. So a and b are finite even if the scores separate the labels, or if no cell is positive.
 
     Parameters
     ----------
@@ -72,7 +69,7 @@ def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
     Returns
     -------
     Sigmoid
-        With the slope 0 where scores do not rise with the labels.
+        The slope is 0 if scores do not increase with the labels.
 
     Examples
     --------
@@ -90,11 +87,11 @@ def sigmoid(scores: np.ndarray, positive: np.ndarray) -> Sigmoid:
     scores = np.asarray(scores, dtype=np.float64)
     centre, scale = float(scores.mean()), float(scores.std())
     if scale <= 8 * np.finfo(np.float64).eps * abs(centre):
-        return flat  # all scores are equal, but for rounding
+        return flat  # all scores are equal up to rounding
     z = (scores - centre) / scale
     if z @ (targets - share) <= 0:
-        return flat  # the slope of the loss at 0 points the other way
-    # Each score stands there once for each value, with its target as the weight of the positive one.
+        return flat  # the likelihood decreases with the slope at 0
+    # Each score is used once for each value, with the target as the weight of the positive one.
     cells, values = np.tile(z, 2).reshape(-1, 1), np.repeat([True, False], z.size)
     fitted = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10)
     fitted.fit(cells, values, np.concatenate([targets, 1 - targets]))
@@ -113,7 +110,7 @@ def isotonic(scores: np.ndarray, positive: np.ndarray) -> Map:
     Returns
     -------
     callable
-        A map of straight pieces between thresholds, and constant beyond both ends; NaN of NaN.
+        Piecewise linear map, constant beyond both ends; NaN for NaN.
 
     Examples
     --------
@@ -130,7 +127,7 @@ def isotonic(scores: np.ndarray, positive: np.ndarray) -> Map:
     return partial(np.interp, xp=fitted.X_thresholds_, fp=fitted.y_thresholds_)  # type: ignore[return-value]
 
 
-#: How a map is fitted, by name.
+#: Functions that fit a map, by name.
 MAPS: Mapping[str, Callable[[np.ndarray, np.ndarray], Map]] = {"sigmoid": sigmoid, "isotonic": isotonic}
 
 
@@ -227,7 +224,7 @@ def _independent(
 ) -> np.ndarray:
     """Return the effective share of independent cells in each bin."""
     size = int(max(rows.max(), columns.max())) + 1
-    # A cell is in two sums and counts once; both ends of a loop in a network are one node, and so one sum.
+    # A cell is in two sums but counts once; a loop of a network has one node and is in one sum.
     second = np.where(rows == columns, 0.0, deviations)
     sums = np.bincount(bins * size + rows, deviations, n_bins * size)
     sums += np.bincount(bins * size + columns, second, n_bins * size)
@@ -326,10 +323,8 @@ class Calibration(Tabled):
         """Return the calibration of one setting."""
         chosen = as_setting(setting)
         if chosen.value not in self.settings:
-            raise ValueError(
-                f"Setting {chosen.in_words} is not calibrated, only {', '.join(self.settings)}: ask for it, as in "
-                f"calibrate(model, {chosen.value!r})."
-            )
+            remedy = f"ask for it, as in calibrate(model, {chosen.value!r})"
+            raise ValueError(f"Setting {chosen.in_words} is not calibrated, only {', '.join(self.settings)}: {remedy}.")
         return self.settings[chosen.value]
 
     def __repr__(self) -> str:
@@ -339,12 +334,14 @@ class Calibration(Tabled):
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the quality measures as named columns, one row per setting, for a data frame or a file."""
-        names = ("setting", "brier", "baseline_brier", "log_loss", "calibration_error")
-        others, settings = ("n_cells", "n_positive", "held_out"), self.settings.values()
-        found: dict[str, list[Any]] = {name: [getattr(each, name) for each in settings] for name in names}
+        settings = self.settings.values()
+        first = ("setting", "brier", "baseline_brier", "log_loss", "calibration_error")
+        columns: dict[str, list[Any]] = {name: [getattr(each, name) for each in settings] for name in first}
         for name in ("instance_means", "task_means"):
-            found[f"{name}_brier"] = [each.baselines[name] for each in settings]
-        return found | {name: [getattr(each, name) for each in settings] for name in others}
+            columns[f"{name}_brier"] = [each.baselines[name] for each in settings]
+        return columns | {
+            name: [getattr(each, name) for each in settings] for name in ("n_cells", "n_positive", "held_out")
+        }
 
     def predict(self, X: Any = None, tasks: Any = None) -> Any:
         """Return the probability of the positive label for every pair.
@@ -355,14 +352,14 @@ class Calibration(Tabled):
 
         Parameters
         ----------
-        X : as in the model's own predict, default=None
+        X : as in the model's predict, default=None
             Instances; None means the training instances. For a `dyadlearn.PairRegressor`, pairs of ids.
-        tasks : as in the model's own predict, default=None
+        tasks : as in the model's predict, default=None
             Tasks; None means the training tasks.
 
         Returns
         -------
-        array or frame, as the model's own predict returns
+        array or frame, as the model's predict returns
             Probabilities; NaN where the prediction is NaN.
 
         Raises
@@ -375,12 +372,12 @@ class Calibration(Tabled):
             if tasks is not None:
                 raise ValueError(f"{type(self.model).__name__} takes pairs of ids: leave tasks out.")
             return self._of_pairs(X)
-        found = fitted.predicted(X, tasks)
+        predicted = fitted.predicted(X, tasks)
         places = fitted.places(X, tasks)
-        scores = _grid(found.values).astype(np.float64)
+        scores = _grid(predicted.values).astype(np.float64)
         rows, columns = (np.arange(size) if at is None else at for size, at in zip(scores.shape, places, strict=True))
         known_rows, known_columns = np.flatnonzero(rows >= 0), np.flatnonzero(columns >= 0)
-        # Those of training may be more than their features: kernels of pairs know them by themselves.
+        # A pairwise kernel may know more about training rows than their features.
         if X is not None and known_rows.size:
             scores[known_rows] = _grid(fitted.predicted(None, tasks).values)[rows[known_rows]]
         if tasks is not None and known_columns.size:
@@ -389,9 +386,9 @@ class Calibration(Tabled):
             both = np.ix_(known_rows, known_columns)
             scores[both] = self["A"].scores[np.ix_(rows[known_rows], columns[known_columns])]
         probabilities = self._mapped(scores, rows[:, None] < 0, columns[None, :] < 0)
-        if found.values.ndim == 1:
+        if predicted.values.ndim == 1:
             probabilities = probabilities[:, 0]
-        return found.restore(as_array_of(probabilities, found.values, found.values.dtype))
+        return predicted.restore(as_array_of(probabilities, predicted.values, predicted.values.dtype))
 
     def _of_pairs(self, pairs: Any) -> Any:
         """Return the probabilities of pairs of ids, for a model of long tables."""
@@ -405,21 +402,17 @@ class Calibration(Tabled):
         return as_array_of(self._mapped(scores, rows < 0, columns < 0), predicted, predicted.dtype)
 
     def _mapped(self, scores: np.ndarray, is_new: np.ndarray, is_new_task: np.ndarray) -> np.ndarray:
-        """Return the probabilities of scores, each by the map of what is new about it."""
-        found = np.empty_like(scores)
+        """Return the probabilities of scores, each by the map of its setting."""
+        probabilities = np.empty_like(scores)
         for setting in Setting:
             here = (is_new == setting.new_instance) & (is_new_task == setting.new_task)
             if here.any():
-                found[here] = self[setting].mapping(scores[here])
-        return found
+                probabilities[here] = self[setting].mapping(scores[here])
+        return probabilities
 
 
 def calibrate(
-    model: Any,
-    setting: str | Setting | Iterable[str | Setting] | None = None,
-    *,
-    method: str = "sigmoid",
-    cv: int | None = None,
+    model: Any, setting: str | Iterable[str] | None = None, *, method: str = "sigmoid", cv: int | None = None
 ) -> Calibration:
     r"""Calibrate the scores of a model of two-valued labels, with one map from scores to probabilities per setting.
 
@@ -476,16 +469,17 @@ def calibrate(
     fitted = fitted_of(model)
     values = distinct_labels(_labels(fitted))
     if len(values) != 2:
-        shown = ", ".join(f"{value:g}" for value in values[:3]) + (", …" if len(values) > 3 else "")
-        found = f"all of them are {shown}" if len(values) == 1 else f"these have {len(values)} ({shown})"
-        hint = "give some of another value" if len(values) == 1 else "ask for intervals, or make two classes of them"
+        found, hint = f"all of them are {values[0]:g}", "give some of another value"
+        if len(values) > 2:
+            some = ", ".join(f"{value:g}" for value in values[:3])
+            found, hint = f"these have {len(values)} ({some}, …)", "ask for intervals, or divide them into two classes"
         raise ValueError(f"Probabilities are of labels of two values, and {found}: {hint}.")
     given = [setting] if isinstance(setting, str) else setting
-    asked = known_settings(fitted) if given is None else list(dict.fromkeys(as_setting(each) for each in given))
-    if not asked:
+    wanted = known_settings(fitted) if given is None else list(dict.fromkeys(as_setting(each) for each in given))
+    if not wanted:
         raise ValueError("setting is empty: name one of A, B, C and D, or leave it out for all.")
     calibrated, refused = {}, []
-    for each in asked:
+    for each in wanted:
         try:
             calibrated[each.value] = _calibrated(fitted, each, values, method, cv)
         except ValueError as error:
@@ -498,7 +492,7 @@ def calibrate(
 
 
 def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
-    """Return the settings of the pairs that `Calibration.predict` would be asked about: what is known, and what new.
+    """Return the settings of the pairs that `Calibration.predict` would predict.
 
     Parameters
     ----------
@@ -510,22 +504,15 @@ def settings_of(model: Any, X: Any = None, tasks: Any = None) -> list[Setting]:
     return [each for each in Setting if each.new_instance in new[0] and each.new_task in new[1]]
 
 
-# --- what is known -------------------------------------------------------------------------------
-
-
 def _grid(values: Any) -> np.ndarray:
-    """Return predictions as an array of two dimensions, those of a single task too."""
-    found = to_numpy(values)
-    return np.array(found.reshape(found.shape[0], -1))
+    """Return a copy of predictions with two dimensions, also for a single task."""
+    return np.array(to_numpy(values).reshape(len(values), -1))
 
 
 def _labels(fitted: Fitted) -> np.ndarray:
-    """Return the values of the labels; that of a node with itself, which neither wins, is left out."""
+    """Return the labels; those of a node with itself are left out if they are antisymmetric, and so zero."""
     labels = to_numpy(fitted.labels.values)
     return labels if fitted.symmetry >= 0 else np.where(np.eye(len(labels), dtype=bool), np.nan, labels)
-
-
-# --- one setting ---------------------------------------------------------------------------------
 
 
 def _calibrated(
@@ -535,9 +522,9 @@ def _calibrated(
     from sklearn.metrics import log_loss
 
     fitted.check(setting)
-    found = fitted.hold_out(setting, cv=cv, exact=True)
-    observed, scores = fitted.labels, np.array(to_numpy(found.predictions), dtype=np.float64)
-    scored_labels(observed, found.predictions, setting, stacklevel=3)  # which says what is not predicted
+    held_out = fitted.hold_out(setting, cv=cv, exact=True)
+    observed, scores = fitted.labels, np.array(to_numpy(held_out.predictions), dtype=np.float64)
+    scored_labels(observed, held_out.predictions, setting, stacklevel=3)  # warns about labels without a prediction
     labels = _labels(fitted)
     positive = labels == values[1]
     used = ~(np.isnan(labels) | np.isnan(scores))
@@ -552,55 +539,45 @@ def _calibrated(
     fit = MAPS[method]
     mapping = fit(scores[used], positive[used])
     probabilities = np.full(scores.shape, np.nan)
-    for fold in folds_of(observed, setting, _cut(found.units, setting, observed, fitted.is_network)):
-        # The nodes of a network leave on both sides.
+    for fold in folds_of(observed, setting, _five_folds(held_out.units, setting, observed, fitted.is_network)):
+        # The nodes of a network are left out on both sides.
         outside, inside = fold.masks
-        here, learnt = used & inside, used & outside & (outside.T if fitted.is_network else True)
-        if here.any() and learnt.any():
-            probabilities[here] = fit(scores[learnt], positive[learnt])(scores[here])
+        here, training = used & inside, used & outside & (outside.T if fitted.is_network else True)
+        if here.any() and training.any():
+            probabilities[here] = fit(scores[training], positive[training])(scores[here])
     judged = used & ~np.isnan(probabilities)
     if not judged.any():
-        raise ValueError(f"In setting {setting.value} all labels leave together, and none is left to judge a map by.")
+        raise ValueError(f"In setting {setting.value} all labels are in one fold, so that no map can be scored.")
     p, y = probabilities[judged], positive[judged]
     m, q = observed.shape
     rows = observed.at(np.arange(m), 0)[judged]
     columns = observed.at(np.arange(q) + (0 if fitted.is_network else m), 1)[judged]
-    bins = reliability(p, y, rows, columns)
     low, high = values
 
     def minus_brier(F: Any) -> float:
         share = np.clip((to_numpy(F)[judged] - low) / (high - low), 0.0, 1.0)
         return -float(np.mean((share - y) ** 2))
 
-    # Labels count the same, so means that are weighted as the loss is would be other base rates.
-    equal = replace(observed, weights=None)
-    means = baseline_scores(equal, setting, found.units, minus_brier, symmetry=fitted.symmetry)
+    # All labels have the same weight here, whatever their weight in the loss of the model.
+    unweighted = replace(observed, weights=None)
+    means = baseline_scores(unweighted, setting, held_out.units, minus_brier, symmetry=fitted.symmetry)
     scores, probabilities = observed.spread(scores), observed.spread(probabilities)
     if setting is Setting.A:
-        # What is not observed was never seen: the model itself predicts it.
+        # Missing labels were not used in training, so the model itself can predict them.
         missing = np.isnan(to_numpy(observed.spread(observed.values)))
         scores[missing] = to_numpy(fitted.completed)[missing]
-    return SettingCalibration(
-        setting=setting.value,
-        mapping=mapping,
-        scores=scores,
-        probabilities=probabilities,
-        brier=float(np.mean((p - y) ** 2)),
-        log_loss=float(log_loss(y, p, labels=[False, True])),
-        baselines={name: -score for name, score in means.items()},
-        reliability=bins,
-        n_cells=n_cells,
-        n_positive=n_positive,
-        held_out=found.method,
-    )
+    brier, loss = float(np.mean((p - y) ** 2)), float(log_loss(y, p, labels=[False, True]))
+    quality = (brier, loss, {name: -score for name, score in means.items()}, reliability(p, y, rows, columns))
+    counts = n_cells, n_positive
+    return SettingCalibration(setting.value, mapping, scores, probabilities, *quality, *counts, held_out.method)
 
 
-def _cut(units: Units, setting: Setting, labels: Labels, is_network: bool) -> Units:
-    """Return folds to judge a map by, of five parts; what left together stays together."""
+def _five_folds(units: Units, setting: Setting, labels: Labels, is_network: bool) -> Units:
+    """Return five folds to score maps by; units that were held out together stay together."""
     if setting is Setting.A:
         (cells,) = units.of_labels(labels, setting)
         if is_network and units.cells is None:
-            cells = np.minimum(cells, cells.T)  # both directions leave together
+            cells = np.minimum(cells, cells.T)  # both directions of an edge are in one fold
         return Units(cells=_dealt(cells))
     rows, columns = (
         _dealt(np.arange(size) if given is None else given)
@@ -612,10 +589,9 @@ def _cut(units: Units, setting: Setting, labels: Labels, is_network: bool) -> Un
 
 
 def _dealt(units: np.ndarray) -> np.ndarray:
-    """Return the number of the part of each thing; what leaves together stays together."""
+    """Return the fold of each element; equal units are in one fold. The order is random and always the same."""
     codes = np.unique(units, return_inverse=True)[1].reshape(units.shape)
     n_units = int(codes.max()) + 1
-    parts = np.empty(n_units, dtype=np.intp)
-    # In no order that the data may have, and always the same.
-    parts[np.random.default_rng(0).permutation(n_units)] = np.arange(n_units) % min(_N_FOLDS, n_units)
-    return parts[codes]
+    folds = np.empty(n_units, dtype=np.intp)
+    folds[np.random.default_rng(0).permutation(n_units)] = np.arange(n_units) % _N_FOLDS
+    return folds[codes]

@@ -22,7 +22,7 @@ import numpy as np
 from dyadlearn._array import to_numpy
 from dyadlearn._checks import check_share, check_whole
 from dyadlearn._tables import Ids, Table, read_table
-from dyadlearn.diagnostics.fitted import Tabled, fitted_of, labels_of
+from dyadlearn.diagnostics.fitted import Tabled, fitted_of, ids_at, labels_of
 from dyadlearn.metrics import scorer
 from dyadlearn.metrics.cells import as_average
 from dyadlearn.metrics.scorers import usual_scoring
@@ -117,8 +117,8 @@ class Comparison(Tabled):
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{name!r} {score:.4g}" for name, score in self.scores.items())
-        return f"Comparison({self.scoring} in setting {self.setting}: {found})"
+        scores = ", ".join(f"{name!r} {score:.4g}" for name, score in self.scores.items())
+        return f"Comparison({self.scoring} in setting {self.setting}: {scores})"
 
     def __str__(self) -> str:
         return self.verdict
@@ -136,8 +136,8 @@ class Comparison(Tabled):
     @property
     def verdict(self) -> str:
         """Comparison of the best model with each of the others, one sentence each."""
-        said = (each.in_words(self.scoring, self.coverage) for each in self.to_best)
-        return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in said)
+        sentences = (each.in_words(self.scoring, self.coverage) for each in self.to_best)
+        return " ".join(f"{words[0].upper() + words[1:] if words.startswith('no ') else words}." for words in sentences)
 
     def columns(self) -> dict[str, list[Any]]:
         """Return named columns with one row per model; differences are relative to the best model."""
@@ -208,42 +208,37 @@ def compare(
     >>> rng = np.random.default_rng(0)
     >>> X, T = rng.normal(size=(40, 8)), rng.normal(size=(25, 2))
     >>> Y = X @ rng.normal(size=(8, 2)) @ T.T + 5 * rng.normal(size=(40, 25))
-    >>> models = {"tasks told": TwoStepRidge().fit(X, Y, tasks=T), "each by itself": IndependentTaskRidge().fit(X, Y)}
+    >>> models = {"two-step": TwoStepRidge().fit(X, Y, tasks=T), "independent": IndependentTaskRidge().fit(X, Y)}
     >>> found = compare(models, "B", n_resamples=200, random_state=0)
     >>> found.best, found.to_best[0].is_told
-    ('tasks told', True)
+    ('two-step', True)
     >>> print(found)
-    tasks told is better than each by itself: neg_mean_squared_error +..., 95 % interval ...
+    two-step is better than independent: neg_mean_squared_error +..., 95 % interval ...
     """
     chosen, coverage = as_setting(setting), check_share(coverage, "coverage")
     check_whole(n_resamples, "n_resamples", _FEWEST)
     _check_names(models)
-    owners = {name: model for name, model in models.items() if not isinstance(model, NestedScore)}
-    fitted = {name: _of(name, fitted_of, model) for name, model in owners.items()}
+    fitted = {name: _of(name, fitted_of, model) for name, model in models.items() if not isinstance(model, NestedScore)}
     if not fitted:
         raise ValueError("Nested scores keep no labels: compare them with at least one fitted model.")
-    networks = {name: model.is_network for name, model in fitted.items()}
-    network = any(networks.values())
-    if len(set(networks.values())) > 1:
-        one, other = (next(name for name, is_one in networks.items() if is_one is kind) for kind in (True, False))
-        raise ValueError(
-            f"{one!r} leaves out an edge in both directions and {other!r} does not know that they are one: compare "
-            "networks with networks."
-        )
-    names, first = side_names(sides, network=network), next(iter(fitted))
+    networks = [name for name, model in fitted.items() if model.is_network]
+    others = [name for name in fitted if name not in networks]
+    if networks and others:
+        directions = f"{networks[0]!r} leaves out an edge in both directions and {others[0]!r} does not"
+        raise ValueError(f"{directions}: compare networks with networks.")
+    names, first = side_names(sides, network=bool(networks)), next(iter(fitted))
     labels = labels_of(fitted[first])
     predictions: dict[str, np.ndarray] = {}
     methods: dict[str, str] = {}
     for name, model in models.items():
         table = labels_of(fitted[name]) if name in fitted else _nested(name, model, chosen)
-        order = np.ix_(*_order(table, name, labels, first, names))
+        order = _order(table, name, labels, first, names)
+        values, methods[name] = table.values, "nested folds"
         if name in fitted:
-            _check_same(table.values[order], name, labels, first, names)
-            made = _of(name, fitted[name].hold_out, chosen)
-            found = fitted[name].labels.spread(made.predictions)
-            predictions[name], methods[name] = to_numpy(found)[order], made.method
-        else:
-            predictions[name], methods[name] = table.values[order], "nested folds"
+            _check_same(values[order], name, labels, first, names)
+            found = _of(name, fitted[name].hold_out, chosen)
+            values, methods[name] = to_numpy(fitted[name].labels.spread(found.predictions)), found.method
+        predictions[name] = values[order]
     judge = scorer(_scoring(list(fitted.values()), scoring))
     Y, notes = labels.values, _notes(methods, fitted)
     stack = np.stack([np.asarray(F, dtype=np.float64) for F in predictions.values()])
@@ -254,16 +249,14 @@ def compare(
     if n_cells < n_labels:
         notes.append(f"{n_labels - n_cells} of {n_labels} labels are not predicted by all models, and not scored.")
     scored, average = np.where(common, Y, np.nan), as_average(None, chosen)
-    over, drawn = _drawn(Y.shape, network, names)
+    over, drawn = _drawn(Y.shape, bool(networks), names)
     observed = np.asarray(judge(scored, stack, average=average, tie_tolerance=None), dtype=np.float64)
     options: dict[str, Any] = {"average": average, "over": over}
     scores = resampled_scores(scored, stack, judge, n_resamples=n_resamples, random_state=random_state, **options)
     scores = scores[~np.isnan(scores).any(axis=1)]
     if len(scores) < _FEWEST:
-        raise ValueError(
-            f"{judge.name} is undefined in {n_resamples - len(scores)} of {n_resamples} resamples: there are too few "
-            "labels for it."
-        )
+        undefined = f"{n_resamples - len(scores)} of {n_resamples} resamples"
+        raise ValueError(f"{judge.name} is undefined in {undefined}: there are too few labels for it.")
     ranks = np.argsort(-observed, kind="stable")
     words = [list(predictions)[place] for place in ranks]
     observed, scores = observed[ranks], scores[:, ranks]
@@ -271,25 +264,14 @@ def compare(
     shares = (ahead / ahead.sum(axis=1, keepdims=True)).mean(axis=0)
     pairs = list(combinations(range(len(words)), 2))
     differences = [
-        Difference(words[one], words[other], *map(float, line))
-        for (one, other), line in zip(
-            pairs, zip(*_intervals(observed, scores, pairs, coverage), strict=True), strict=True
-        )
+        Difference(words[one], words[other], *map(float, figures))
+        for (one, other), *figures in zip(pairs, *_intervals(observed, scores, pairs, coverage), strict=True)
     ]
-    return Comparison(
-        setting=chosen.value,
-        scoring=judge.name,
-        scores=dict(zip(words, observed.tolist(), strict=True)),
-        differences=tuple(differences),
-        best_shares=dict(zip(words, shares.tolist(), strict=True)),
-        methods={name: methods[name] for name in words},
-        coverage=coverage,
-        n_cells=n_cells,
-        n_resamples=len(scores),
-        n_undefined=n_resamples - len(scores),
-        drawn=drawn,
-        notes=tuple(notes),
-    )
+    by_name, best_shares = (dict(zip(words, each.tolist(), strict=True)) for each in (observed, shares))
+    methods = {name: methods[name] for name in words}
+    counts = n_cells, len(scores), n_resamples - len(scores)
+    figures = by_name, tuple(differences), best_shares, methods, coverage
+    return Comparison(chosen.value, judge.name, *figures, *counts, drawn, tuple(notes))
 
 
 def _intervals(
@@ -321,7 +303,7 @@ def _intervals(
     return differences, differences - half, differences + half, p_values
 
 
-# What is compared -------------------------------------------------------------------------------------
+# Checks and notes -------------------------------------------------------------------------------------
 
 
 def _check_names(models: Any) -> None:
@@ -336,10 +318,10 @@ def _check_names(models: Any) -> None:
         raise ValueError(f"models must be at least two to be compared, found {found}.")
 
 
-def _of(name: str, ask: Callable[..., Any], *asked: Any) -> Any:
+def _of(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function of a model, and add the model's name to its errors."""
     try:
-        return ask(*asked)
+        return function(*arguments)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name!r} cannot be compared: {error}") from error
 
@@ -354,29 +336,28 @@ def _nested(name: str, found: NestedScore, setting: Setting) -> Table:
     return Table(values, table.row_ids, table.column_ids)
 
 
-def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, np.ndarray]:
-    """Return the order of rows and columns that matches the labels of the first model."""
+def _order(table: Table, name: str, labels: Table, first: str, names: SideNames) -> tuple[np.ndarray, ...]:
+    """Return the index of a grid that brings rows and columns into the order of the labels of the first model."""
     ids = ((table.row_ids, labels.row_ids, names.instances), (table.column_ids, labels.column_ids, names.tasks))
     places = []
-    for axis, (own, other, side) in enumerate(ids):
-        count, expected = table.values.shape[axis], labels.values.shape[axis]
-        if count != expected:
-            raise ValueError(
-                f"{first!r} was fitted on {expected} {side} and {name!r} on {count}: compare models of the same labels."
-            )
-        own, other = _counted(own, other, count), _counted(other, own, count)
-        place = None
-        if own is not None and other is not None:
-            place = own.order_as(other, f"the {side} of {name!r}", f"those of {first!r}")
-        places.append(np.arange(count) if place is None else place)
-    return places[0], places[1]
+    for axis, (found, expected, side) in enumerate(ids):
+        count, n_labels = table.values.shape[axis], labels.values.shape[axis]
+        if count != n_labels:
+            sizes = f"{first!r} was fitted on {n_labels} {side} and {name!r} on {count}"
+            raise ValueError(f"{sizes}: compare models of the same labels.")
+        found, expected = _counted(found, expected, count), _counted(expected, found, count)
+        places.append(np.arange(count))
+        if found is not None and expected is not None:
+            order = found.order_as(expected, f"the {side} of {name!r}", f"those of {first!r}")
+            places[axis] = places[axis] if order is None else order
+    return np.ix_(*places)
 
 
-def _counted(own: Ids | None, other: Ids | None, count: int) -> Ids | None:
+def _counted(ids: Ids | None, others: Ids | None, count: int) -> Ids | None:
     """Return ids; positions count as ids if the other model's ids are the same numbers in any order."""
-    if own is None and other is not None and set(other.labels) == set(range(count)):
+    if ids is None and others is not None and set(others.labels) == set(range(count)):
         return Ids(tuple(range(count)))
-    return own
+    return ids
 
 
 def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: SideNames) -> None:
@@ -384,26 +365,23 @@ def _check_same(Y: np.ndarray, name: str, labels: Table, first: str, names: Side
     values = labels.values
     # Compare labels in single precision if one of the tables has it.
     is_single = any(np.array_equal(each, each.astype(np.float32), equal_nan=True) for each in (Y, values))
-    own, other = (each.astype(np.float32 if is_single else np.float64) for each in (Y, values))
-    differ = ~((own == other) | (np.isnan(own) & np.isnan(other)))
+    found, expected = (each.astype(np.float32 if is_single else np.float64) for each in (Y, values))
+    differ = (found != expected) & ~(np.isnan(found) & np.isnan(expected))
     if not differ.any():
         return
     i, j = (int(place) for place in np.argwhere(differ)[0])
-    where = [
-        position if ids is None else repr(ids.labels[position])
-        for position, ids in ((i, labels.row_ids), (j, labels.column_ids))
-    ]
+    instance, task = (ids_at(ids, np.array([at]))[0] for ids, at in ((labels.row_ids, i), (labels.column_ids, j)))
     one, two = ("none" if np.isnan(value) else f"{value:g}" for value in (values[i, j], Y[i, j]))
     raise ValueError(
         f"{first!r} and {name!r} were fitted on different labels, {np.count_nonzero(differ)} of {differ.size}: that of "
-        f"{names.instance} {where[0]} and {names.task} {where[1]} is {one} in the one and {two} in the other."
+        f"{names.instance} {instance!r} and {names.task} {task!r} is {one} in the one and {two} in the other."
     )
 
 
 def _scoring(models: list[Any], scoring: Any) -> Any:
     """Return the metric: the given one, the one that all searches share, or the default for the labels."""
-    own = [scoring_of(model, scoring) for model in models]
-    return own[0] if all(each == own[0] for each in own) else usual_scoring(models[0].labels.values)
+    metrics = [scoring_of(model, scoring) for model in models]
+    return metrics[0] if all(each == metrics[0] for each in metrics) else usual_scoring(models[0].labels.values)
 
 
 def _drawn(shape: tuple[int, ...], network: bool, names: SideNames) -> tuple[str, str]:
@@ -422,16 +400,14 @@ def _notes(methods: Mapping[str, str], fitted: Mapping[str, Any]) -> list[str]:
     notes = []
     if len(set(methods.values())) > 1:
         how = "; ".join(f"{name} by {method}" for name, method in methods.items())
-        notes.append(
-            f"The models were held out in different ways ({how}): part of a difference may come from how much was left "
-            "to learn from."
-        )
+        cause = "part of a difference may come from the number of training labels"
+        notes.append(f"The models were held out in different ways ({how}): {cause}.")
     chosen = [name for name, model in fitted.items() if model.estimator.searches and not model.estimator.learns_kernels]
     learned = [name for name, model in fitted.items() if model.estimator.learns_kernels]
     for names, what, how in ((chosen, "chose the regularisation", " a little"), (learned, "learned the kernels", "")):
         if names:
-            notes.append(
-                f"{', '.join(names)} {what} with the labels that are scored here, which flatters{how}: nested_score "
-                "does not, and its result can be compared in its place."
+            optimistic = (
+                f"{', '.join(names)} {what} with the labels that are scored here, which makes scores{how} optimistic"
             )
+            notes.append(f"{optimistic}: compare the nested_score instead.")
     return notes

@@ -22,8 +22,8 @@ from dyadlearn.pairing.incomplete import label_weights
 from dyadlearn.settings import Setting
 from dyadlearn.sides import SideNames, side_names
 
-_CHOSEN = "The regularisation was chosen by these labels too; the weights are those at the one that was chosen."
-_LEARNED = "The kernels were learned by these labels too; the weights are those of the kernels as they are."
+_CHOSEN = "The regularisation was chosen with these labels too; the weights are those of the chosen one."
+_LEARNED = "The kernels were learned from these labels too; the weights are those of the learned kernels."
 # Number of arrays (m, q) in memory: weights, contributions, masks and orders.
 _GRIDS = 8.0
 _REMEDY = "fit TwoStepRidge on the labels, whose predictions can be explained"
@@ -158,8 +158,8 @@ class Explanation(Tabled):
         ----------
         by : {"pair", "instance", "task"}
         """
-        found = {"pair": self.pairs, "instance": self.instances, "task": self.tasks}
-        return found[check_choice(by, "by", tuple(found))]
+        lists = {"pair": self.pairs, "instance": self.instances, "task": self.tasks}
+        return lists[check_choice(by, "by", tuple(lists))]
 
     def columns(self, by: str = "pair") -> dict[str, list[Any]]:
         """Return the listed contributions as named columns, for a data frame or a file.
@@ -170,13 +170,14 @@ class Explanation(Tabled):
             How contributions are grouped. For instances and tasks, the column ``mean_label`` is the mean of their
             labels.
         """
-        found = self.by(by)
+        listed = self.by(by)
         label = "label" if by == "pair" else "mean_label"
-        figures = {"weight": found.weights, label: found.labels, "contribution": found.contributions}
+        figures = {"weight": listed.weights, label: listed.labels, "contribution": listed.contributions}
         if by == "pair":
-            heads = {name: [pair[side] for pair in found.ids] for side, name in enumerate(self.names.headings(figures))}
+            headings = self.names.headings(figures)
+            heads = {name: [pair[side] for pair in listed.ids] for side, name in enumerate(headings)}
         else:
-            heads = {free_name(getattr(self.names, by), figures): list(found.ids)}
+            heads = {free_name(getattr(self.names, by), figures): list(listed.ids)}
         return {**heads, **{name: values.tolist() for name, values in figures.items()}}
 
     def frame(self, by: str = "pair") -> Any:
@@ -240,67 +241,65 @@ def explain(model: Any, instance: Any, task: Any, *, n: int = 10, sides: Any = N
     names = side_names(sides, network=fitted.is_network)
     row, instance_id = _asked(fitted, labels, instance, 0)
     column, task_id = _asked(fitted, labels, task, 1)
-    asked, ids = (row, column), (instance_id, task_id)
+    pair, ids = (row, column), (instance_id, task_id)
     problem, Y = replace(fitted.posed, labels=fitted.labels.dense()), labels.values
-    pairing, observed, known = problem.pairing, ~np.isnan(Y), [isinstance(place, int) for place in asked]
-    if has_task_constants(pairing) and isinstance(asked[1], int) and not observed[:, asked[1]].any():
-        raise ValueError(
-            f"Nothing is predicted for the {names.task} {ids[1]!r}, which has no label to take a constant from: use "
-            "fit_intercept=False, or a model that knows tasks."
-        )
+    pairing, observed = problem.pairing, ~np.isnan(Y)
+    if has_task_constants(pairing) and isinstance(column, int) and not observed[:, column].any():
+        remedy = "use fit_intercept=False, or a model that knows tasks"
+        raise ValueError(f"Nothing is predicted for the {names.task} {ids[1]!r}, which has no label: {remedy}.")
     need = _GRIDS * Y.size
     if problem.labels.full is None:
         how = {"coupled": pairing.knows_tasks, "complete": False, "weighted": problem.weights is not None}
         need += solve_numbers(Y.shape, pairing.ranks, **how)
     check_memory(need * itemsize(problem.Y), problem.Y, f"Weighing {Y.shape[0]} × {Y.shape[1]} labels")
     tol, max_iter = problem.tol, problem.max_iter
-    weights = to_numpy(label_weights(pairing, *asked, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
+    weights = to_numpy(label_weights(pairing, *pair, problem.Y, problem.weights, tol=tol, max_iter=max_iter))
     parts = np.where(observed, Y, 0.0) * weights
     prediction = float(parts.sum(dtype=np.float64))
     if not np.isfinite(prediction):
         raise ValueError(f"The prediction for {ids[0]!r} and {ids[1]!r} is {prediction}: there is nothing to explain.")
-    rows = _gathered(labels.row_ids, 1, weights, Y, parts, observed, n)
-    columns = _gathered(labels.column_ids, 0, weights, Y, parts, observed, n)
+    rows = _of_side(labels.row_ids, 1, weights, Y, parts, observed, n)
+    columns = _of_side(labels.column_ids, 0, weights, Y, parts, observed, n)
     of_pairs = _of_pairs(labels, weights, parts, observed, n, once=fitted.is_network)
-    setting = {(True, True): "A", (False, True): "B", (True, False): "C", (False, False): "D"}[known[0], known[1]]
-    label = float(Y[asked]) if setting == "A" else float("nan")
+    is_new = tuple(not isinstance(place, int) for place in pair)
+    setting = next(each.value for each in Setting if (each.new_instance, each.new_task) == is_new)
+    label = float("nan") if any(is_new) else float(Y[pair])
     note = _LEARNED if fitted.estimator.learns_kernels else _CHOSEN if fitted.estimator.searches else ""
     return Explanation(prediction, *ids, label, setting, rows, columns, of_pairs, weights, names, note)
 
 
-def _gathered(
-    ids: Ids | None, axis: int, weights: np.ndarray, Y: np.ndarray, parts: np.ndarray, observed: np.ndarray, top: int
+def _of_side(
+    ids: Ids | None, axis: int, weights: np.ndarray, Y: np.ndarray, parts: np.ndarray, observed: np.ndarray, n: int
 ) -> Contributions:
     """Return the largest contributions of instances or tasks, summed along the other axis."""
-    counts = observed.sum(axis=axis)
-    sums = (grid.sum(axis=axis, dtype=np.float64) for grid in (weights, np.where(observed, Y, 0.0), parts))
-    weight, total, part = sums
-    places, figures = _largest(weight, total / np.maximum(counts, 1), part, counts > 0, top)
+    counts, grids = observed.sum(axis=axis), (weights, np.where(observed, Y, 0.0), parts)
+    weight, total, part = (grid.sum(axis=axis, dtype=np.float64) for grid in grids)
+    places, figures = _largest(weight, total / np.maximum(counts, 1), part, counts > 0, n)
     return Contributions(ids_at(ids, places), *figures)
 
 
 def _of_pairs(
-    labels: Table, weights: np.ndarray, parts: np.ndarray, observed: np.ndarray, top: int, *, once: bool
+    labels: Table, weights: np.ndarray, parts: np.ndarray, observed: np.ndarray, n: int, *, once: bool
 ) -> Contributions:
     """Return the largest contributions of single labels; `once` lists each edge of a network once."""
     Y, listed = labels.values, observed
     if once:
         both = np.where(np.eye(len(Y), dtype=bool), 1.0, 2.0)
         weights, parts, listed = weights * both, parts * both, np.triu(observed)
-    flat, figures = _largest(weights.ravel(), Y.ravel(), parts.ravel(), listed.ravel(), top)
+    flat, figures = _largest(weights.ravel(), Y.ravel(), parts.ravel(), listed.ravel(), n)
     rows, columns = np.divmod(flat, Y.shape[1])
-    found = zip(ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns), strict=True)
-    return Contributions(tuple(found), *figures)
+    pairs = zip(ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns), strict=True)
+    return Contributions(tuple(pairs), *figures)
 
 
 def _largest(
-    weights: np.ndarray, labels: np.ndarray, parts: np.ndarray, listed: np.ndarray, top: int
+    weights: np.ndarray, labels: np.ndarray, parts: np.ndarray, listed: np.ndarray, n: int
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
     """Return the positions of the n largest contributions, and the values of `Contributions`."""
     among = np.flatnonzero(listed)
     size = np.abs(parts[among])
-    if top < among.size:
-        chosen = np.argpartition(-size, top - 1)[:top]
+    if n < among.size:
+        chosen = np.argpartition(-size, n - 1)[:n]
         among, size = among[chosen], size[chosen]
     places = among[np.lexsort((among, -size))]
     others = listed.copy()
@@ -316,15 +315,12 @@ def _asked(fitted: FittedRidge, labels: Table, given: Any, axis: int) -> tuple[A
     label: Hashable = None
     if not _is_described(given):
         # The tables of a PairRegressor may have rows that are not in training.
-        is_new = isinstance(fitted, FittedPairs) and ids is not None and bool(ids.lacking([given]))
-        if not is_new:
+        if not isinstance(fitted, FittedPairs) or ids is None or not ids.lacking([given]):
             place = _place(given, ids, labels.values.shape[axis], name)
             return place, _id_at(ids, place)
         label, given = given, fitted.describe([given], axis)
-    read = (fitted.rows, fitted.columns)[axis]
+    read: Any = (fitted.rows, fitted.columns)[axis]
     table, rows = read(given)
-    assert table is not None
-    assert rows is not None
     if rows.size != 1:
         raise ValueError(f"One prediction is explained at a time: {name} must be one row, found {rows.size}.")
     if rows.places is not None:
@@ -333,7 +329,7 @@ def _asked(fitted: FittedRidge, labels: Table, given: Any, axis: int) -> tuple[A
 
 
 def _id_at(ids: Ids | None, place: int) -> Hashable:
-    return ids_at(ids, np.array([place]))[0]
+    return place if ids is None else ids.labels[place]
 
 
 def _is_described(given: Any) -> bool:
@@ -351,9 +347,8 @@ def _place(given: Any, ids: Ids | None, count: int, name: str) -> int:
         except TypeError:
             raise TypeError(f"{name} must be an id or a row of numbers, found {type(given).__name__}.") from None
     if isinstance(given, bool) or not isinstance(given, int | np.integer):
-        raise TypeError(
-            f"The labels have no ids for {name}s: {name} must be a position or a row of numbers, found {given!r}."
-        )
+        form = f"{name} must be a position or a row of numbers"
+        raise TypeError(f"The labels have no ids for {name}s: {form}, found {given!r}.")
     if not 0 <= given < count:
         raise ValueError(f"{name} must be a position from 0 to {count - 1}, or a row of numbers, found {given}.")
     return int(given)

@@ -71,9 +71,9 @@ def fitted_of(model: Any, remedy: str = REMEDY) -> Fitted:
     name, grows = type(model).__name__, getattr(model, "grows", None)
     if grows and not model.keep_labels:
         raise ValueError(f"{name} keeps statistics only, not the labels: {remedy}.")
-    found = getattr(model, "fitted_", None)
-    if isinstance(found, Fitted):
-        return found
+    fitted = getattr(model, "fitted_", None)
+    if isinstance(fitted, Fitted):
+        return fitted
     raise TypeError(
         f"model must be a {listed(searches=False)}, one that chooses its regularisation, or a PairRegressor of one, "
         f"found {name}: {remedy}."
@@ -100,8 +100,8 @@ def known_settings(fitted: Fitted, settings: Iterable[str | Setting] = Setting) 
 
 def held_out(fitted: Fitted, setting: Setting, cv: int | None = None) -> tuple[np.ndarray, str]:
     """Return the held-out predictions (m, q) that `dyadlearn.evaluate` scores, and the name of the method."""
-    found = fitted.hold_out(setting, cv=cv, exact=True)
-    return to_numpy(fitted.labels.spread(found.predictions)), found.method
+    result = fitted.hold_out(setting, cv=cv, exact=True)
+    return to_numpy(fitted.labels.spread(result.predictions)), result.method
 
 
 def asked_of(model: Any, setting: str | Setting, n: int | None) -> tuple[Fitted, Table, Setting]:

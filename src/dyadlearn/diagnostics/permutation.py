@@ -162,8 +162,8 @@ def permutation_test(
     judge = scorer(scoring_of(fitted, scoring))
     draws = drawn(permuted, labels.shape, check_random_state(random_state))
     is_closed = isinstance(fitted, FittedRidge) and labels.full is not None and not fitted.estimator.searches
-    found = _closed if is_closed else _repeated
-    score, method, null = found(fitted, chosen, judge, draws, n_permutations)
+    compute = _closed if is_closed else _repeated
+    score, method, null = compute(fitted, chosen, judge, draws, n_permutations)
     scores: list[float] = []
     with Progress(n_permutations, "Permutations", progress) as bar:
         for some in null:
@@ -180,22 +180,16 @@ def _permuted(fitted: Fitted, setting: Setting, permute: str | None) -> str:
     permuted = new if permute is None else check_choice(permute, "permute", _CHOICES)
     if fitted.is_network:
         if permuted not in ("vertices", "both"):
-            raise ValueError(
-                f"A network has one set of vertices, which are permuted on both sides alike: leave permute out, found "
-                f"{permute!r}."
-            )
+            nodes = "The vertices of a network are permuted on both sides alike"
+            raise ValueError(f"{nodes}: leave permute out, found {permute!r}.")
         permuted = new
     elif permuted != "instances" and Setting.C not in fitted.settings:
-        raise ValueError(
-            f"This model knows nothing of tasks, so that permuting them changes nothing: use permute='instances', "
-            f"found {permute!r}."
-        )
+        reason = "This model knows nothing of tasks, so permuting them changes nothing"
+        raise ValueError(f"{reason}: use permute='instances', found {permute!r}.")
     for side, count in zip(("instances", "tasks"), fitted.labels.shape, strict=True):
         if count < 2 and permuted in (side, "both", "vertices"):
-            raise ValueError(
-                f"Permuting {permuted} takes two {side} or more, found {count}: permute the other side, or fit the "
-                "model on more."
-            )
+            remedy = "permute the other side, or fit the model on more"
+            raise ValueError(f"Permuting {permuted} takes two {side} or more, found {count}: {remedy}.")
     return permuted
 
 
@@ -214,24 +208,24 @@ def _repeated(
 ) -> tuple[float, str, Iterator[list[float]]]:
     """Return the same for models that must be solved, searched or learned again for each permutation."""
     labels, held_out, estimator = fitted.labels, fitted.hold_out(setting), fitted.estimator
-    method, is_own, fit = held_out.method, False, None
+    method, is_searched, fit = held_out.method, False, None
     if estimator.searches or not isinstance(fitted, FittedRidge):
         fit = fitted.refitter(setting)
     if estimator.searches:
-        # A model that learned its kernels chose by no score of its own.
-        own = fitted.parameters.get("scoring")
-        is_own = own is not None and setting is fitted.searched_setting and judge == scorer(own)
-        method += f", {'learned' if own is None else 'searched'} again"
-    score = estimator.best_score_ if is_own else _score(labels, held_out.predictions, setting, judge)
+        # A model that learned its kernels has no scoring.
+        scoring = fitted.parameters.get("scoring")
+        is_searched = scoring is not None and setting is fitted.searched_setting and judge == scorer(scoring)
+        method += f", {'learned' if scoring is None else 'searched'} again"
+    score = estimator.best_score_ if is_searched else _score(labels, held_out.predictions, setting, judge)
 
     def statistic(permuted: Labels) -> float:
         if fit is None:
             posed = replace(fitted.problem, labels=permuted)
             return _score(permuted, plan(posed, setting).held_out(), setting, judge)
-        found = fit(permuted)
-        if is_own:
-            return float(found.best_score_)
-        return _score(permuted, found.fitted_.hold_out(setting).predictions, setting, judge)
+        model = fit(permuted)
+        if is_searched:
+            return float(model.best_score_)
+        return _score(permuted, model.fitted_.hold_out(setting).predictions, setting, judge)
 
     def null() -> Iterator[list[float]]:
         for permutation in islice(draws, n_permutations):
@@ -249,6 +243,6 @@ def _score(labels: Labels, held_out: Array, setting: Setting, judge: Scorer) -> 
 
 def _as_good(null: np.ndarray, score: float, like: Array) -> np.ndarray:
     """Return which scores are at least a given score, up to rounding, or NaN; NaN counts against the model."""
-    # Of a score near zero, such as a share of variance, rounding is that of the others.
+    # The rounding error of a score near zero, such as a share of variance, is that of the other scores.
     size = max(abs(score), float(np.nanmax(np.abs(null), initial=0.0)))
     return np.asarray(~(null < score - epsilon(like) ** _TIED * size))

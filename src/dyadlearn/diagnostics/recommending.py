@@ -1,31 +1,20 @@
-r"""Pairs that nobody has tried yet: the likeliest ones, for what is known, for what is new, and of the whole grid.
+r"""Recommendations and doubtful labels: the best unobserved pairs, and the labels that predictions contradict most.
 
-The best of many numbers, block by block: few of each block are sorted, and what is kept is merged.
+Predictions of a rows and n columns are :math:`\boldsymbol\Phi_*\,\mathbf{W}\,\boldsymbol\Psi_*^\top`, usually far more
+than are listed. The coefficients :math:`\mathbf{W}` (r × s) are first multiplied by the side that is cheaper: by the
+rows, which leaves a·s·n products, or once by the columns, which leaves a·r·n. Predictions are then computed in blocks,
+and only the best of each block are stored.
 
-Of equal numbers the first is best, as in a stable sort of all of them; NaN stands for what is not to be named.
-
-Numbers are dealt to many more groups than are wanted. The k-th of the groups' maxima is a bound that at least k numbers
-reach, and hardly more do: one pass for the maxima, one to compare, and what reaches the bound is sorted. Where equals
-make it many, and where there are not k numbers at all, a partition of the whole row finds them.
-
-The best columns for many rows to predict for, without the grid of their predictions.
-
-Predictions are :math:`\boldsymbol\Phi_*\,\mathbf{W}\,\boldsymbol\Psi_*^\top` for a rows and n columns, far more of them
-than anybody wants to see. The coefficients :math:`\mathbf{W}` (r × s) are multiplied by the side that makes this
-cheaper: by the rows, which leaves a·s·n products for the predictions, or once and for all by the columns, which leaves
-a·r·n. Then blocks of predictions are formed one after the other, and of each the best are kept.
-
-What is recommended: short lists of ids with their scores, for one, for several, and of the whole grid.
-
-Pairs that are known already and need not be recommended: of a sparse matrix, a grid or a long table.
-
-Labels that their own model would not have believed: the first to check for mistakes.
+The best of a row are found without sorting it. Its columns are divided into many more groups than are wanted. The k-th
+largest of the maxima of the groups is a bound that at least k numbers reach, and mostly few more; only these are
+sorted. Ties are resolved by the order of columns, as in a stable sort. NaN marks cells that must not be listed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +40,7 @@ from dyadlearn._tables import Ids, Table, free_name, near_miss, shown
 from dyadlearn.diagnostics.fitted import Tabled, asked_of, fitted_of, held_out, ids_at
 from dyadlearn.exceptions import IdError
 from dyadlearn.growing.knowledge import stacked
-from dyadlearn.labels import Labels, distinct_labels, read_labels, read_numbers
+from dyadlearn.labels import distinct_labels, read_labels, read_numbers
 from dyadlearn.models.fitted import Fitted, predicting
 from dyadlearn.models.pairs import FittedPairs
 from dyadlearn.models.reading import among, positions
@@ -62,28 +51,8 @@ from dyadlearn.sides import SideNames, plural, side_names
 from dyadlearn.vectrick import left_first
 
 
-def observed_rows(labels: Labels, places: np.ndarray, axis: int) -> sparse.csr_array:
-    """Return which labels are observed in some rows, or columns with axis 1; in places of -1 there are none.
-
-    Parameters
-    ----------
-    labels : Labels
-    places : integer array of shape (a,)
-    axis : int
-
-    Returns
-    -------
-    sparse boolean array of shape (a, q), or (a, m) with axis 1
-    """
-    held = labels.listed().to_sparse(np.ones(labels.size, dtype=bool))
-    held = held.T.tocsr() if axis else held
-    # One more row, where -1 stands, without anything in it.
-    starts = np.append(held.indptr, held.indptr[-1])
-    return sparse.csr_array((held.data, held.indices, starts), shape=(held.shape[0] + 1, held.shape[1]))[places]
-
-
 def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
-    """Return whether zeros among labels count as not observed: as told, else where all are zeros, ones or missing."""
+    """Return whether zero labels count as not observed: `zeros`, or by default whether all labels are 0, 1 or NaN."""
     if zeros is not None:
         return bool(zeros)
     return bool(((values == 0) | (values == 1) | (values != values)).all())
@@ -92,109 +61,100 @@ def zeros_are_unobserved(values: np.ndarray, zeros: bool | None) -> bool:
 def read_known(
     known: Any, ids: Sequence[Ids | None], sizes: Sequence[int], names: SideNames, axis: int, zeros: bool | None = None
 ) -> sparse.csr_array | None:
-    """Return which pairs are known; what is told of others is passed over, where there are ids.
+    """Return which pairs are known; pairs with ids that are not in `ids` are ignored.
 
     Parameters
     ----------
     known : sparse matrix, array or frame of shape (a, n), or array, list of rows or frame of shape (p, 2) or (p, 3), or
         None
-        Labels of a grid, or pairs of an instance and a task with or without their labels. What a sparse matrix does not
-        hold is not known, nor is what is NaN.
+        Labels of a grid, or pairs of an instance and a task with or without their labels. NaN and cells that a sparse
+        matrix does not store are not known.
     ids : (Ids or None, Ids or None)
-        Of instances and tasks. Without ids, positions are. There may be more than a grid has.
+        Ids of instances and tasks; without ids, positions are used. There may be more ids than a grid has rows or
+        columns.
     sizes : (int, int)
-        The shape of a grid, whose rows and columns are the first.
+        Shape of a grid; its rows and columns are the first of `ids`.
     names : SideNames
     axis : int
-        Which side has the rows of what is returned.
+        Side that the rows of the result belong to: 0 for instances, 1 for tasks.
     zeros : bool or None, default=None
         Whether zeros count as not known; see `zeros_are_unobserved`.
 
     Returns
     -------
-    sparse boolean array with a row for each of that side, or None without `known`
+    sparse boolean array, or None if `known` is None
     """
     if known is None:
         return None
     if not is_sparse(known) and (not hasattr(known, "__len__") or isinstance(known, str)):
         raise TypeError(f"known must be a grid of labels or a long table of pairs, found {type(known).__name__}.")
-    rows, columns, labels = _pairs(known, list(zip(ids, sizes, names.both, strict=True)))
+    rows, columns, labels = _pairs(known, ids, sizes, names)
     wanted = (rows >= 0) & (columns >= 0)
     if labels is not None:
         wanted &= labels == labels
         if zeros_are_unobserved(labels, zeros):
             wanted &= labels != 0
-    m, q = (max(size, 0 if own is None else len(own)) for own, size in zip(ids, sizes, strict=True))
+    m, q = (max(size, 0 if side_ids is None else len(side_ids)) for side_ids, size in zip(ids, sizes, strict=True))
     pairs = rows[wanted], columns[wanted]
-    found = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
-    return sparse.csr_array(found.T) if axis else found
+    grid = sparse.csr_array((np.ones(len(pairs[0]), dtype=bool), pairs), (m, q))
+    return sparse.csr_array(grid.T) if axis else grid
 
 
-# The ids of a side, how many rows or columns a grid has of it, and what it is called.
-_Side = tuple[Ids | None, int, str]
-
-
-def _pairs(known: Any, sides: list[_Side]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return where the instances and the tasks of pairs stand, -1 for those not sought, and their labels."""
+def _pairs(
+    known: Any, ids: Sequence[Ids | None], sizes: Sequence[int], names: SideNames
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return the positions of the instances and of the tasks of pairs, -1 for other ids, and their labels or None."""
+    grid_ids: tuple[Ids | None, Ids | None] = (None, None)
     if is_sparse(known):
-        _check_shape(known.shape, sides)
-        held = known.tocoo()
-        return held.row, held.col, np.asarray(held.data)
-    if len(known) == 0:
+        cells, shape = known.tocoo(), known.shape
+        places, labels = [cells.row, cells.col], np.asarray(cells.data)
+    elif len(known) == 0:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), None
-    n_columns = _columns_of_long(known, sides)
-    if n_columns is not None:
+    elif n_columns := _columns_of_long(known, sizes):
         first, second, *values = table_columns(known, "known", n_columns)
         absent = lacks_id(first) | lacks_id(second)
         if absent.any():
             raise IdError(f"known has no id in row {int(np.argmax(absent))}: drop the row, or fill it in.")
-        labels = read_numbers(values[0], "known", len(first)) if values else None
-        return _places(first, *sides[0]), _places(second, *sides[1]), labels
-    table = read_labels(known, "known")
-    grid, places = to_numpy(table.values), []
-    for own, side, length in zip((table.row_ids, table.column_ids), sides, grid.shape, strict=True):
-        has_ids = own is not None and side[0] is not None
-        if not has_ids and length != side[1]:
-            _check_shape(grid.shape, sides)
-        places.append(_places(list(own.labels), *side) if own is not None and has_ids else np.arange(length))
-    own_rows, own_columns = np.nonzero(grid == grid)
-    return places[0][own_rows], places[1][own_columns], grid[own_rows, own_columns]
+        rows, columns = map(_places, (first, second), ids, sizes, names.both)
+        return rows, columns, read_numbers(values[0], "known", len(first)) if values else None
+    else:
+        table = read_labels(known, "known")
+        grid, grid_ids = to_numpy(table.values), (table.row_ids, table.column_ids)
+        places, shape = list(np.nonzero(grid == grid)), grid.shape
+        labels = grid[*places]
+    for axis in (0, 1):
+        labelled = grid_ids[axis]
+        if labelled is not None and ids[axis] is not None:
+            places[axis] = _places(list(labelled.labels), ids[axis], sizes[axis], names.both[axis])[places[axis]]
+        elif shape[axis] != sizes[axis]:
+            form = f"a grid of {names.instances} × {names.tasks}, or a long table of pairs"
+            raise ValueError(f"known has shape {tuple(shape)}, expected {tuple(sizes)}, {form}.")
+    return places[0], places[1], labels
 
 
 def _places(wanted: Column, ids: Ids | None, size: int, name: str) -> np.ndarray:
-    """Return where the values of a column stand; of ids, -1 where they do not."""
+    """Return the positions of the ids of a column, -1 for other ids; without ids, check positions."""
     if ids is None:
         return positions(wanted, None, size, f"the {name}", "known")
     codes, labels = distinct(wanted, "known")
-    found = among(labels, ids.labels)
-    alike = near_miss(labels, ids.labels) if (found < 0).all() else None
-    if alike is not None:  # somebody of whom nothing is known is no mistake
-        raise IdError(
-            f"known tells of none of the {name}: {alike[0]!r} in it and {alike[1]!r} differ in type or blanks only: "
-            "read both alike."
-        )
-    return np.asarray(found[codes])
+    places = among(labels, ids.labels)
+    alike = near_miss(labels, ids.labels) if (places < 0).all() else None
+    if alike is not None:  # ids of which nothing is known are no mistake
+        ids_in_words = f"{alike[0]!r} in it and {alike[1]!r} differ in type or blanks only"
+        raise IdError(f"known has none of the {name}: {ids_in_words}: read both alike.")
+    return np.asarray(places[codes])
 
 
-def _columns_of_long(known: Any, sides: list[_Side]) -> int | None:
-    """Return how many columns a long table has; None for a grid."""
+def _columns_of_long(known: Any, sizes: Sequence[int]) -> int | None:
+    """Return the number of columns of a long table, or None for a grid."""
     if isinstance(known, list | tuple):
         n_columns, is_grid = len(known[0]) if hasattr(known[0], "__len__") else 0, False
     else:
-        n_columns, (m, q) = int(known.shape[1]) if len(known.shape) == 2 else 0, (size for _, size, _ in sides)
-        # Of frames those with an index have their ids apart, and others in a column of their own.
+        n_columns, (m, q) = int(known.shape[1]) if len(known.shape) == 2 else 0, sizes
+        # A frame may have its ids in a column, and not in an index.
         is_array = isinstance(known, np.ndarray) or is_foreign(known)
         is_grid = n_columns in ((q,) if is_array else (q, q + 1)) and known.shape[0] == m
     return None if is_grid or n_columns not in (2, 3) else n_columns
-
-
-def _check_shape(shape: tuple[int, ...], sides: list[_Side]) -> None:
-    (_, m, instances), (_, q, tasks) = sides
-    if tuple(shape) != (m, q):
-        raise ValueError(
-            f"known has shape {tuple(shape)}, expected ({m}, {q}), a row for each of the {instances} and a column for "
-            f"each of the {tasks}, or a long table of pairs."
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -301,72 +261,65 @@ def screen(
     fitted, labels, chosen = asked_of(model, setting, n)
     predictions, method = held_out(fitted, chosen, cv)
     once = fitted.is_network
-    found = screened(labels, predictions, method, chosen, label=label, once=once, names=side_names(sides, network=once))
-    if not len(found):
+    screening = screened(labels, predictions, method, chosen.value, side_names(sides, network=once), once, label)
+    if not len(screening):
         some = ", ".join(f"{value:g}" for value in distinct_labels(labels.values)[:3])
         raise ValueError(f"No cell has the label {label}: labels are such as {some}.")
-    return found.first(n)
+    return screening.first(n)
 
 
 def screened(
-    labels: Table,
-    F: np.ndarray,
-    method: str,
-    setting: Setting,
-    *,
-    label: float | None = None,
-    once: bool = False,
-    names: SideNames,
+    labels: Table, F: np.ndarray, method: str, setting: str, names: SideNames, once: bool, label: float | None = None
 ) -> Screening:
-    """Return all cells that have a label and a prediction, those that contradict each other most first.
+    """Return all cells that have a label and a prediction, sorted by decreasing contradiction.
 
     Parameters
     ----------
     labels : Table
-        Of shape (m, q), as arrays of numpy; NaN where there are none.
+        Labels of shape (m, q) as a numpy array; NaN means missing.
     F : array of shape (m, q)
-        Held-out predictions; NaN where there are none.
+        Held-out predictions; NaN means missing.
     method : str
-        How they were made.
-    setting : Setting
-    label : float, default=None
-        Cells with this label only.
-    once : bool, default=False
-        Whether a pair stands in the grid twice, and is wanted once.
+        Hold-out method.
+    setting : str
     names : SideNames
-        What the sides are called.
+        Names of the sides.
+    once : bool
+        Whether the labels are a network, whose edges are in the grid twice and are listed once.
+    label : float, default=None
+        Return only cells with this label.
 
     Returns
     -------
     Screening
-        Of cells that are contradicted alike, as by all of the other value, first those of the largest errors.
+        Cells with equal contradictions are sorted by decreasing absolute error.
     """
     Y = labels.values
-    found = contradictions(Y, F)
-    wanted = ~np.isnan(found)
+    contradiction = contradictions(Y, F)
+    wanted = ~np.isnan(contradiction)
     if label is not None:
         wanted &= np.equal(Y, label)
     if once:
-        wanted &= np.triu(np.ones(Y.shape, dtype=bool))
+        wanted = np.triu(wanted)
     rows, columns = np.nonzero(wanted)
-    order = np.lexsort((-np.abs(Y - F)[rows, columns], -found[rows, columns]))
+    order = np.lexsort((-np.abs(Y - F)[rows, columns], -contradiction[rows, columns]))
     cells = rows[order], columns[order]
     ids = (ids_at(labels.row_ids, cells[0]), ids_at(labels.column_ids, cells[1]))
-    return Screening(*ids, Y[cells], F[cells], found[cells], setting.value, method, names)
+    return Screening(*ids, Y[cells], F[cells], contradiction[cells], setting, method, names)
 
 
 def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
-    """Return how much held-out predictions contradict each label; `screen` has the formula.
+    """Return the contradiction of each label by its held-out prediction; `screen` has the formula.
 
     Parameters
     ----------
     Y, F : arrays of shape (m, q)
-        Labels and held-out predictions, NaN where there are none.
+        Labels and held-out predictions; NaN means missing.
 
     Returns
     -------
     array of shape (m, q)
-        From 0 to 1 for labels of two values, else the absolute error; NaN where a label or a prediction is missing.
+        From 0 to 1 for labels of two values, else the absolute error; NaN if a label or a prediction is missing.
 
     Examples
     --------
@@ -381,32 +334,29 @@ def contradictions(Y: np.ndarray, F: np.ndarray) -> np.ndarray:
     if len(values) != 2:
         return np.asarray(np.abs(Y - F))
     positive, negative = known & (values[1] == Y), known & (values[0] == Y)
-    found = np.full(Y.shape, np.nan)
-    found[positive] = 1 - _share_below(np.sort(F[negative]), F[positive])
-    found[negative] = _share_below(np.sort(F[positive]), F[negative])
-    return found
+    shares = np.full(Y.shape, np.nan)
+    shares[positive] = 1 - _share_below(np.sort(F[negative]), F[positive])
+    shares[negative] = _share_below(np.sort(F[positive]), F[negative])
+    return shares
 
 
 def _share_below(ordered: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the share of `ordered` (n,) below each of `values`, ties counting half."""
+    """Return the share of the sorted numbers `ordered` (n,) that are below each of `values`; ties count half."""
     left, right = (np.searchsorted(ordered, values, side=side) for side in ("left", "right"))
     return np.asarray((left + right) / (2 * len(ordered)))
 
 
-# Groups of columns for each number that is wanted.
+# Number of groups of columns for each wanted number.
 _GROUPS = 8
 
 
 def best_in_rows(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the k best of each row stand, best first, and what they are.
-
-    Columns are dealt into groups. The k-th largest of their maxima is a bound that at least k numbers of a row reach,
-    and mostly few more: only these are sorted. Where numbers are equal, the first columns come first.
+    """Return the columns of the k largest numbers of each row, largest first, and these numbers.
 
     Parameters
     ----------
     scores : array of shape (a, n)
-        NaN comes last; of any library.
+        Array of any library; NaN comes last. Equal numbers are sorted by column.
     k : int
 
     Returns
@@ -441,18 +391,18 @@ def best_in_rows(scores: Array, k: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def merged(
-    kept: tuple[np.ndarray, np.ndarray] | None, scores: Array, first: int, k: int
+    best: tuple[np.ndarray, np.ndarray] | None, scores: Array, first: int, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the k best of what was kept of earlier columns and of some more.
+    """Return the k best of the earlier columns and of a new block of columns.
 
     Parameters
     ----------
-    kept : (integer array, array) of shape (a, l) each, or None
-        Where the best of the columns before stand, and their scores, best first.
+    best : (integer array, array) of shape (a, l) each, or None
+        Columns and scores of the best so far, best first.
     scores : array of shape (a, n)
-        Of the columns that follow; of any library.
+        Scores of the new block; array of any library.
     first : int
-        Where the first of these stands.
+        Position of its first column.
     k : int
 
     Returns
@@ -461,76 +411,77 @@ def merged(
     """
     places, values = best_in_rows(scores, k)
     places = places + first
-    if kept is None:
+    if best is None:
         return places, values
-    places, values = np.concatenate([kept[0], places], axis=1), np.concatenate([kept[1], values], axis=1)
-    best, values = best_in_rows(values, k)
-    return np.take_along_axis(places, best, axis=1), values
+    places, values = np.concatenate([best[0], places], axis=1), np.concatenate([best[1], values], axis=1)
+    order, values = best_in_rows(values, k)
+    return np.take_along_axis(places, order, axis=1), values
 
 
-# Bytes of one block of predictions, and of what the columns of many blocks come to, which is computed once.
+# Bytes of a block of predictions, and of the products of columns and coefficients that many blocks share.
 _BLOCK, _PANEL = 2**25, 2**27
-# A block has at least so many rows where the columns are many: products of fewer are slow.
+# Minimum number of rows of a block if there are many columns: products of fewer rows are slow.
 _ROWS = 256
 
 
 def best_columns(
-    made: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Any = None
+    expansion: Expansion, rows: NewRows, others: NewRows | None, k: int, known: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return where the k best of the columns stand for each row, best first, and their predictions.
+    """Return the k best columns of each row, best first, and their predictions.
 
     Parameters
     ----------
-    made : Expansion
+    expansion : Expansion
     rows : NewRows
-        The a rows to find the best for.
+        The a rows.
     others : NewRows or None
-        The n columns; None stands for those of training.
+        The n columns; None means those of training.
     k : int
     known : sparse array of shape (a, n) or None
-        Pairs that are not to be named.
+        Pairs that are not listed.
 
     Returns
     -------
     (integer array, array) of shape (a, min(k, n)) each
-        NaN where there are fewer that may be named, at the end of a row.
+        Rows with fewer unknown pairs end with NaN.
     """
-    found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
-    for here, there, scores in _blocks(made, rows, others):
-        if known is not None:  # less than anything, which costs less than to look for NaN
-            held = known[here, there].tocoo()
-            scores = with_value(scores, held.row * held.shape[1] + held.col, -float("inf"))
-        found[here.start] = merged(found.get(here.start), scores, there.start, k)
-    places, scores = (np.concatenate(each) for each in zip(*found.values(), strict=True))
+    best: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    for here, there, scores in _blocks(expansion, rows, others):
+        if known is not None:  # -inf is faster than NaN, which has to be looked for
+            pairs = known[here, there].tocoo()
+            scores = with_value(scores, pairs.row * pairs.shape[1] + pairs.col, -float("inf"))
+        best[here.start] = merged(best.get(here.start), scores, there.start, k)
+    places, scores = (np.concatenate(each) for each in zip(*best.values(), strict=True))
     scores[scores == -np.inf] = np.nan
     return places, scores
 
 
-def _blocks(made: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
-    """Yield predictions of some rows and columns after the other, with where both stand.
+def _blocks(expansion: Expansion, rows: NewRows, others: NewRows | None) -> Iterator[tuple[slice, slice, Array]]:
+    """Yield blocks of predictions, with the positions of their rows and columns.
 
-    What the columns of many blocks come to is computed once. The blocks of rows are the same for all columns.
+    Products of columns and coefficients are computed once for many blocks. All columns have the same blocks of rows.
     """
-    size, n = itemsize(made.values), made.n_tasks if others is None else others.size
+    size, n = itemsize(expansion.values), expansion.n_tasks if others is None else others.size
     everything = slice(0, n)
     if rows.places is not None or (others is not None and others.places is not None):
-        # Of training, and known by more than their kernel: there is a grid of them.
-        grid = made.grid(rows if rows.places is None else None, others)
+        # The model knows more about training rows than their kernel values, so their grid is computed.
+        grid = expansion.grid(rows if rows.places is None else None, others)
         places = np.arange(rows.size) if rows.places is None else rows.places
         for here in row_blocks(rows.size, n * size, _BLOCK):
             yield here, everything, take_rows(grid, places[here])
         return
-    if others is None:  # the columns of training are as many as the coefficients bear
-        left, (r, s) = rows.before(made.instances), made.values.shape
+    if others is None:  # the columns are those of training
+        left, (r, s) = rows.before(expansion.instances), expansion.values.shape
         is_shared = size * r * n <= _PANEL and not left_first(rows.size, n, r, s)
-        right, width = made.to_training if is_shared else None, n + max(left.width, rows.values.shape[1]) // 4
+        right, width = expansion.to_training if is_shared else None, n + max(left.width, rows.values.shape[1]) // 4
         for here in row_blocks(rows.size, width * size, _BLOCK):
-            yield here, everything, made.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
+            scores = expansion.grid(rows.take(here), None) if right is None else matmul(left.at(here), right)
+            yield here, everything, scores
         return
-    made = made.shared
-    left, right, middle = rows.before(made.instances), others.before(made.tasks), made.values
+    expansion = expansion.shared
+    left, right, middle = rows.before(expansion.instances), others.before(expansion.tasks), expansion.values
     by_rows = left_first(rows.size, n, *middle.shape)
-    # What the columns come to, and what is there while they come to it.
+    # Number of columns whose products with the coefficients fit into a panel.
     most = max(1, _PANEL // (size * (right.width + (middle.shape[1] if by_rows else max(middle.shape)))))
     step = min(most, max(1, _BLOCK // (size * _ROWS)))
     step = -(-n // -(-n // step))  # blocks of one width
@@ -558,7 +509,7 @@ class Ranked(Tabled):
         return len(self.scores)
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return all lists as named columns, one below the other, for a data frame or a file."""
+        """Return all lists as named columns, for a data frame or a file."""
         listed = ~np.isnan(self.scores)
         figures: dict[str, list[Any]] = {"score": self.scores[listed].tolist()}
         if self.labels is not None:
@@ -566,7 +517,7 @@ class Ranked(Tabled):
         return self._named(figures) | figures
 
     def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
-        """Return the columns of ids, by names that are not taken."""
+        """Return the columns of ids, with names that are not in `taken`."""
         raise NotImplementedError
 
     def _counted(self, count: int, of: str) -> str:
@@ -645,7 +596,7 @@ class RecommendationLists(Ranked):
         return f"RecommendationLists({words} each for {subjects}, setting {self.setting})"
 
     def _named(self, taken: Collection[str]) -> dict[str, list[Any]]:
-        pairs = [(subject, other) for subject, own in zip(self.subjects, self.ids, strict=True) for other in own]
+        pairs = [(subject, other) for subject, ids in zip(self.subjects, self.ids, strict=True) for other in ids]
         headings = self.sides.headings(taken)
         headings = headings if self.of == "tasks" else headings[::-1]
         return {heading: [pair[place] for pair in pairs] for place, heading in enumerate(headings)}
@@ -682,13 +633,11 @@ class TopPairs(Ranked):
         return {first: list(self.instances), second: list(self.tasks)}
 
 
-# Kept labels that are looked at in one go.
+# Number of stored labels of an online model that are read at once.
 _CELLS = 2**22
 
 _FROM_ALL = "predicted from all observed labels"
-_NO_CONSTANT = (
-    "for want of labels of the tasks to take constants from: use fit_intercept=False, or a model that knows tasks."
-)
+_NO_CONSTANT = "whose tasks have no labels for an intercept: use fit_intercept=False, or a model that knows tasks."
 
 
 def recommend(
@@ -774,38 +723,28 @@ def recommend(
     given = {"instance": instance, "task": task, "X": X, "tasks": tasks}
     found = [name for name, value in given.items() if value is not None]
     if found not in (["instance"], ["task"], ["X"], ["tasks"], ["X", "tasks"]):
+        names = " and ".join(f"{name}=" for name in found) or "none of them"
         raise ValueError(
-            "Say what to recommend for: give either instance= or task=, which are known, or X= or tasks=, which are "
-            f"new; found {' and '.join(f'{name}=' for name in found) or 'none of them'}."
+            f"Give either instance= or task=, which are known, or X= or tasks=, which are new; found {names}."
         )
     if X is None and tasks is None:
         axis, subject = (0, instance) if task is None else (1, task)
-        asked = _asked_by_itself(model, subject, axis, known, zeros, sides)
-        if asked is None:
+        ranked = _by_model(model, subject, axis, known, zeros, sides)
+        if ranked is None:
             return _for_known(model, subject, axis, known, n, setting, zeros, cv, sides)
         if zeros or cv is not None or as_setting(setting) is not Setting.A:
-            raise ValueError(
-                "What is recommended here is ranked by the predictions of the model itself, and nothing is left "
-                "out for them: give no setting=, zeros= or cv=."
-            )
-        return asked.best(n)
-    own = Setting.C if X is None else Setting.B if tasks is None else Setting.D
-    if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, own):
-        raise ValueError(
-            "What is new has no labels to leave out: leave setting=, zeros= and cv= to instance= and task=, which are "
-            "known, and zeros= to known= too."
-        )
-    return _asked_new(model, X, tasks, known, own, zeros, sides).best(n)
+            ranking = "These pairs are ranked by the predictions of the model, and nothing is held out"
+            raise ValueError(f"{ranking}: leave setting=, zeros= and cv= out.")
+        return ranked(n)  # type: ignore[no-any-return]
+    new = Setting.C if X is None else Setting.B if tasks is None else Setting.D
+    if (zeros is not None and known is None) or cv is not None or as_setting(setting) not in (Setting.A, new):
+        new_ones = "New instances and tasks have no labels to hold out"
+        raise ValueError(f"{new_ones}: leave setting= and cv= out, and zeros= unless known= is given.")
+    return _for_new(model, X, tasks, known, n, new, zeros, sides)
 
 
 def top_pairs(
-    model: Any,
-    *,
-    n: int = 20,
-    zeros: bool | None = None,
-    setting: str | Setting = "A",
-    cv: int | None = None,
-    sides: Sequence[str] | None = None,
+    model: Any, *, n: int = 20, zeros: bool | None = None, setting: str = "A", cv: int | None = None, sides: Any = None
 ) -> TopPairs:
     """Return the most promising unobserved pairs of the whole grid.
 
@@ -851,46 +790,46 @@ def top_pairs(
     past = int(symmetry != 0 and not _has_selves(Y, zeros))
     wanted = _unobserved(Y, zeros)
     if symmetry:  # both directions are one pair
-        wanted &= np.triu(np.ones(Y.shape, dtype=bool), past)
+        wanted = np.triu(wanted, past)
     ranked = np.where(wanted, np.abs(F) if symmetry < 0 else F, np.nan).ravel()
     places, values = best_in_rows(ranked[None, :], n)
     rows, columns = np.divmod(places[~np.isnan(values)], Y.shape[1])
     if not rows.size:
         if np.count_nonzero(_unobserved(Y, zeros)) > past * len(Y):
-            raise ValueError(f"Nothing is predicted for any pair that is not observed, {_NO_CONSTANT}")
-        raise ValueError(f"Every pair is observed, so there is none to name{_hint(zeros)}.")
+            raise ValueError(f"Nothing is predicted for unobserved pairs, {_NO_CONSTANT}")
+        raise ValueError(f"All pairs are observed: there is none to recommend{_hint(zeros)}.")
     scores = F[rows, columns]
     if symmetry < 0:
-        turned = scores < 0
-        rows, columns, scores = np.where(turned, columns, rows), np.where(turned, rows, columns), np.abs(scores)
+        is_reversed, scores = scores < 0, np.abs(scores)
+        rows, columns = np.where(is_reversed, columns, rows), np.where(is_reversed, rows, columns)
     ids = ids_at(labels.row_ids, rows), ids_at(labels.column_ids, columns)
     return TopPairs(scores, Y[rows, columns], chosen.value, method, names, *ids)
 
 
-# What is known ------------------------------------------------------------------------------------
+# Predictions that never used their cells -----------------------------------------------------------
 
 
 def _unobserved(labels: np.ndarray, zeros: bool) -> np.ndarray:
-    """Return which labels are missing, or zero where zeros count as not observed."""
+    """Return which labels are missing, or zero if zeros count as not observed."""
     missing = np.asarray(np.isnan(labels))
     return missing | (labels == 0) if zeros else missing
 
 
 def _has_selves(Y: np.ndarray, zeros: bool) -> bool:
-    """Return whether some pair of a node with itself is observed, in a network."""
+    """Return whether a pair of a node of a network with itself is observed."""
     return not bool(_unobserved(np.diagonal(Y), zeros).all())
 
 
 def _predictions(
     fitted: Fitted, Y: np.ndarray, setting: Setting, cv: int | None, *, has_zeros: bool
 ) -> tuple[np.ndarray, str]:
-    """Return predictions (m, q) that never saw their cells, and how they were made.
+    """Return predictions (m, q) that were computed without their cells, and the name of the method.
 
     Parameters
     ----------
     fitted : Fitted
     Y : array of shape (m, q)
-        Labels, NaN where missing.
+        Labels; NaN means missing.
     setting : Setting
     cv : int or None
     has_zeros : bool
@@ -898,25 +837,24 @@ def _predictions(
     """
     completed = to_numpy(fitted.completed)
     if setting is Setting.A and not has_zeros:
-        # What is missing was never seen: the model itself predicts it, from all that is known.
+        # Missing labels were not used in training, so the model itself can predict them.
         return completed, _FROM_ALL
     F, method = held_out(fitted, setting, cv)
     return np.where(np.isnan(Y), completed, F) if setting is Setting.A else F, method
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What something is recommended for.
+class _Query(NamedTuple):
+    """The instances or tasks to recommend for.
 
     Attributes
     ----------
     subjects : tuple
         Ids of instances (axis 0) or of tasks (axis 1).
     several : bool
-        Whether they came as a list.
+        Whether they were given as a list.
     axis : int
     ids : Ids or None
-        Of what is recommended.
+        Ids of the candidates on the other side.
     setting : Setting
     names : SideNames
     """
@@ -929,93 +867,93 @@ class _Asked:
     names: SideNames
 
     @property
-    def whom(self) -> str:
-        """What messages call the subjects."""
+    def in_words(self) -> str:
+        """Description of the subjects in messages."""
         return f"these {self.names.both[self.axis]}" if self.several else repr(self.subjects[0])
 
-    def listed(
+    def with_known(
+        self, observed: sparse.csr_array, known: Any, trained: Sequence[Hashable], sizes: tuple[int, int]
+    ) -> sparse.csr_array:
+        """Return which pairs of the subjects are observed or known; `trained` has the ids of their side in training."""
+        every = Ids(tuple(dict.fromkeys((*trained, *self.subjects))))
+        pairs = read_known(known, (self.ids, every) if self.axis else (every, self.ids), sizes, self.names, self.axis)
+        return observed if pairs is None else observed + pairs[among(self.subjects, every.labels)]
+
+    def lists(
         self, places: np.ndarray, scores: np.ndarray, labels: np.ndarray | None, method: str
     ) -> Recommendations | RecommendationLists:
-        """Return a list for each subject, as long as it has predictions; or a single one."""
+        """Return a list for each subject, without candidates that have no prediction; or a single list."""
         lengths = np.count_nonzero(~np.isnan(scores), axis=1)
         longest = int(lengths.max())
-        own = tuple(ids_at(self.ids, row[:length]) for row, length in zip(places, lengths, strict=True))
+        ids = tuple(ids_at(self.ids, row[:length]) for row, length in zip(places, lengths, strict=True))
         scores, labels = scores[:, :longest], None if labels is None else labels[:, :longest]
         words = (self.setting.value, method, self.names, ("tasks", "instances")[self.axis])
         if self.several or labels is None:
-            return RecommendationLists(scores, labels, *words, self.subjects, own)
-        return Recommendations(scores[0], labels[0], *words, self.subjects[0], own[0])
+            return RecommendationLists(scores, labels, *words, self.subjects, ids)
+        return Recommendations(scores[0], labels[0], *words, self.subjects[0], ids[0])
 
+    def ranked(
+        self, n: int, expansion: Expansion, rows: NewRows, others: NewRows | None, known: Any, has_labels: bool = True
+    ) -> Recommendations | RecommendationLists:
+        """Return the candidates with the highest predictions of the model that are not known.
 
-class _Own(NamedTuple):
-    """Subjects that are ranked for by the predictions of the model itself.
-
-    Attributes
-    ----------
-    asked : _Asked
-    made : Expansion
-        With the side that is asked about first.
-    rows : NewRows
-        Those that are asked about.
-    others : NewRows or None
-        What is recommended; None stands for what the model was trained on.
-    told : sparse array of shape (a, n) or None
-        What is observed or known of them.
-    has_labels : bool
-        Whether the lists have a column of labels, which those of new rows have not.
-    """
-
-    asked: _Asked
-    made: Expansion
-    rows: NewRows
-    others: NewRows | None
-    told: Any
-    has_labels: bool = True
-
-    def best(self, k: int) -> Recommendations | RecommendationLists:
-        """Return what is best and neither observed nor known."""
-        asked, told = self.asked, self.told
-        places, scores = best_columns(self.made, self.rows, self.others, k, told)
+        Parameters
+        ----------
+        n : int
+        expansion : Expansion
+            The model, with the side of the subjects first.
+        rows : NewRows
+            The subjects.
+        others : NewRows or None
+            The candidates; None means those of training.
+        known : sparse array of shape (a, n) or None
+            Observed and known pairs.
+        has_labels : bool, default=True
+            Whether the lists have a column of labels; lists of new rows have none.
+        """
+        places, scores = best_columns(expansion, rows, others, n, known)
         if np.isnan(scores).all():
-            if told is None or not told.nnz:
-                raise ValueError(f"Nothing is predicted for any of the {asked.names.tasks}, {_NO_CONSTANT}")
-            raise ValueError(f"Everything is known of {asked.whom}, so there is nothing to recommend.")
-        return asked.listed(places, scores, np.full_like(scores, np.nan) if self.has_labels else None, _FROM_ALL)
+            if known is None or not known.nnz:
+                raise ValueError(f"Nothing is predicted for any of the {self.names.tasks}, {_NO_CONSTANT}")
+            raise ValueError(f"Everything is known of {self.in_words}, so there is nothing to recommend.")
+        return self.lists(places, scores, np.full_like(scores, np.nan) if has_labels else None, _FROM_ALL)
 
 
 def _for_known(
-    model: Any, given: Any, axis: int, known: Any, k: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
+    model: Any, given: Any, axis: int, known: Any, n: int, setting: Any, zeros: bool | None, cv: int | None, sides: Any
 ) -> Recommendations | RecommendationLists:
-    """Recommend for rows of a grid of labels, by predictions that never saw what is recommended."""
-    fitted, labels, chosen = asked_of(model, setting, k)
+    """Recommend for rows or columns of a grid of labels, by predictions that were computed without their cells."""
+    fitted, labels, chosen = asked_of(model, setting, n)
     names = side_names(sides, network=fitted.is_network)
     subjects, several = _subjects(given, names.both[axis])
     ids, shape = (labels.row_ids, labels.column_ids), labels.values.shape
     places = positions(subjects, ids[axis], shape[axis], f"the {names.both[axis]}", ("instance", "task")[axis])
-    asked = _Asked(ids_at(ids[axis], places), several, axis, ids[1 - axis], chosen, names)
-    told = read_known(known, ids, shape, names, axis, zeros)
+    query = _Query(ids_at(ids[axis], places), several, axis, ids[1 - axis], chosen, names)
+    known_pairs = read_known(known, ids, shape, names, axis, zeros)
     Y = labels.values if axis == 0 else labels.values.T
     zeros = zeros_are_unobserved(Y, zeros)
-    own, wanted = Y[places], _unobserved(Y[places], zeros)
-    F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=zeros and bool((own == 0).any()))
-    if told is not None:
-        wanted &= ~told[places].toarray()
+    rows, wanted = Y[places], _unobserved(Y[places], zeros)
+    F, method = _predictions(fitted, labels.values, chosen, cv, has_zeros=zeros and bool((rows == 0).any()))
+    if known_pairs is not None:
+        wanted &= ~known_pairs[places].toarray()
     if fitted.is_network and not _has_selves(Y, zeros):
         wanted[np.arange(len(places)), places] = False
-    found, values = best_in_rows(np.where(wanted, (F if axis == 0 else F.T)[places], np.nan), k)
-    if np.isnan(values).all():
+    best, scores = best_in_rows(np.where(wanted, (F if axis == 0 else F.T)[places], np.nan), n)
+    if np.isnan(scores).all():
         if wanted.any():
-            raise ValueError(f"Nothing is predicted for {asked.whom}, {_NO_CONSTANT}")
-        raise ValueError(f"Every label of {asked.whom} is observed, so there is nothing to recommend{_hint(zeros)}.")
-    return asked.listed(found, values, np.where(np.isnan(values), np.nan, np.take_along_axis(own, found, 1)), method)
+            raise ValueError(f"Nothing is predicted for {query.in_words}, {_NO_CONSTANT}")
+        raise ValueError(
+            f"Every label of {query.in_words} is observed, so there is nothing to recommend{_hint(zeros)}."
+        )
+    return query.lists(best, scores, np.where(np.isnan(scores), np.nan, np.take_along_axis(rows, best, 1)), method)
 
 
-def _subjects(asked: Any, called: str) -> tuple[list[Any], bool]:
-    """Return those that something is asked for, and whether they came as a list."""
-    several = isinstance(asked, list) or getattr(asked, "ndim", 0) == 1
-    subjects = list(asked) if several else [asked]
+def _subjects(given: Any, side: str) -> tuple[list[Any], bool]:
+    """Return the subjects as a list, and whether they were given as a list."""
+    several = isinstance(given, list) or getattr(given, "ndim", 0) == 1
+    subjects = list(given) if several else [given]
     if not subjects:
-        raise ValueError(f"The list of {called} to recommend for is empty: give at least one.")
+        raise ValueError(f"The list of {side} to recommend for is empty: give at least one.")
     return subjects, several
 
 
@@ -1023,90 +961,93 @@ def _hint(zeros: bool) -> str:
     return "" if zeros else "; zeros=True takes zeros for not observed"
 
 
-# What is known, to models without a grid of labels --------------------------------------------------
+# Predictions of the model itself --------------------------------------------------------------------
 
 
-def _asked_by_itself(model: Any, asked: Any, axis: int, known: Any, zeros: bool | None, sides: Any) -> _Own | None:
-    """Return what is asked of a model without a grid of labels, or of what is in its tables alone; else None."""
+def _by_model(model: Any, given: Any, axis: int, known: Any, zeros: bool | None, sides: Any) -> Any:
+    """Return a function of n that recommends by the predictions of the model itself, or None.
+
+    It is used for models without a grid of labels, and for subjects that only the tables of a `PairRegressor` describe.
+    """
     if getattr(model, "grows", False):
         if axis or (model.keep_labels and zeros_are_unobserved(fitted_of(model).labels.values, zeros)):
             return None
-        return _kept(model, asked, known, sides)
+        return _for_stored(model, given, known, sides)
     fitted = fitted_of(model)
     names = side_names(sides, network=fitted.is_network)
-    subjects, several = _subjects(asked, names.both[axis])
+    subjects, several = _subjects(given, names.both[axis])
     ids, labels = (fitted.instance_ids, fitted.task_ids), fitted.labels
     trained = ids[axis]
     if not isinstance(fitted, FittedPairs) or trained is None:
         return None
     places = among(subjects, trained.labels)
     if labels.grid is not None and (places >= 0).any():
-        # Where there is a grid, what is observed in it may need to be left out, and rows of training may know more.
+        # Labels of a grid may have to be held out, and the model may know more about training rows than features.
         values, pairing = to_numpy(labels.grid), fitted.pairing
         if (places >= 0).all() or knows_rows(pairing) or zeros_are_unobserved(values, zeros):
             return None
-    given = fitted.describe(subjects, axis)
-    rows: Any = (fitted.columns if axis else fitted.rows)(given)[1]
-    observed = observed_rows(labels, places, axis)
-    made = fitted.expansion.transposed if axis else fitted.expansion
-    # All of training with those that are asked about, and what is recommended.
-    every = Ids(tuple(dict.fromkeys((*trained.labels, *subjects))))
-    told = read_known(known, (ids[0], every) if axis else (every, ids[1]), labels.shape, names, axis)
-    told = observed if told is None else observed + told[among(subjects, every.labels)]
+    rows: Any = (fitted.columns if axis else fitted.rows)(fitted.describe(subjects, axis))[1]
+    listed = labels.listed()
+    cells = (listed.columns, listed.rows) if axis else (listed.rows, listed.columns)
+    # Subjects that are not in training have the position -1, which is an empty row.
+    shape = len(trained) + 1, labels.shape[1 - axis]
+    observed = sparse.csr_array((np.ones(labels.size, dtype=bool), cells), shape)[places]
     setting = Setting.A if (places >= 0).any() else (Setting.B, Setting.C)[axis]
-    return _Own(_Asked(tuple(subjects), several, axis, ids[1 - axis], setting, names), made, rows, None, told)
+    query = _Query(tuple(subjects), several, axis, ids[1 - axis], setting, names)
+    pairs = query.with_known(observed, known, trained.labels, labels.shape)
+    expansion = fitted.expansion.transposed if axis else fitted.expansion
+    return partial(query.ranked, expansion=expansion, rows=rows, others=None, known=pairs)
 
 
-def _kept(model: Any, instance: Any, known: Any, sides: Any) -> _Own:
-    """Return what is asked of instances that a growing model has kept with their labels."""
+def _for_stored(model: Any, instance: Any, known: Any, sides: Any) -> Any:
+    """Return a function of n that recommends for instances that an online model stores with their labels."""
     fitted: Any = predicting(model)
-    names, learnt = side_names(sides), fitted.knowledge
-    if not learnt.keeps_labels:
-        raise ValueError(
-            f"{type(model).__name__} keeps statistics only, not the labels: fit it with keep_labels=True, or give "
-            "instances by X= and what they know by known=."
-        )
+    names, knowledge = side_names(sides), fitted.knowledge
+    if not knowledge.keeps_labels:
+        remedy = "fit it with keep_labels=True, or give instances by X= and their known pairs by known="
+        raise ValueError(f"{type(model).__name__} keeps statistics only, not the labels: {remedy}.")
     subjects, several = _subjects(instance, names.instances)
-    found = learnt.kept.places(subjects)
-    unknown = [label for label, place in zip(subjects, found, strict=True) if place is None]
+    stored = knowledge.kept
+    places = stored.places(subjects)
+    unknown = [label for label, place in zip(subjects, places, strict=True) if place is None]
     if unknown:
         raise IdError(f"{shown(unknown)} not among the ids of the {names.instances} that the model has kept.")
-    pieces, observed = [], []
-    for here in row_blocks(len(found), model.n_tasks_, _CELLS):
-        rows, labels = learnt.kept.taken(found[here])
-        pieces.append(rows)
+    features, observed = [], []
+    for block in row_blocks(len(places), model.n_tasks_, _CELLS):
+        rows, labels = stored.taken(places[block])
+        features.append(rows)
         observed.append(sparse.csr_array(~np.isnan(to_numpy(dense(labels)))))
-    own = () if learnt.kept.ids is None else learnt.kept.ids.labels
-    every = Ids(tuple(dict.fromkeys((*own, *subjects))))
-    told = read_known(known, (every, learnt.task_ids), (len(own), model.n_tasks_), names, 0)
-    seen = sparse.vstack(observed, format="csr")
-    told = seen if told is None else seen + told[among(subjects, every.labels)]
-    rows, others = fitted.kept_rows(stacked(pieces)), fitted.columns(None)[1]
-    asked = _Asked(tuple(subjects), several, 0, learnt.task_ids, Setting.A, names)
-    return _Own(asked, fitted.expansion, rows, others, told)
+    query = _Query(tuple(subjects), several, 0, knowledge.task_ids, Setting.A, names)
+    trained = () if stored.ids is None else stored.ids.labels
+    pairs = query.with_known(sparse.vstack(observed, format="csr"), known, trained, (len(trained), model.n_tasks_))
+    rows, others = fitted.kept_rows(stacked(features)), fitted.columns(None)[1]
+    return partial(query.ranked, expansion=fitted.expansion, rows=rows, others=others, known=pairs)
 
 
-# What is new --------------------------------------------------------------------------------------
-
-
-def _asked_new(model: Any, X: Any, tasks: Any, known: Any, setting: Setting, zeros: bool | None, sides: Any) -> _Own:
+def _for_new(
+    model: Any, X: Any, tasks: Any, known: Any, n: int, setting: Setting, zeros: bool | None, sides: Any
+) -> Recommendations | RecommendationLists:
+    """Recommend for new instances or tasks, by the predictions of the model."""
     grows = bool(getattr(model, "grows", False))
-    fitted = predicting(model) if grows else fitted_of(model)  # a growing model needs no labels here
+    fitted = predicting(model) if grows else fitted_of(model)  # an online model needs no labels here
     names = side_names(sides, network=isinstance(fitted, Fitted) and fitted.is_network)
     if X is None and grows:
         raise ValueError(
-            f"{type(model).__name__} keeps no instances to recommend: give some by X=, beside tasks= or without, or "
-            "fit TwoStepRidge on the labels."
+            f"{type(model).__name__} keeps no instances: give them by X=, or fit TwoStepRidge on the labels."
         )
     X, tasks = fitted.given(X, 0), fitted.given(tasks, 1)
-    made, trained = fitted.expansion, (fitted.instance_ids, fitted.task_ids)
+    expansion, trained = fitted.expansion, (fitted.instance_ids, fitted.task_ids)
     task_table, others = fitted.columns(tasks)
     instances, rows = (None, others) if X is None else fitted.rows(X)
     axis = 1 if X is None else 0
-    ids = [own if table is None else table.row_ids for own, table in zip(trained, (instances, task_table), strict=True)]
-    sizes = [rows.size if X is not None else made.n_instances, made.n_tasks if others is None else others.size]
-    told = read_known(known, ids, sizes, names, axis, zeros)
+    tables = zip(trained, (instances, task_table), strict=True)
+    ids = [train_ids if table is None else table.row_ids for train_ids, table in tables]
+    sizes = [
+        rows.size if X is not None else expansion.n_instances,
+        expansion.n_tasks if others is None else others.size,
+    ]
+    pairs = read_known(known, ids, sizes, names, axis, zeros)
     if axis:
-        made, others = made.transposed, None
-    asked = _Asked(ids_at(ids[axis], np.arange(rows.size)), True, axis, ids[1 - axis], setting, names)
-    return _Own(asked, made, rows, others, told, has_labels=False)
+        expansion, others = expansion.transposed, None
+    query = _Query(ids_at(ids[axis], np.arange(rows.size)), True, axis, ids[1 - axis], setting, names)
+    return query.ranked(n, expansion, rows, others, pairs, has_labels=False)

@@ -63,14 +63,18 @@ from dyadlearn._array import (
     zeros,
 )
 from dyadlearn._means import about
-from dyadlearn.filters import Tikhonov
+from dyadlearn.filters import SpectralCutoff, Tikhonov
 from dyadlearn.growing.inverse import plus_diagonal
 from dyadlearn.growing.statistics import Statistics
 from dyadlearn.growing.two_step import OnlineRidge, in_places
 from dyadlearn.settings import Setting
 from dyadlearn.spectrum import Smoother, Spectrum, check_cells, leverage_error
 
-NOTHING_LEARNT = "The model has learnt no instances, or forgotten all: only what was learnt can be left out."
+Values = Sequence[float]
+# Predictions of the first step with and without some rows, and the smoother of the rows.
+FirstStep = tuple[Array, Array, Smoother | None]
+
+NOTHING_LEARNT = "The model has learnt no instances, or forgotten all: only learnt instances can be left out."
 
 #: Size of a block of rows in bytes. It is larger if there are many groups, because each block uses all of them.
 _BLOCK = 2**24
@@ -101,18 +105,14 @@ def _projected(Phi: Array, mean: Array | None, vectors: Array) -> Array:
 
 def check_learnt(side: Spectrum, rows: np.ndarray) -> None:
     """Raise if the leverage of rows is too large for training rows; `rows` are their positions for the message."""
-    values = side.penalised
-    if values.shape[0] == 0:
+    if side.penalised.shape[0] == 0:
         return
-    # Small eigenvalues are too rough to judge by.
-    solid = namespace(values).astype(values > 1e-6 * values[-1], values.dtype)
-    if side.has_free_constant:
-        solid = namespace(values).concat([solid, zeros((1,), values) + 1.0])
-    weight = to_numpy(side.diagonal(solid))
-    if weight.max() > 1 + 1e-6:
+    # Small eigenvalues are too inaccurate for this check.
+    leverage = to_numpy(side.smoother(SpectralCutoff(), 1e-6 * float(side.penalised[-1])).leverage)
+    if leverage.max() > 1 + 1e-6:
         raise ValueError(
-            f"X holds instances that the model has not learnt, among them row {rows[weight.argmax()]}: only what was "
-            "learnt can be left out."
+            f"X holds instances that the model has not learnt, among them row {rows[leverage.argmax()]}: only learnt "
+            "instances can be left out."
         )
 
 
@@ -120,8 +120,8 @@ def check_knows_tasks(known: Statistics, setting: Setting) -> None:
     """Raise if a setting has new tasks and the statistics have no features of the tasks."""
     if setting.new_task and known.tasks is None:
         raise ValueError(
-            f"Setting {setting.value} is about new tasks, and a model without features of the tasks cannot speak of "
-            "them: fit with tasks=, or ask for A or B."
+            f"Setting {setting.value} has new tasks, which a model without features of the tasks cannot predict: fit "
+            "with tasks=, or use setting A or B."
         )
 
 
@@ -161,7 +161,7 @@ def online_holdout(model: OnlineRidge, Phi: Array, Y: Array, setting: Setting) -
 
 
 def online_squared_errors(
-    model: OnlineRidge, Phi: Array, Y: Array, alphas: Sequence[float], task_alphas: Sequence[float], setting: Setting
+    model: OnlineRidge, Phi: Array, Y: Array, alphas: Values, task_alphas: Values, setting: Setting
 ) -> np.ndarray:
     """Return the mean squared error of hold-out predictions for all regularisations.
 
@@ -182,12 +182,12 @@ def online_squared_errors(
     if setting is not Setting.B or not model.statistics.is_complete:
         return left_out.squared_errors(alphas, task_alphas)
     errors, terms = left_out.new_instances(alphas, task_alphas)
-    for row, column in np.argwhere(errors < 1e-9 * terms):  # little but cancellation is left of the closed form
+    for row, column in np.argwhere(errors < 1e-9 * terms):  # cancellation leaves too few digits of the closed form
         errors[row, column] = left_out.squared_errors([alphas[row]], [task_alphas[column]])[0, 0]
     return errors
 
 
-def lone_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
+def only_labels(model: OnlineRidge, Y: Array) -> np.ndarray:
     """Return a mask of labels (l, q) without a hold-out prediction: the only labels of tasks with an intercept."""
     known = model.statistics
     return np.asarray(~np.isnan(to_numpy(dense(Y))) & (known.counts == 1) & known.has_own_constants)
@@ -223,7 +223,7 @@ class _LeftOut:
                 "where there was none."
             )
 
-    def squared_errors(self, alphas: Sequence[float], task_alphas: Sequence[float]) -> np.ndarray:
+    def squared_errors(self, alphas: Values, task_alphas: Values) -> np.ndarray:
         """Return the mean squared errors (n_alphas, n_task_alphas) of predictions."""
         errors = np.zeros((len(alphas), len(task_alphas)))
         counts = np.zeros(errors.shape, dtype=np.int64)
@@ -239,7 +239,7 @@ class _LeftOut:
             )
         return errors / counts
 
-    def new_instances(self, alphas: Sequence[float], task_alphas: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    def new_instances(self, alphas: Values, task_alphas: Values) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean squared errors of complete labels in setting B, and the sizes of the terms of the sum."""
         shape = (len(alphas), int(self.projected_tasks.shape[1]))
         squares, crosses, total = np.zeros(shape), np.zeros(shape), 0.0
@@ -258,55 +258,43 @@ class _LeftOut:
         return (own - 2.0 * cross + total) / count, (own + 2.0 * np.abs(cross) + total) / count
 
     def _blocks(self) -> Iterator[tuple[slice, Array, list[Array]]]:
-        """Yield blocks of rows: where they stand, labels (b, q) less `level`, and rows in the bases of all groups."""
+        """Yield slices of rows, their labels (b, q) minus `level`, and the rows in the eigenbases of all groups."""
         groups = self.statistics.groups
         width = 8 * int(self.Y.shape[1]) + sum(int(target.shape[0]) for target in self.targets)
         for rows in row_blocks(int(self.Y.shape[0]), 8 * width, min(len(groups), 16) * _BLOCK):
             labels = dense(double(self.Y[rows, :])) - self.level
             yield rows, labels, [_projected(self.Phi[rows, :], group.mean, group.eigen.vectors) for group in groups]
 
-    def walk(
-        self, alphas: Sequence[float], task_alphas: Sequence[float]
-    ) -> Iterator[tuple[tuple[int, int], Array, Array]]:
-        """Yield blocks of rows: where their regularisations stand, their labels, their predictions, both (b, q).
-
-        Both are less `level`.
-        """
+    def walk(self, alphas: Values, task_alphas: Values) -> Iterator[tuple[tuple[int, int], Array, Array]]:
+        """Yield positions of regularisations, and labels and predictions (b, q) of a block of rows, minus `level`."""
         knows_tasks = self.statistics.tasks is not None
         tasks = [self.tasks.smoother(Tikhonov(), each) if knows_tasks else None for each in task_alphas]
         for rows, labels, projected in self._blocks():
             for row, alpha in enumerate(alphas):
                 first = self._first_step(rows, labels, projected, alpha)
                 for column, side in enumerate(tasks):
-                    # Of independent tasks a pair is as good as its row.
+                    # With independent tasks, leaving out a pair equals leaving out its row.
                     yield (row, column), labels, first[1] if side is None else self._second_step(labels, *first, side)
 
     # The first step -----------------------------------------------------------------------------------
 
-    def _first_step(
-        self, rows: slice, labels: Array, projected: Sequence[Array], alpha: float
-    ) -> tuple[Array, Array, Smoother | None]:
-        """Return predictions (b, q) of the first step with and without the rows.
+    def _first_step(self, rows: slice, labels: Array, projected: Sequence[Array], alpha: float) -> FirstStep:
+        """Return predictions (b, q) of the first step with and without the rows, and the smoother of the rows.
 
-        Beside them are the rows as a smoother, which is of use where labels are complete. For a task whose only label
-        leaves, nothing is said without it: NaN, unless there is no constant.
+        The smoother is that of the first group, which is used if labels are complete. If the only label of a task is
+        left out, its prediction is NaN with a constant and 0 without.
         """
-        known = self.statistics
-        found = [
+        members = self.statistics.members
+        parts = [
             self._of_group(number, rows, take_rows(labels.T, own).T, projected[number], alpha)
-            for number, own in enumerate(known.members)
+            for number, own in enumerate(members)
         ]
-        fitted, left_out, smoothers = zip(*found, strict=True)
-        return self._in_columns(fitted), self._in_columns(left_out), smoothers[0]
+        fitted, left_out, smoothers = zip(*parts, strict=True)
+        both = (in_places(members, [part.T for part in predictions]).T for predictions in (fitted, left_out))
+        return *both, smoothers[0]
 
-    def _in_columns(self, parts: Sequence[Array]) -> Array:
-        """Return the predictions (b, c) of all groups in the order of the tasks."""
-        return in_places([(own, part.T) for own, part in zip(self.statistics.members, parts, strict=True)]).T
-
-    def _of_group(
-        self, number: int, rows: slice, labels: Array, projected: Array, alpha: float
-    ) -> tuple[Array, Array, Smoother | None]:
-        """Return predictions (b, c) of a group with and without the rows, and those rows that it has labels of."""
+    def _of_group(self, number: int, rows: slice, labels: Array, projected: Array, alpha: float) -> FirstStep:
+        """Return predictions (b, c) of a group with and without the rows, and the smoother of its labelled rows."""
         group, is_complete = self.statistics.groups[number], self.statistics.is_complete
         if group.n_rows == 0:
             nothing = zeros(labels.shape, labels) + (0.0 if group.mean is None else float("nan"))
@@ -323,14 +311,14 @@ class _LeftOut:
         smoother = side.smoother(Tikhonov(), alpha)
         is_pair = self.setting is Setting.A and is_complete
         if self.statistics.tasks is not None and (self.setting is Setting.C or is_pair):
-            return fitted, fitted, smoother  # the first step is wanted with the rows
+            return fitted, fitted, smoother  # the second step needs the first step with the rows
         if group.n_rows == 1 and group.mean is not None and not is_complete:
-            return fitted, in_places([(inside, about_means + float("nan"))], fitted), smoother
+            return fitted, in_places([inside], [about_means + float("nan")], fitted), smoother
         tight = to_numpy(smoother.slack) <= smoother.slack_floor
         if tight.any():
             raise leverage_error(inside[tight] + rows.start, int(self.Y.shape[0]), "rows")
         gone = (about_means - smoother.leverage[:, None] * (labels - means)) / smoother.slack[:, None] + means
-        return fitted, in_places([(inside, gone)], fitted), smoother
+        return fitted, in_places([inside], [gone], fitted), smoother
 
     # The second step ----------------------------------------------------------------------------------
 
@@ -382,51 +370,51 @@ class _LeftOut:
         if setting.new_task:
             self._check_tasks(self._tight_tasks(side.slack, side))
         xp, observed = namespace(fitted), ~np.isnan(to_numpy(labels))
-        lone = observed & (known.counts == 1) & (not known.is_complete)
+        is_only = observed & (known.counts == 1) & (not known.is_complete)
         half = fitted
         if setting.new_instance:
-            # The entry of a task without other labels is replaced below; until then any number will do.
-            half = xp.where(as_array_of(lone, fitted), fitted, left_out)
-        found = self._over_tasks(half, side)
+            # The entry of a task without other labels is replaced below.
+            half = xp.where(as_array_of(is_only, fitted), fitted, left_out)
+        predictions = self._over_tasks(half, side)
         if setting is Setting.A:
             # Only the label of the pair is removed from its task; a task without other labels is removed too.
-            gaps = xp.where(as_array_of(observed & ~lone, fitted), fitted - left_out, zeros((), fitted))
-            changed = found - side.leverage * gaps
-            if not lone.any():
+            gaps = xp.where(as_array_of(observed & ~is_only, fitted), fitted - left_out, zeros((), fitted))
+            changed = predictions - side.leverage * gaps
+            if not is_only.any():
                 return changed
-            self._check_tasks(lone.any(axis=0) & self._tight_tasks(side.slack, side))
-            alone = self._without_tasks(found, half, side.leverage, side.slack)
-            return xp.where(as_array_of(lone, fitted), alone, changed)
-        alone = self._without_tasks(found, half, side.leverage, side.slack) if setting.new_task else found
-        if not setting.new_instance or not lone.any():
+            self._check_tasks(is_only.any(axis=0) & self._tight_tasks(side.slack, side))
+            alone = self._without_tasks(predictions, half, side.leverage, side.slack)
+            return xp.where(as_array_of(is_only, fitted), alone, changed)
+        alone = self._without_tasks(predictions, half, side.leverage, side.slack) if setting.new_task else predictions
+        if not setting.new_instance or not is_only.any():
             return alone
-        some = np.flatnonzero(lone.any(axis=1))
-        again = [self._without_lone(lone[i], found[int(i), :], half[int(i), :], side) for i in some]
-        return in_places([(some, xp.stack(again))], alone)
+        some = np.flatnonzero(is_only.any(axis=1))
+        again = [self._without_only(is_only[i], predictions[int(i), :], half[int(i), :], side) for i in some]
+        return in_places([some], [xp.stack(again)], alone)
 
-    def _without_tasks(self, found: Array, half: Array, leverage: Array, slack: Array) -> Array:
+    def _without_tasks(self, predictions: Array, half: Array, leverage: Array, slack: Array) -> Array:
         """Return the second step of each task without the first-step prediction of this task."""
-        xp = namespace(found)
+        xp = namespace(predictions)
         slack = xp.where(self.is_labelled, slack, xp.ones_like(slack))
-        return xp.where(self.is_labelled, (found - leverage * half) / slack, found)
+        return xp.where(self.is_labelled, (predictions - leverage * half) / slack, predictions)
 
-    def _without_lone(self, lone: np.ndarray, found: Array, half: Array, side: Smoother) -> Array:
+    def _without_only(self, is_only: np.ndarray, predictions: Array, half: Array, side: Smoother) -> Array:
         """Return the second step (q,) of a row without the tasks (q,) that have no other label."""
-        xp, gone = namespace(found), np.flatnonzero(lone)
+        xp, gone = namespace(predictions), np.flatnonzero(is_only)
         if gone.size == self.statistics.labelled.size and self.statistics.has_constant:
-            return found + float("nan")
+            return predictions + float("nan")
         across = (take_rows(self.projected_tasks, gone) * side.phi) @ self.projected_tasks.T
         inner = take_rows(across.T, gone).T
         own = take_rows(half, gone)
-        right = xp.concat([(take_rows(found, gone) - inner @ own)[:, None], across], axis=1)
+        right = xp.concat([(take_rows(predictions, gone) - inner @ own)[:, None], across], axis=1)
         try:
             solved = solve(plus_diagonal(-inner, 1.0), right)
         except np.linalg.LinAlgError:
             raise leverage_error(gone, self.statistics.n_tasks, "tasks") from None
         exchanged, inverse = solved[:, 0], solved[:, 1:]
-        without = found + (exchanged - own) @ across
+        without = predictions + (exchanged - own) @ across
         if self.setting.new_task:
             hat = side.leverage + xp.sum(across * inverse, axis=0)
-            self._check_tasks(self._tight_tasks(1.0 - hat, side) & ~lone)
+            self._check_tasks(self._tight_tasks(1.0 - hat, side) & ~is_only)
             without = self._without_tasks(without, half, hat, 1.0 - hat)
-        return in_places([(gone, exchanged)], without)
+        return in_places([gone], [exchanged], without)

@@ -2,8 +2,8 @@ r"""The regularised inverse of a Gram matrix.
 
 .. math:: \mathbf{M} = (\boldsymbol\Phi^\top\boldsymbol\Phi + \lambda\mathbf{I})^{-1}
 
-The matrix is scaled to a unit diagonal and factorised. Where features depend linearly on others, or where
-:math:`\lambda = 0` leaves a null space, the eigendecomposition without its null space takes the place of the factor.
+The matrix is scaled to a unit diagonal and factorised. If features are collinear, or if :math:`\lambda = 0` leaves a
+null space, the eigendecomposition without the null space is used instead.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from scipy.linalg import cho_solve, lapack
 from dyadlearn._array import Array, epsilon, is_foreign, largest, namespace, solve, with_diagonal
 from dyadlearn._svd import gram_eigen, unit_noise, unit_scale
 
-#: Products with an inverse are rounded in all directions to the size of its largest entries, unlike solutions by a
-#: factor. Up to this size of them, many columns are multiplied by the inverse, which is faster.
+#: Largest diagonal entry of an explicit inverse by which many columns are multiplied, which is faster than solving.
+#: The rounding error of such a product is proportional to the largest entry.
 INFLATION = 1e3
 #: Largest relative rounding error of predictions without a warning.
 ROUGH = 1e-3
@@ -77,16 +77,16 @@ class Inverse:
         matrix *= scale
         matrix *= scale[:, None]
         noise = largest(unit_noise(xp.linalg.diagonal(gram), scale, n_rows, rounding))
-        # No eigenvalue is less than what λ has become, and none more than the sum of all: mostly that will do.
+        # Upper bound of the condition: all eigenvalues are at least the scaled λ and at most the trace.
         least = max(alpha * float(xp.min(scale)) ** 2, float(np.finfo(np.float64).tiny))
         condition = float(xp.linalg.trace(matrix)) / least
         is_rough = not condition < min(1.0 / noise, ROUGH / epsilon(matrix))
         if is_foreign(matrix):
-            # The Array API has no triangular solution, so systems are solved anew each time.
+            # The Array API has no triangular solve, so that each solve factorises the matrix again.
             condition = _condition(matrix) if is_rough else condition
         else:
-            size = _one_norm(matrix) if is_rough else 0.0
-            # The transpose lies in memory as LAPACK wants it, so that nothing is copied.
+            size = float(xp.linalg.matrix_norm(matrix, ord=1)) if is_rough else 0.0
+            # The transpose is column-major, which LAPACK expects, so that nothing is copied.
             matrix, failed = lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
             if failed:
                 condition = float("inf")
@@ -98,8 +98,8 @@ class Inverse:
         share, doubt = condition * epsilon(gram), None
         if share > ROUGH:
             doubt = (
-                f"Features depend so nearly on others that beside a regularisation of {alpha:g} rounding may change "
-                f"predictions by {100 * share:.1g} %: leave some of them out, centre them, or raise the regularisation."
+                f"Features are nearly collinear: with a regularisation of {alpha:g}, rounding may change predictions "
+                f"by {100 * share:.1g} %. Leave some of the features out, centre them, or raise the regularisation."
             )
         return cls(alpha, scale, matrix, doubt=doubt)
 
@@ -110,7 +110,7 @@ class Inverse:
         scale = self.scale[:, None]
         if is_foreign(B):
             return scale * solve(self.matrix, scale * B)
-        # Two triangular solutions take the time of two products: for many columns an inverse and one product are less.
+        # For many columns, the inverse and one product are faster than two triangular solves.
         if 2 * B.shape[1] >= B.shape[0] and np.max(np.diagonal(self._explicit)) <= INFLATION:
             return scale * (self._explicit @ (scale * B))
         return scale * cho_solve((self.matrix, True), scale * B, check_finite=False)
@@ -125,31 +125,27 @@ class Inverse:
 
 
 def _doubt_of_alpha(gram: Array, n_rows: int, alpha: float, eigen: Eigen) -> str | None:
-    """Return a warning if a regularisation is rounding beside features that depend linearly on others."""
+    """Return the text of a warning if features are collinear and the regularisation is below rounding."""
     xp, top = namespace(gram), largest(eigen.values)
     least = max(n_rows, int(gram.shape[0])) * epsilon(gram) * top
     n_features = int(xp.sum(xp.astype(xp.linalg.diagonal(gram) > 0, xp.int64)))
     if not 0 < alpha <= least or int(eigen.values.shape[0]) >= n_features:
         return None
     return (
-        f"A regularisation of {alpha:g} is rounding beside the largest eigenvalue {top:.3g} of the features, some of "
-        "which depend linearly on others: predictions are those without regularisation. "
-        f"Use 0, or more than {least:.1g}, or scale the largest features down."
+        f"The features are collinear, and a regularisation of {alpha:g} is smaller than the rounding errors of their "
+        f"largest eigenvalue {top:.3g}: predictions are those without regularisation. Use 0, or more than {least:.1g}, "
+        "or scale the largest features down."
     )
 
 
 def _condition(matrix: Array) -> float:
     """Return the condition of a matrix in the 1-norm; infinity if it is singular."""
-    try:
-        return _one_norm(matrix) * _one_norm(namespace(matrix).linalg.inv(matrix))
-    except (np.linalg.LinAlgError, RuntimeError):  # torch raises the latter
-        return float("inf")
-
-
-def _one_norm(matrix: Array) -> float:
-    """Return the largest sum of absolute values of a column."""
     xp = namespace(matrix)
-    return float(xp.max(xp.sum(xp.abs(matrix), axis=0)))
+    try:
+        norms = [xp.linalg.matrix_norm(each, ord=1) for each in (matrix, xp.linalg.inv(matrix))]
+        return float(norms[0]) * float(norms[1])
+    except (np.linalg.LinAlgError, RuntimeError):  # torch raises a RuntimeError
+        return float("inf")
 
 
 def plus_diagonal(matrix: Array, weights: Any) -> Array:

@@ -17,7 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
-from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namespace, take_rows, to_numpy
+from dyadlearn._array import Array, copied, dense, is_foreign, is_sparse, namespace, take_rows
+from dyadlearn._codes import row_keys
 from dyadlearn._state import Stored
 from dyadlearn._tables import Ids, shown
 from dyadlearn.exceptions import IdError
@@ -71,10 +72,10 @@ class Batch(Stored):
         """Position of each id."""
         return {} if self.ids is None else {label: place for place, label in enumerate(self.ids.labels)}
 
-    def labels_of(self, places: np.ndarray) -> Array:
-        """Return the labels of some instances; dense with NaN if labels are missing."""
-        found = take_rows(self.labels, places)
-        return _filled(found) if self.is_thin else found
+    @property
+    def all_labels(self) -> Array:
+        """Labels; a dense array with NaN if labels are missing."""
+        return _filled(self.labels) if self.is_thin else self.labels
 
     def take(self, places: np.ndarray) -> Batch:
         """Return some of the instances."""
@@ -121,46 +122,45 @@ class Kept(Stored):
             return None
         return Ids(tuple(label for part in parts if part is not None for label in part.labels))
 
-    def places(self, ids: Sequence[Hashable]) -> list[tuple[int, int] | None]:
-        """Return the batch of each id and its position there; None for an unknown id.
+    def _spans(self) -> list[tuple[Batch, int, int]]:
+        """Return each batch with the position of its first instance and the position after its last one."""
+        ends = np.cumsum([batch.n_rows for batch in self.batches]).tolist()
+        return list(zip(self.batches, [0, *ends], ends, strict=False))
 
-        If no instance has an id, ids are positions.
-        """
+    def places(self, ids: Sequence[Hashable]) -> list[int | None]:
+        """Return the position of each id; None for an unknown id. If no instance has an id, ids are positions."""
         if not self.n_named:
-            every = [(number, place) for number, batch in enumerate(self.batches) for place in range(batch.n_rows)]
-            return [every[at] if isinstance(at, int) and 0 <= at < len(every) else None for at in ids]
-        found: dict[Hashable, tuple[int, int]] = {}
-        for number, batch in enumerate(self.batches):
-            found |= {label: (number, batch.place_of[label]) for label in ids if label in batch.place_of}
-        return [found.get(label) for label in ids]
+            return [at if isinstance(at, int) and 0 <= at < len(self) else None for at in ids]
+        place_of: dict[Hashable, int] = {}
+        for batch, start, _ in self._spans():
+            place_of |= {label: start + batch.place_of[label] for label in ids if label in batch.place_of}
+        return [place_of.get(label) for label in ids]
 
-    def equal_rows(self, rows: Array) -> list[tuple[int, int] | None]:
-        """Return the places of instances with the same features, each used once, in the order of training."""
-        known: dict[bytes, list[tuple[int, int]]] = {}
-        for number, batch in enumerate(self.batches):
-            for place, key in enumerate(row_keys(batch.rows)):
-                known.setdefault(key, []).append((number, place))
-        return [known[key].pop(0) if known.get(key) else None for key in row_keys(rows)]
+    def equal_rows(self, rows: Array) -> list[int | None]:
+        """Return the positions of instances with the same features, each used once, in the order of training."""
+        places: dict[bytes, list[int]] = {}
+        for place, key in enumerate(key for batch in self.batches for key in row_keys(batch.rows)):
+            places.setdefault(key, []).append(place)
+        return [places[key].pop(0) if places.get(key) else None for key in row_keys(rows)]
 
-    def taken(self, places: Sequence[tuple[int, int]]) -> tuple[Array, Array]:
-        """Return instances (n, p) and labels (n, q) at some places; labels are dense with NaN if some are missing."""
-        numbers, inside = (np.array(part, dtype=np.intp) for part in zip(*places, strict=True))
-        rows, labels, order = [], [], []
-        for number in np.unique(numbers):
-            which = np.flatnonzero(numbers == number)
-            batch = self.batches[int(number)]
-            rows.append(take_rows(batch.rows, inside[which]))
-            labels.append(batch.labels_of(inside[which]))
-            order.append(which)
-        back = np.argsort(np.concatenate(order), kind="stable")
-        return take_rows(stacked(rows), back), take_rows(stacked(labels), back)
+    def taken(self, places: Sequence[int | None]) -> tuple[Array, Array]:
+        """Return instances (n, p) and labels (n, q) at positions; labels are dense with NaN if some are missing."""
+        at, parts, order = np.array(places, dtype=np.intp), [], []
+        for batch, start, end in self._spans():
+            here = np.flatnonzero((start <= at) & (at < end))
+            if here.size:
+                parts.append(batch.take(at[here] - start))
+                order.append(here)
+        back = np.argsort(np.concatenate(order))
+        rows, labels = stacked([part.rows for part in parts]), stacked([part.all_labels for part in parts])
+        return take_rows(rows, back), take_rows(labels, back)
 
-    def without(self, places: Sequence[tuple[int, int]]) -> Kept:
-        """Return the stored instances without those at some places."""
-        batches = list(self.batches)
-        for number in {number for number, _ in places}:
-            gone = [place for batch, place in places if batch == number]
-            batches[number] = batches[number].take(np.delete(np.arange(batches[number].n_rows), gone))
+    def without(self, places: Sequence[int | None]) -> Kept:
+        """Return the stored instances without those at some positions."""
+        at, batches = np.array(places, dtype=np.intp), []
+        for batch, start, end in self._spans():
+            gone = at[(start <= at) & (at < end)] - start
+            batches.append(batch.take(np.delete(np.arange(batch.n_rows), gone)) if gone.size else batch)
         return Kept(tuple(batch for batch in batches if batch.n_rows))
 
     def with_batch(self, batch: Batch) -> Kept:
@@ -175,28 +175,18 @@ class Kept(Stored):
 
     def split(self, labels: Array) -> list[Array]:
         """Return labels (m, l) of all instances in their order, batch by batch."""
-        ends = np.cumsum([batch.n_rows for batch in self.batches]).tolist()
-        return [labels[start:end, :] for start, end in zip([0, *ends], ends, strict=False)]
+        return [labels[start:end, :] for _, start, end in self._spans()]
 
     def with_tasks(self, labels: Array) -> Kept:
         """Return the stored instances with labels (m, l) of additional tasks, in the order of the instances."""
-        batches = []
-        for batch, own in zip(self.batches, self.split(labels), strict=True):
-            known = batch.labels_of(np.arange(batch.n_rows))
-            batches.append(replace(batch, labels=_beside(known, own)).copied())
-        return Kept(tuple(batches))
+        pairs = zip(self.batches, self.split(labels), strict=True)
+        return Kept(tuple(replace(batch, labels=_beside(batch.all_labels, new)).copied() for batch, new in pairs))
 
-    def without_tasks(self, positions: np.ndarray) -> Kept:
-        """Return the stored instances without the labels of some tasks."""
-        return Kept(tuple(replace(batch, labels=_without_columns(batch.labels, positions)) for batch in self.batches))
-
-
-def _without_columns(labels: Array | None, positions: np.ndarray) -> Array | None:
-    """Return labels (l, q) without some columns."""
-    if labels is None:
-        return None
-    kept = np.delete(np.arange(labels.shape[1]), positions)
-    return labels[:, kept] if is_sparse(labels) else take_rows(labels.T, kept).T
+    def of_tasks(self, places: np.ndarray) -> Kept:
+        """Return the stored instances with the labels of some tasks only."""
+        labels: list[Any] = [batch.labels for batch in self.batches]
+        pairs = zip(self.batches, labels, strict=True)
+        return Kept(tuple(replace(batch, labels=take_rows(own.T, places).T) for batch, own in pairs))
 
 
 def joined_ids(first: Ids | None, second: Ids | None) -> Ids | None:
@@ -213,17 +203,6 @@ def stacked(parts: Sequence[Array]) -> Array:
     return namespace(parts[0]).concat(list(parts), axis=0)
 
 
-def row_keys(rows: Array) -> list[bytes]:
-    """Return a key of each row, from the positions and values of its nonzero entries."""
-    matrix = sparse.csr_array(rows if is_sparse(rows) else to_numpy(rows), dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    matrix.data[np.isnan(matrix.data)] = np.nan  # which has many forms
-    bounds = list(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True))
-    places = matrix.indices.astype(np.int64)
-    return [places[start:stop].tobytes() + matrix.data[start:stop].tobytes() for start, stop in bounds]
-
-
 def _beside(first: Array, second: Array) -> Array:
     """Return labels of the same instances side by side."""
     if is_sparse(first) and is_sparse(second):
@@ -234,16 +213,15 @@ def _beside(first: Array, second: Array) -> Array:
 
 def _thin(labels: np.ndarray) -> sparse.csr_array:
     """Return labels (l, q) as a sparse matrix of those that are observed."""
-    rows, columns = np.nonzero(~np.isnan(labels))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=labels.shape[0]))])
-    return sparse.csr_array((labels[rows, columns], columns, starts), shape=labels.shape)
+    places = np.nonzero(~np.isnan(labels))
+    return sparse.csr_array((labels[places], places), shape=labels.shape)
 
 
-def _filled(labels: sparse.csr_array) -> np.ndarray:
+def _filled(labels: Any) -> np.ndarray:
     """Return the dense labels of a matrix of `_thin`, with NaN for missing labels."""
-    found: np.ndarray = np.full(labels.shape, np.nan, dtype=labels.dtype)
-    found[np.repeat(np.arange(labels.shape[0]), np.diff(labels.indptr)), labels.indices] = labels.data
-    return found
+    filled, stored = np.full(labels.shape, np.nan, dtype=labels.dtype), labels.tocoo()
+    filled[stored.row, stored.col] = stored.data
+    return filled
 
 
 #: Treatment of instances whose ids are known.
@@ -324,20 +302,20 @@ class Knowledge(Stored):
         model = self.model.with_rows(Phi, batch.labels, -1)
         return replace(self, model=model, kept=self.kept.without(places))
 
-    def _places_to_forget(self, batch: Batch) -> list[tuple[int, int]]:
-        """Return the places of instances to forget; raise if they differ from the training instances."""
+    def _places_to_forget(self, batch: Batch) -> list[int | None]:
+        """Return the positions of instances to forget; raise if they differ from the training instances."""
         kept, n_rows = self.kept, self.model.statistics.n_rows
         if batch.ids is not None and kept.n_named:
-            found = kept.places(batch.ids.labels)
-            unknown = [label for label, place in zip(batch.ids.labels, found, strict=True) if place is None]
+            places = kept.places(batch.ids.labels)
+            unknown = [label for label, place in zip(batch.ids.labels, places, strict=True) if place is None]
             if unknown:
                 raise IdError(f"Instances {shown(unknown)} are not known, so that they cannot be forgotten.")
         elif self.keeps_labels:
-            found = kept.equal_rows(batch.rows)
-            if None in found:
+            places = kept.equal_rows(batch.rows)
+            if None in places:
                 raise ValueError(
-                    f"X holds {found.count(None)} instance(s) that were not learnt, among them row "
-                    f"{found.index(None)}: nothing was forgotten."
+                    f"X holds {places.count(None)} instance(s) that were not learnt, among them row "
+                    f"{places.index(None)}: nothing was forgotten."
                 )
         elif kept.n_named and n_rows - kept.n_named < batch.n_rows:
             raise IdError(
@@ -346,7 +324,6 @@ class Knowledge(Stored):
             )
         else:
             return []
-        places = [place for place in found if place is not None]
         if self.keeps_labels:
             rows, labels = kept.taken(places)
             if row_keys(rows) != row_keys(batch.rows) or row_keys(labels) != row_keys(batch.labels):
@@ -360,8 +337,8 @@ class Knowledge(Stored):
 
     def known_among(self, ids: Ids | None) -> np.ndarray:
         """Return the positions of the known ones among some ids."""
-        found = [] if ids is None else self.kept.places(ids.labels)
-        return np.array([position for position, place in enumerate(found) if place is not None], dtype=np.intp)
+        places = [] if ids is None else self.kept.places(ids.labels)
+        return np.array([position for position, place in enumerate(places) if place is not None], dtype=np.intp)
 
     def replacing(self, batch: Batch, mapped: Callable[[Array], Array]) -> tuple[Knowledge, float]:
         """Return the state after replacing known instances, and the relative rounding error of the replacement.
@@ -375,15 +352,14 @@ class Knowledge(Stored):
         mapped : callable
             Feature map of the instances.
         """
-        ids = () if batch.ids is None else batch.ids.labels
-        places = [place for place in self.kept.places(ids) if place is not None]
+        places = [] if batch.ids is None else self.kept.places(batch.ids.labels)
         rows, old = self.kept.taken(places)
         old, given = dense(old), dense(batch.labels)
         xp, Phi = namespace(old), mapped(batch.rows)
         new = xp.where(xp.isnan(given), old, xp.astype(given, old.dtype))
         model = self.model
         if row_keys(rows) == row_keys(batch.rows) and not model.statistics.is_complete:
-            # Only cells that change are touched, so that tasks which nobody speaks of stay as they are.
+            # Only the labels that differ are updated, so that the other tasks do not change.
             hole = xp.full_like(old, float("nan"))
             changed = ~xp.isnan(new) & (new != old)
             gone, come = xp.where(changed, old, hole), xp.where(changed, new, hole)
@@ -419,19 +395,19 @@ class Knowledge(Stored):
             )
         return seen
 
-    def with_tasks(self, found: Statistics, ids: Ids | None, labels: Array | None) -> Knowledge:
+    def with_tasks(self, new: Statistics, ids: Ids | None, labels: Array | None) -> Knowledge:
         """Return the state with new tasks, given by their statistics.
 
         `labels` (m, l) are in the order of the instances, and are needed if the model stores labels.
         """
         kept = self.kept if labels is None else self.kept.with_tasks(labels)
-        model = self.model.of(self.model.statistics.with_tasks(found))
+        model = self.model.of(self.model.statistics.with_tasks(new))
         return replace(self, model=model, task_ids=joined_ids(self.task_ids, ids), kept=kept, is_vector=False)
 
     def without_tasks(self, positions: np.ndarray) -> Knowledge:
         """Return the state without some tasks."""
-        ids = self.task_ids
-        if ids is not None:
-            ids = ids.take(np.delete(np.arange(len(ids)), positions))
-        model = self.model.of(self.model.statistics.without_tasks(positions))
-        return replace(self, model=model, task_ids=ids, kept=self.kept.without_tasks(positions))
+        known = self.model.statistics
+        staying = np.delete(np.arange(known.n_tasks), positions)
+        ids = None if self.task_ids is None else self.task_ids.take(staying)
+        kept = self.kept.of_tasks(staying) if self.keeps_labels else self.kept
+        return replace(self, model=self.model.of(known.without_tasks(positions)), task_ids=ids, kept=kept)

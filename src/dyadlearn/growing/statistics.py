@@ -6,25 +6,25 @@ the model depends on the data only through
 .. math:: \boldsymbol\Phi^\top\boldsymbol\Phi, \qquad \boldsymbol\Phi^\top\mathbf{Y}, \qquad
           \boldsymbol\Psi^\top\boldsymbol\Psi, \qquad \boldsymbol\Psi,
 
-the sizes of which do not depend on m. New instances are added to the first two, new tasks to the last three, and both
-can be subtracted again.
+whose sizes do not depend on m. New instances are added to the first two, new tasks to the last three, and both can be
+subtracted again.
 
-With a constant on each side the same products are taken of :math:`\boldsymbol\Phi_c` and :math:`\boldsymbol\Psi_c`,
-features less their mean:
+With a constant on each side, the products are those of the centred features :math:`\boldsymbol\Phi_c` and
+:math:`\boldsymbol\Psi_c`,
 
 .. math:: \boldsymbol\Phi_c^\top\boldsymbol\Phi_c, \qquad \boldsymbol\Phi_c^\top\mathbf{Y}, \qquad
           \tfrac1m\mathbf{1}^\top\mathbf{Y}, \qquad \boldsymbol\Psi_c^\top\boldsymbol\Psi_c,
 
-and both means. They are merged and taken apart as `dyadlearn._means` says, labels as features.
+and both means. They are merged and split again as `dyadlearn._means` describes; labels are treated as features.
 
 Where labels are missing, a task j has the statistics of the instances :math:`o_j` whose label is observed,
 :math:`\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}` and :math:`\boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j}`, with a
-constant about the means over :math:`o_j`. Tasks that were observed for the same instances share a Gram matrix: they
-form a `Group`. Complete labels are one group. Groups only ever split: two tasks are in one group of merged statistics
-if they are in one group of each. A batch costs nothing for tasks that it has no label of.
+constant relative to the means over :math:`o_j`. Tasks that were observed for the same instances share a Gram matrix and
+form a `Group`. Complete labels are one group. Groups are never joined: two tasks are in one group of merged statistics
+if they are in one group of both. Tasks without a label in a batch are not updated.
 
-All functions are pure: they return new statistics and leave their arguments as they are. Statistics are in double
-precision whatever the data come in, since they add up what may be millions of rows.
+All functions are pure: they return new statistics and do not change their arguments. Statistics are in double precision
+for data of any precision, because they may be sums over millions of rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from dyadlearn._state import Stored
 from dyadlearn._svd import gram_eigen, unit_scale
 from dyadlearn.growing.inverse import Eigen, Inverse, plus_diagonal
 
-#: Gram matrices that differ by less than this share of their diagonals are of the same rows.
+#: Gram matrices that differ by less than this share of their diagonals belong to the same rows.
 SAME_GRAM = 1e-10
 
 _REMEDY = "compress the features with a feature_map such as Landmarks"
@@ -109,17 +109,11 @@ class Group(Stored):
 
         Rows are added block by block: only a block is ever copied to double precision.
         """
-        if Phi.shape[0] == 0:
-            (d, c), dtype = (int(Phi.shape[1]), int(Y.shape[1])), namespace(Y).float64
-            none = cls(0, zeros((d, d), Y, dtype), zeros((d, c), Y, dtype))
-            return replace(none, mean=zeros((2, d), none.gram), label_mean=zeros((c,), none.gram)) if constant else none
         width = sum(0 if is_sparse(part) else part.shape[1] for part in (Phi, Y))
-        make = _block_about_mean if constant else _block
+        blocks = list(row_blocks(int(Phi.shape[0]), 8 * width)) or [slice(0, 0)]
+        sums = _sums_about_mean if constant else _sums
         with np.errstate(over="ignore", invalid="ignore"):
-            blocks = (
-                make(double(Phi[rows, :]), double(Y[rows, :])) for rows in row_blocks(int(Phi.shape[0]), 8 * width)
-            )
-            total = reduce(cls.plus, blocks)
+            total = reduce(cls.plus, (sums(double(Phi[rows, :]), double(Y[rows, :])) for rows in blocks))
             xp = namespace(total.gram)
             size = float(xp.linalg.trace(total.gram)) + float(xp.sum(total.cross))
             size += float(xp.sum(total.label_mean)) if constant else 0.0
@@ -133,19 +127,19 @@ class Group(Stored):
         return Eigen(*gram_eigen(self.gram, self.n_rows, self.rounding))
 
     def inverse(self, alpha: float) -> Inverse:
-        """Return the regularised inverse of the Gram matrix; the last one is kept."""
-        found: Inverse | None = vars(self).get("_inverse")
-        if found is None or found.alpha != alpha:
-            found = vars(self)["_inverse"] = Inverse.of(self.gram, self.n_rows, alpha, self.rounding)
-        return found
+        """Return the regularised inverse of the Gram matrix; the last one is cached."""
+        inverse: Inverse | None = vars(self).get("_inverse")
+        if inverse is None or inverse.alpha != alpha:
+            inverse = vars(self)["_inverse"] = Inverse.of(self.gram, self.n_rows, alpha, self.rounding)
+        return inverse
 
     def solved(self, alpha: float) -> tuple[Array, str | None]:
         """Return the coefficients (d, c) of ridge regression and the text of a warning or None; the last are cached."""
-        found = vars(self).get("_solved")
-        if found is None or found[0] != alpha:
+        if alpha not in (solutions := vars(self).get("_solved", {})):
             inverse = Inverse.of(self.gram, self.n_rows, alpha, self.rounding)
-            found = vars(self)["_solved"] = (alpha, inverse.solve(self.cross), inverse.doubt)
-        return found[1], found[2]
+            solutions = vars(self)["_solved"] = {alpha: (inverse.solve(self.cross), inverse.doubt)}
+        coefficients, doubt = solutions[alpha]
+        return coefficients, doubt
 
     def columns(self, places: np.ndarray) -> Group:
         """Return the sums of some columns; the Gram matrix is the same one."""
@@ -153,10 +147,9 @@ class Group(Stored):
         return replace(self, cross=take_rows(self.cross.T, places).T, label_mean=label_mean)
 
     def beside(self, other: Group) -> Group:
-        """Return the sums of the columns of both, which are of the same rows."""
-        xp, label_mean = namespace(self.cross), self.label_mean
-        if label_mean is not None:
-            label_mean = xp.concat([label_mean, other.label_mean])
+        """Return the sums of the columns of both, which are over the same rows."""
+        xp = namespace(self.cross)
+        label_mean = None if self.label_mean is None else xp.concat([self.label_mean, other.label_mean])
         return replace(self, cross=xp.concat([self.cross, other.cross], axis=1), label_mean=label_mean)
 
     def plus(self, other: Group, sign: int = 1) -> Group:
@@ -168,28 +161,27 @@ class Group(Stored):
         if self.mean is None:
             return total
         if n_rows == 0:
-            empty = namespace(self.cross).zeros_like(self.label_mean)
-            return replace(total, mean=zeros((2, int(self.gram.shape[0])), self.gram), label_mean=empty)
+            return _without_means(total)
         if self.n_rows == 0:
             return replace(total, mean=other.mean, label_mean=other.label_mean)
-        means: list[Any] = [other.label_mean, self.label_mean]
-        step, label_step = difference(other.mean, self.mean), means[0] - means[1]
+        label_means: Any = self.label_mean, other.label_mean
+        step, label_step = difference(other.mean, self.mean), label_means[1] - label_means[0]
         share = sign * other.n_rows / n_rows
         return replace(
             total,
             gram=total.gram + self.n_rows * share * outer(step, step),
             cross=total.cross + self.n_rows * share * outer(step, label_step),
             mean=moved(self.mean, share * step),
-            label_mean=means[1] + share * label_step,
+            label_mean=label_means[0] + share * label_step,
         )
 
     def minus(self, gone: Group, what: str) -> Group:
-        """Return the sums without those over some of the rows, which messages call `what`.
+        """Return the sums without those over some of the rows; `what` is the name of the rows in messages.
 
         Raises
         ------
         ValueError
-            If they cannot have been added: too many, or the Gram matrix of the rest would not be one.
+            If these rows cannot have been added: they are too many, or the difference would not be a Gram matrix.
         """
         if gone.n_rows > self.n_rows:
             raise ValueError(f"There are {gone.n_rows} {what} to forget, but only {self.n_rows} were learnt.")
@@ -197,19 +189,17 @@ class Group(Stored):
         xp = namespace(self.gram)
         sizes, offsets = xp.linalg.diagonal(self.gram), self.offsets
         if left <= has_constant:
-            # Nothing is left but rounding, about the mean of a single row either, and that must not stay.
+            # Only rounding errors remain (a single row equals its mean), and they are set to zero.
             gaps = xp.abs(xp.linalg.diagonal(rest.gram))
             if has_constant and left == 0:
                 gaps = gaps + self.n_rows * difference(gone.mean, self.mean) ** 2
             fits = bool(xp.all(gaps <= 1e-8 * (sizes + offsets) + 1e-14 * self.noise))
-            rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross))
-            if left == 0:
-                rest = replace(rest, rounding=None)
+            rounding = None if left == 0 else rest.rounding
+            rest = replace(rest, gram=xp.zeros_like(rest.gram), cross=xp.zeros_like(rest.cross), rounding=rounding)
         else:
-            # Rows of zeros leave no size to compare with, but can be forgotten as any others. Equal rows need not be
-            # quite zero about their mean.
-            slack = 1e-9 * sizes + 1e-20 * offsets + 1e-14 * self.noise
-            slack = slack + float(xp.finfo(self.gram.dtype).smallest_normal)
+            # The smallest normal number allows to forget rows of zeros. The offsets allow for rounding of the mean.
+            smallest = float(xp.finfo(self.gram.dtype).smallest_normal)
+            slack = 1e-9 * sizes + 1e-20 * offsets + 1e-14 * self.noise + smallest
             fits = is_definite(plus_diagonal(rest.gram, slack))
         if not fits:
             raise ValueError(
@@ -219,7 +209,7 @@ class Group(Stored):
         return self._cleared(rest) if has_constant else rest
 
     def _cleared(self, rest: Group) -> Group:
-        """Return what is left of the rows, without the rounding of features that are the same in all that are left."""
+        """Return the remaining sums, with zeros for features that are equal in all remaining rows up to rounding."""
         xp = namespace(self.gram)
         old, new = (xp.linalg.diagonal(group.gram) for group in (self, rest))
         level = 8.0 * self.n_rows * epsilon(old) * old
@@ -241,14 +231,14 @@ class Group(Stored):
 
     @property
     def offsets(self) -> Array:
-        """How much larger the diagonal (d,) of the Gram matrix would be about zero than about the mean."""
+        """Difference (d,) of the diagonals of the Gram matrices about zero and about the mean."""
         if self.mean is None:
             return zeros((int(self.gram.shape[0]),), self.gram)
         return self.n_rows * value(self.mean) ** 2
 
     @property
     def label_size(self) -> float:
-        """The size of products of features and labels."""
+        """Scale of the products of features and labels."""
         xp = namespace(self.cross)
         size = float(xp.max(xp.abs(self.cross)))
         if self.label_mean is None:
@@ -257,27 +247,26 @@ class Group(Stored):
         return size + math.sqrt(max(spread, 0.0) * self.n_rows) * float(xp.max(xp.abs(self.label_mean)))
 
     def digits_lost(self, after: Group, alpha: float) -> float:
-        r"""Return how much of some sums may be rounding left over from what was subtracted, relative to them.
+        r"""Return the relative rounding error of the sums `after` rows were subtracted from these sums.
 
-        A difference keeps the rounding of what it was made from: for each feature that of the sum of squares, beside
-        what is left of it and :math:`\lambda`, and for the labels that of the largest sum of products.
+        A difference has the rounding error of its terms. It is compared with the remaining sum of squares plus
+        :math:`\lambda` of each feature, and with the largest remaining product of features and labels.
         """
         if after.n_rows == 0:
             return 0.0
         xp, eps = namespace(after.gram), float(np.finfo(np.float64).eps)
         old, new = (xp.linalg.diagonal(group.gram) for group in (self, after))
         noise = 8.0 * eps * after.noise
-        left = xp.where(new > noise, new, eps * old) + alpha  # what seems to be nothing may be as much as was rounded
-        # A feature of nothing but rounding counts as gone where larger ones are left.
+        left = xp.where(new > noise, new, eps * old) + alpha  # a sum below the noise may be as large as the rounding
+        # A feature whose sum is only rounding is ignored if larger features remain.
         gone = (new <= noise) & (left <= 1e3 * max(after.n_rows, int(new.shape[0])) * eps * xp.max(left))
         lost = largest(xp.where(gone, xp.zeros_like(old), eps * old / xp.where(gone, xp.ones_like(left), left)))
         sizes = self.label_size, after.label_size
         return max(lost, eps * sizes[0] / sizes[1] if sizes[1] > 0 else 0.0)
 
     def has_rows_of(self, other: Group) -> bool:
-        """Return whether both are of the same rows, up to rounding, whatever their columns are."""
-        # Equal rows need not be quite zero about their mean, which is known to the rounding of an offset and of what it
-        # was of rows that are forgotten.
+        """Return whether both are sums over the same rows, up to rounding, for any columns."""
+        # The mean has the rounding error of its offset, and of the rows that were forgotten.
         offsets, noise, xp = other.offsets, other.noise, namespace(self.gram)
         if self.n_rows != other.n_rows or not same_gram(self.gram, other.gram, 1e-14 * offsets + 1e-4 * noise):
             return False
@@ -288,20 +277,28 @@ class Group(Stored):
         return bool(xp.all(steps <= SAME_GRAM * spreads + 1e-14 * (offsets + noise) ** 0.5))
 
 
-def _block(Phi: Array, Y: Array) -> Group:
+def _sums(Phi: Array, Y: Array) -> Group:
     """Return the sums over rows."""
     return Group(int(Phi.shape[0]), matmul(Phi.T, Phi), matmul(Phi.T, Y))
 
 
-def _block_about_mean(Phi: Array, Y: Array) -> Group:
+def _sums_about_mean(Phi: Array, Y: Array) -> Group:
     """Return the sums over rows about their mean."""
-    Phi, Y = row_major(Phi), row_major(Y)
-    n, (mean, gram), label_mean = int(Phi.shape[0]), moments(Phi), mean_of(Y)
+    Phi, Y, n = row_major(Phi), row_major(Y), int(Phi.shape[0])
+    if n == 0:
+        return _without_means(_sums(Phi, Y))
+    (mean, gram), label_mean = moments(Phi), mean_of(Y)
     (rows, rest), (labels, label_rest) = about(Phi, mean), about(Y, label_mean)
     cross = matmul(rows.T, labels)
-    if rest is not None and label_rest is not None:  # where one factor is about its mean, the other need not be
+    if rest is not None and label_rest is not None:  # if one factor is centred, the other need not be
         cross -= n * outer(rest, label_rest)
     return Group(n, gram, cross, mean, value(label_mean))
+
+
+def _without_means(none: Group) -> Group:
+    """Return sums over no rows, with means of zero."""
+    d, c = none.cross.shape
+    return replace(none, mean=zeros((2, d), none.gram), label_mean=zeros((c,), none.gram))
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,8 +429,7 @@ class Statistics(Stored):
     @cached_property
     def counts(self) -> np.ndarray:
         """Number of observed labels of each task, shape (q,)."""
-        counts: np.ndarray = np.array([group.n_rows for group in self.groups])[self.group_of]
-        return counts
+        return np.asarray(np.array([group.n_rows for group in self.groups])[self.group_of])
 
     @cached_property
     def labelled(self) -> np.ndarray:
@@ -471,22 +467,19 @@ class Statistics(Stored):
         """Return the statistics with more tasks, of the same instances."""
         tasks = None if self.tasks is None else namespace(self.tasks).concat([self.tasks, other.tasks], axis=0)
         if self.is_complete and other.is_complete:
-            groups, group_of = (
-                (self.groups[0].beside(other.groups[0]),),
-                np.concatenate([self.group_of, other.group_of]),
-            )
-            return replace(self, groups=groups, group_of=group_of).described(tasks)
-        group_of = np.concatenate([self.group_of, len(self.groups) + other.group_of])
-        both = replace(self, groups=(*self.groups, *other.groups), group_of=group_of, instances=self.everyone)
+            group_of = np.concatenate([self.group_of, other.group_of])
+            both = replace(self, groups=(self.groups[0].beside(other.groups[0]),), group_of=group_of)
+        else:
+            group_of = np.concatenate([self.group_of, len(self.groups) + other.group_of])
+            both = replace(self, groups=(*self.groups, *other.groups), group_of=group_of, instances=self.everyone)
         return both.described(tasks)
 
     def without_tasks(self, positions: np.ndarray) -> Statistics:
         """Return the statistics without some tasks."""
         kept = np.delete(np.arange(self.n_tasks), positions)
-        found, group_of = np.unique(self.group_of[kept], return_inverse=True)
-        group_of = group_of.reshape(-1)
-        members = _members(group_of, len(found))
-        groups = tuple(self.part(int(group), kept[own]) for group, own in zip(found, members, strict=True))
+        numbers, group_of = np.unique(self.group_of[kept], return_inverse=True)
+        places = zip(numbers, _members(group_of, len(numbers)), strict=True)
+        groups = tuple(self.part(int(number), kept[inside]) for number, inside in places)
         left = replace(self, groups=groups, group_of=group_of)
         return left.described(None if self.tasks is None else take_rows(self.tasks, kept))
 
@@ -524,7 +517,7 @@ def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool 
     observed = ~np.isnan(to_numpy(Y))
     group_of, n_groups = _codes(observed)
     _check_groups(n_groups, int(Phi.shape[1]), Y)
-    # The Gram matrix of all instances, which those of tasks that have every label share.
+    # The Gram matrix of all instances; tasks with all labels share it.
     whole = Group.of(Phi, Y[:, :0], constant=constant)
     groups = []
     columns, seen = row_major(Y.T), np.ascontiguousarray(observed.T)
@@ -532,8 +525,8 @@ def collect(Phi: Array, Y: Array, tasks: Array | None = None, *, constant: bool 
         rows = np.flatnonzero(seen[own[0]])
         is_whole = rows.size == len(observed)
         part = Phi if is_whole else take_rows(Phi, rows)
-        found = Group.of(part, take_rows(take_rows(columns, own).T, rows), constant=constant)
-        groups.append(replace(found, gram=whole.gram, mean=whole.mean) if is_whole else found)
+        group = Group.of(part, take_rows(take_rows(columns, own).T, rows), constant=constant)
+        groups.append(replace(group, gram=whole.gram, mean=whole.mean) if is_whole else group)
     return Statistics(tuple(groups), group_of, whole).described(tasks)
 
 
@@ -596,7 +589,7 @@ def merge(first: Statistics, second: Statistics, sign: int = 1, *, instances: bo
 def check_room(Phi: Array, Y: Array) -> None:
     """Raise if statistics of features (l, d) and labels (l, q) do not fit in memory."""
     d, width = Phi.shape[1], Y.shape[1]
-    # Statistics before and after an update, what it adds and what corrects that, an inverse and what is solved with.
+    # Statistics before and after an update, those it adds, their corrections, an inverse and the workspace of a solve.
     check_memory(8 * (6 * d**2 + 5 * d * width), Y, f"Keeping the statistics of {d} features", _REMEDY)
 
 
@@ -607,10 +600,10 @@ def _check_groups(n_groups: int, d: int, like: Array) -> None:
 
 
 def _codes(observed: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return a number for each column of truth values (l, q), the same for the same ones, and how many there are."""
-    found: dict[bytes, int] = {}
-    codes = [found.setdefault(column.tobytes(), len(found)) for column in np.packbits(observed, axis=0).T]
-    return np.array(codes, dtype=np.intp), len(found)
+    """Return a number for each column of a mask (l, q), the same for equal columns, and how many numbers there are."""
+    number_of: dict[bytes, int] = {}
+    codes = [number_of.setdefault(column.tobytes(), len(number_of)) for column in np.packbits(observed, axis=0).T]
+    return np.array(codes, dtype=np.intp), len(number_of)
 
 
 def _members(group_of: np.ndarray, n_groups: int) -> tuple[np.ndarray, ...]:
@@ -620,16 +613,16 @@ def _members(group_of: np.ndarray, n_groups: int) -> tuple[np.ndarray, ...]:
 
 
 def equal_features(first: Array | None, second: Array | None) -> bool:
-    """Return whether two matrices of features, either of which may be None, are the same."""
+    """Return whether two matrices of features are equal; None only equals None."""
     if first is None or second is None or first is second:
         return first is second
     return first.shape == second.shape and bool(namespace(first, second).all(first == second))
 
 
 def same_gram(first: Array, second: Array, beside: Array | float = 0.0) -> bool:
-    """Return whether two Gram matrices (d, d) are of the same rows, up to rounding.
+    """Return whether two Gram matrices (d, d) belong to the same rows, up to rounding.
 
-    Every feature is compared on its own scale, which is at least that of `beside` (d,).
+    Each feature is compared relative to its scale: the sum of both diagonals and of `beside` (d,).
     """
     xp = namespace(first)
     scale = unit_scale(xp.linalg.diagonal(first) + xp.linalg.diagonal(second) + beside)

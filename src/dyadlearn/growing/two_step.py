@@ -4,32 +4,31 @@ r"""Two-step ridge regression with updates, from sufficient statistics.
           \boldsymbol\Phi^\top\mathbf{Y}\boldsymbol\Psi\,(\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1}
 
 The statistics are those of `dyadlearn.growing.statistics`, the inverses those of `dyadlearn.growing.inverse`. The
-coefficients are computed when they are asked for, so any number of changes between two questions costs one solution.
+coefficients are computed when they are needed, so that several updates before a prediction cost one solve.
 
-With an unpenalised constant on each side both are about their means, and the constants beside them are the means of the
-labels: of the features :math:`[\boldsymbol\phi-\bar{\boldsymbol\phi}, 1]` and :math:`[\boldsymbol\psi -
-\bar{\boldsymbol\psi}, 1]` the coefficients are
+With an unpenalised constant on each side, features are centred. The coefficients of the features
+:math:`[\boldsymbol\phi-\bar{\boldsymbol\phi}, 1]` and :math:`[\boldsymbol\psi - \bar{\boldsymbol\psi}, 1]` are
 
 .. math:: \begin{bmatrix}(\boldsymbol\Phi_c^\top\boldsymbol\Phi_c+\lambda_d\mathbf{I})^{-1}\boldsymbol\Phi_c^\top\\
           \mathbf{1}^\top/m\end{bmatrix} \mathbf{Y}
           \begin{bmatrix}\boldsymbol\Psi_c(\boldsymbol\Psi_c^\top\boldsymbol\Psi_c+\lambda_t\mathbf{I})^{-1} &
           \mathbf{1}/q\end{bmatrix} .
 
-Where labels are missing, the first step learns every task from the instances :math:`o_j` that it is observed for,
+Where labels are missing, the first step fits each task j on the instances :math:`o_j` for which it is observed,
 
 .. math:: \mathbf{w}_j = (\boldsymbol\Phi_{o_j}^\top\boldsymbol\Phi_{o_j}+\lambda_d\mathbf{I})^{-1}\,
           \boldsymbol\Phi_{o_j}^\top\mathbf{y}_{o_j},
 
-with a constant about the means over :math:`o_j`, so that a task has a constant of its own, :math:`\bar y_{o_j}` at
-:math:`\bar{\boldsymbol\phi}_{o_j}`. The second step goes over the tasks that have a label, with what the first one says
-of an instance for each of them, observed or not:
+with a constant relative to the means over :math:`o_j`, so that each task has a separate constant, :math:`\bar y_{o_j}`
+at :math:`\bar{\boldsymbol\phi}_{o_j}`. The second step is a regression over the tasks that have labels. Its targets are
+the first-step predictions of an instance for all of these tasks, observed or not:
 
 .. math:: \mathbf{W} = [\mathbf{w}_1, \ldots, \mathbf{w}_q]\,\boldsymbol\Psi\,
           (\boldsymbol\Psi^\top\boldsymbol\Psi+\lambda_t\mathbf{I})^{-1} .
 
-No label is made up. With complete labels all :math:`o_j` are the same and this is the model above. With missing labels
-it is not the one that the paper completes its labels for, in which tasks lend each other labels through the second step
-before the first; it is two ridge regressions in a row.
+No label is imputed. With complete labels, all :math:`o_j` are equal and this is the model above. With missing labels,
+the model consists of two successive ridge regressions. It differs from the transductive model of the paper, which
+completes the labels through both steps.
 """
 
 from __future__ import annotations
@@ -88,13 +87,13 @@ class OnlineRidge(Stored):
 
     @cached_property
     def weights(self) -> Array:
-        """What the first step finds for each task where labels are missing (d, q); zero for a task without a label."""
-        known, pieces = self.statistics, []
-        for group, own in zip(known.groups, known.members, strict=True):
-            solved, doubt = group.solved(self.alpha)
+        """First-step coefficients (d, q) of each task, if labels are missing; zero for a task without labels."""
+        pieces = []
+        for group in self.statistics.groups:
+            coefficients, doubt = group.solved(self.alpha)
             self._warn(doubt)
-            pieces.append((own, solved.T))
-        return in_places(pieces).T
+            pieces.append(coefficients.T)
+        return in_places(self.statistics.members, pieces).T
 
     def _solve(self, group: Group, alpha: float, B: Array) -> Array:
         """Return the regularised inverse of the Gram matrix of a group times B (d, p)."""
@@ -103,22 +102,22 @@ class OnlineRidge(Stored):
         return inverse.solve(B)
 
     def _warn(self, doubt: str | None) -> None:
-        """Warn the user of few digits, unless that was done before."""
+        """Warn about inaccurate results, once for each model."""
         if doubt is not None and not self.is_warned:
             warnings.warn(doubt, PrecisionWarning, stacklevel=4)
             vars(self)["is_warned"] = True
 
     @property
     def levels(self) -> Array | None:
-        """What the first step says of each task at the mean of all instances (q,) where labels are missing.
+        """First-step prediction (q,) of each task at the mean of all instances, if labels are missing.
 
-        NaN for a task without a label; None without a constant.
+        NaN for a task without labels; None without a constant.
         """
         known = self.statistics
         if known.mean is None:
             return None
         xp = namespace(known.gram)
-        means = in_places([(own, group.label_mean) for group, own in zip(known.groups, known.members, strict=True)])
+        means = in_places(known.members, [group.label_mean for group in known.groups])
         centres = xp.stack([group.mean for group in known.groups])
         steps = (known.mean[0, :] - centres[:, 0, :]) + (known.mean[1, :] - centres[:, 1, :])
         levels = means + xp.sum(take_rows(steps, known.group_of) * self.weights.T, axis=1)
@@ -126,11 +125,11 @@ class OnlineRidge(Stored):
 
     @cached_property
     def coefficients(self) -> Array:
-        """W of shape (d, r), without features of the tasks (d, q).
+        """W of shape (d, r); without features of the tasks (d, q).
 
-        With a constant they are those of `rows` and of the `task_rows` of the statistics, shape (d + 2, r + 1) or
-        (d + 2, q): `dyadlearn._means.with_constants` says what the last two rows are. They are NaN where there is no
-        label to take a constant from.
+        With a constant, the shape is (d + 2, r + 1) or (d + 2, q). Predictions are `rows` times these coefficients
+        times the `task_rows` of the statistics; `dyadlearn._means.with_constants` describes the last two rows. They are
+        NaN if there is no label to estimate a constant from.
         """
         known, tasks, first = self.statistics, self.statistics.task_sums, self.statistics.groups[0]
         if known.is_complete:
@@ -154,23 +153,23 @@ class OnlineRidge(Stored):
 
     @property
     def effects(self) -> tuple[Array, Array | None, Array | None, Array | None]:
-        r"""Coefficients of features as they come: of interactions, of instances and of tasks alone, and constants.
+        r"""Coefficients of uncentred features: interactions, effects of instances, effects of tasks, and constants.
 
-        Without features of the tasks there are interactions (d, q) and constants (q,), else they have shapes (d, r),
-        (d,), (r,) and (1,). Without a constant there are interactions alone.
+        Their shapes are (d, r), (d,), (r,) and (1,). Without features of the tasks there are only interactions (d, q)
+        and constants (q,), without a constant only interactions.
         """
-        found, known = self.coefficients, self.statistics
+        W, known = self.coefficients, self.statistics
         if known.mean is None:
-            return found, None, None, None
-        last = found[-2, :] + found[-1, :]
+            return W, None, None, None
+        last = W[-2, :] + W[-1, :]
         if known.task_mean is None:
-            return found[:-2, :], None, None, last
-        interactions, means = found[:-2, :-1], value(known.task_mean)
-        instances = found[:-2, -1] - interactions @ means
+            return W[:-2, :], None, None, last
+        interactions, means = W[:-2, :-1], value(known.task_mean)
+        instances = W[:-2, -1] - interactions @ means
         return interactions, instances, last[:-1], last[-1:] - last[:-1] @ means
 
     def rows(self, Phi: Array) -> Array:
-        """Return what multiplies the coefficients of instances: they themselves (l, d), with a constant (l, d + 2)."""
+        """Return the rows of instances by which coefficients are multiplied: (l, d), with a constant (l, d + 2)."""
         mean = self.statistics.mean
         return double(Phi) if mean is None else with_constants(double(Phi), mean)
 
@@ -208,14 +207,13 @@ class OnlineRidge(Stored):
     def with_alphas(self, alpha: float, task_alpha: float) -> OnlineRidge:
         """Return the model with other regularisations."""
         if (alpha, task_alpha) == (self.alpha, self.task_alpha):
-            return self  # with whatever it has computed
+            return self  # keeps its cached coefficients
         return replace(self, alpha=alpha, task_alpha=task_alpha)
 
 
-def in_places(pieces: Sequence[tuple[np.ndarray, Array]], old: Array | None = None) -> Array:
-    """Return rows put in their places; those that no piece has are as they were in `old`, None if there are none."""
-    places, parts = np.concatenate([own for own, _ in pieces]), [part for _, part in pieces]
-    start = 0 if old is None else int(old.shape[0])
-    order = np.arange(max(start, places.size))
-    order[places] = start + np.arange(places.size)
-    return take_rows(namespace(parts[0]).concat(parts if old is None else [old, *parts], axis=0), order)
+def in_places(places: Sequence[np.ndarray], parts: Sequence[Array], old: Array | None = None) -> Array:
+    """Return an array whose rows at `places[i]` are `parts[i]`; the other rows are those of `old`, if there are any."""
+    at, n_old = np.concatenate(places), 0 if old is None else int(old.shape[0])
+    order = np.arange(max(n_old, at.size))
+    order[at] = n_old + np.arange(at.size)
+    return take_rows(namespace(parts[0]).concat([*([] if old is None else [old]), *parts], axis=0), order)

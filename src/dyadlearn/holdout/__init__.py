@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dyadlearn._array import Array, as_array_of, namespace
-from dyadlearn._codes import group_codes
 from dyadlearn._memory import solve_numbers
 from dyadlearn.holdout.folds import Folds, as_splitter
 from dyadlearn.holdout.splitters import GivenFolds, SettingKFold
@@ -94,14 +93,13 @@ def leave_out(problem: Problem, setting: Setting, units: Units) -> Array:
         if any(np.all(codes == codes[0]) for _, codes in units.of_sides(labels.shape, setting)):
             raise nothing_left()
         return full.hold_out(pairing, Y, setting, members, task_members)
+    predictions = None
     if units.are_single:
-        found = _leave_out_beside_unlabelled(problem, setting)
-        if found is None:
+        predictions = _leave_out_beside_unlabelled(problem, setting)
+        if predictions is None:
             given = (labels.grid, labels.weights, setting, lambda: problem.complete().labels)
-            found = incomplete.leave_one_out(pairing, *given)
-        if found is not None:
-            return found
-    return Folds(problem, setting, units).held_out()
+            predictions = incomplete.leave_one_out(pairing, *given)
+    return Folds(problem, setting, units).held_out() if predictions is None else predictions
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +130,7 @@ class Formula:
         """Problem on a full grid with the same scores, so that a search over alphas is cheap; None if there is none."""
         if self.problem.labels.full is not None:
             return self.problem
-        part = _labelled_part(self.problem) if self.problem.pairing.knows_tasks else None
-        return None if part is None else part[0]
+        return _labelled_part(self.problem)[0] if self.problem.pairing.knows_tasks else None
 
     def held_out(self, problem: Problem | None = None, tol: float | None = None) -> Array:
         """Return the predictions, of the shape of the labels' values.
@@ -225,8 +222,10 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
         if labels.full is not None:
             words = "exact leave-one-out" if units.are_single else "exact leave-group-out"
             return Formula(problem, setting, words, units)
-        if units.are_single and _has_formula(problem, setting):
-            return Formula(problem, setting, "exact leave-one-out", units)
+        if units.are_single and labels.grid is not None:
+            is_quick = incomplete.is_quick_one_by_one(problem.pairing, labels.grid, labels.weights, setting)
+            if is_quick or _labelled_part(problem)[0] is not None:
+                return Formula(problem, setting, "exact leave-one-out", units)
     splitter = as_splitter(cv, setting)
     if labels.full is not None and setting is not Setting.A:
         units = splitter.units(labels, **given)
@@ -234,17 +233,6 @@ def plan(problem: Problem, setting: Setting, groups: Any = None, task_groups: An
         return Formula(problem, setting, "exact leave-fold-out", units)
     count = f"{splitter.n_splits}×{splitter.n_splits}" if setting is Setting.D else str(splitter.n_splits)
     return SolveAgain(problem, setting, f"{count} folds, solved again", splitter, given)
-
-
-def _has_formula(problem: Problem, setting: Setting) -> bool:
-    """Return whether leave-one-out has a formula although labels are missing."""
-    labels = problem.labels
-    if labels.grid is None:
-        return False
-    return (
-        incomplete.is_quick_one_by_one(problem.pairing, labels.grid, labels.weights, setting)
-        or _labelled_part(problem) is not None
-    )
 
 
 def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:
@@ -256,10 +244,10 @@ def _leave_one_pair_out(problem: Problem, setting: Setting) -> Array:
             f"Setting {setting.value} of {labels.size} observed pairs has no formula that leaves out one at a time "
             f"here: pass folds as {names.get(setting, 'groups= and task_groups=')}, for example five."
         )
-    own = None if setting is Setting.A else labels.places[0 if setting is Setting.B else 1]
-    if labels.size == 1 or (own is not None and (own == own[0]).all()):
+    codes = None if setting is Setting.A else labels.places[0 if setting is Setting.B else 1]
+    if labels.size == 1 or (codes is not None and (codes == codes[0]).all()):
         raise nothing_left()
-    return leave_groups_out(problem.system(), own)
+    return leave_groups_out(problem.system(), codes)
 
 
 def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
@@ -274,30 +262,28 @@ def _leave_cells_out(problem: Problem, codes: np.ndarray) -> Array:
     return held_out
 
 
-def _labelled_part(problem: Problem) -> tuple[Problem, np.ndarray, np.ndarray] | None:
+def _labelled_part(problem: Problem) -> tuple[Problem | None, np.ndarray, np.ndarray]:
     """Return the problem of the rows and columns that have labels, and their positions.
 
-    Return None if unlabelled rows or columns influence the model, or if labels are missing in labelled ones too.
+    The problem is None if unlabelled rows or columns influence the model, or if labels are missing in labelled ones.
     """
     observed = problem.labels.observed
     rows, columns = np.flatnonzero(observed.any(axis=1)), np.flatnonzero(observed.any(axis=0))
-    if problem.weights is not None or not observed[np.ix_(rows, columns)].all():
-        return None
-    pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
-    if pairing is None:
-        return None
-    return replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns)), rows, columns
+    pairing = None
+    if problem.weights is None and observed[np.ix_(rows, columns)].all():
+        pairing = incomplete.without_unlabelled(problem.pairing, rows, columns)
+    part = None if pairing is None else replace(problem, pairing=pairing, labels=problem.labels.part(rows, columns))
+    return part, rows, columns
 
 
 def _leave_out_beside_unlabelled(problem: Problem, setting: Setting) -> Array | None:
     """Return leave-one-out predictions of a grid that only lacks whole rows and columns; None without a formula."""
-    if (found := _labelled_part(problem)) is None:
+    part, *places = _labelled_part(problem)
+    if part is None:
         return None
-    part, *places = found
     grid = embedded(problem.complete().labels, leave_out(part, setting, Units()), *places)
-    beside = incomplete.beside_labelled(part.pairing, problem.pairing, part.Y, setting, *places)
-    for values, rows, columns in beside:
-        grid = embedded(grid, values, rows, columns)
+    for block in incomplete.beside_labelled(part.pairing, problem.pairing, part.Y, setting, *places):
+        grid = embedded(grid, *block)
     return grid
 
 
@@ -330,25 +316,20 @@ def check_enough_left(labels: Labels, setting: Setting, groups: Any, task_groups
         False for independent tasks.
     """
     # Where tasks are independent, leaving out a pair equals leaving out its instance.
-    alone = setting is Setting.A and not knows_tasks
-    sides = (
-        ("instance", "sample", 0, setting.new_instance or alone, groups, "groups"),
-        ("task", "task", 1, setting.new_task, task_groups, "task_groups"),
-    )
-    for left_out, counted, axis, is_cut, given, name in sides:
-        if not is_cut:
-            continue
-        labelled = np.unique(labels.places[axis]) if labels.full is None else np.arange(labels.shape[axis])
-        codes = labelled if given is None else group_codes(given, (labels.shape[axis],), name)[labelled]
-        if np.unique(codes).size < 2:
-            kind = f"1 {counted} with labels" if given is None else f"1 group of {left_out}s with labels"
-            raise ValueError(
-                f"Setting {setting.value} leaves out {'each' if given is None else 'a group of'} {left_out}"
-                f"{'' if given is None else 's'} and learns from the others, but there is only {kind}: give more, or "
-                "take a model with a fixed alpha."
-            )
-    if setting is Setting.A and not alone and labels.size < 2:
+    leaves = Setting.B if setting is Setting.A and not knows_tasks else setting
+    units = Units.of_groups(labels, leaves, groups, task_groups)
+    too_few = [("each pair", "1 sample and 1 task with a label")] if leaves is Setting.A and labels.size < 2 else []
+    for axis, codes in units.of_sides(labels.shape, leaves):
+        codes = codes if labels.full is not None else codes[labels.places[axis]]
+        if (codes == codes[0]).all():
+            word = ("instance", "task")[axis]
+            if (units.instances, units.tasks)[axis] is None:
+                too_few.append((f"each {word}", f"1 {('sample', 'task')[axis]} with labels"))
+            else:
+                too_few.append((f"a group of {word}s", f"1 group of {word}s with labels"))
+    if too_few:
+        left_out, counted = too_few[0]
         raise ValueError(
-            "Setting A leaves out each pair and learns from the others, but there is only 1 sample and 1 task with a "
-            "label: give more, or take a model with a fixed alpha."
+            f"Setting {setting.value} leaves out {left_out} and learns from the others, but there is only {counted}: "
+            "give more, or take a model with a fixed alpha."
         )

@@ -111,11 +111,11 @@ def baselines(
     if units.cells is not None:
         return _by_folds(labels, setting, units)
     # Sums are computed with numpy in double precision, as in metrics: the masks of the units are numpy arrays.
-    values, W = np.asarray(to_numpy(Y), dtype=np.float64), _relative_weights(labels)
-    grid = _Grid(np.where(labels.observed, values, 0.0), W, labels, symmetry)
-    found = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
-    placed = {id(each): as_array_of(each, Y, Y.dtype) for each in found.values()}
-    return {name: placed[id(found[name])] for name in BASELINES}
+    values = np.asarray(to_numpy(Y), dtype=np.float64)
+    grid = _Grid(np.where(labels.observed, values, 0.0), _relative_weights(labels), labels, symmetry)
+    means = _without_each_cell(grid) if setting is Setting.A else _without_rows(grid, setting, units)
+    shared = {id(each): as_array_of(each, Y, Y.dtype) for each in means.values()}
+    return {name: shared[id(means[name])] for name in BASELINES}
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,38 +127,33 @@ class _Grid:
     labels: Labels
     symmetry: int
 
-    @property
-    def is_weighted(self) -> bool:
-        """Whether labels have weights."""
-        return self.labels.weights is not None
-
     @cached_property
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
         """Weighted labels and weights; a mean is the quotient of their sums."""
-        return (self.Y * self.W if self.is_weighted else self.Y), self.W
+        return (self.Y if self.labels.weights is None else self.Y * self.W), self.W
 
     def others(self, values: np.ndarray, axis: int) -> np.ndarray:
         """Return for each entry the sum of all others along an axis."""
-        if not self.is_weighted:
+        if self.labels.weights is None:
             return np.asarray(values.sum(axis=axis, keepdims=True) - values)
         # The others are added up: subtracting a very large weight from the total would cancel their digits.
-        ahead = np.moveaxis(values, axis, 0)
-        found = np.zeros_like(ahead)
-        found[1:] += np.cumsum(ahead, axis=0)[:-1]
-        found[:-1] += np.cumsum(ahead[::-1], axis=0)[::-1][1:]
-        return np.moveaxis(found, 0, axis)
+        entries = np.moveaxis(values, axis, 0)
+        sums = np.zeros_like(entries)
+        sums[1:] += np.cumsum(entries, axis=0)[:-1]
+        sums[:-1] += np.cumsum(entries[::-1], axis=0)[::-1][1:]
+        return np.moveaxis(sums, 0, axis)
 
     def without_each(self, values: np.ndarray) -> np.ndarray:
         """Return for each cell the sum of all others; in a network both directions of an edge are one."""
         if not self.symmetry:
             return self.others(values.reshape(-1), 0).reshape(values.shape)
         edges = np.triu(values + values.T, 1) + np.diag(np.diag(values))
-        found = np.triu(self.others(edges.reshape(-1), 0).reshape(values.shape))
-        return np.asarray(found + np.triu(found, 1).T)
+        sums = np.triu(self.others(edges.reshape(-1), 0).reshape(values.shape))
+        return np.asarray(sums + np.triu(sums, 1).T)
 
 
-def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | None = None) -> np.ndarray:
-    """Return weighted means, or the values of `otherwise` where the total weight is 0."""
+def _mean(total: np.ndarray, weight: np.ndarray, otherwise: np.ndarray | float | None = None) -> np.ndarray:
+    """Return weighted means, or the values of `otherwise` where the total weight is 0; raise if it is None."""
     known = weight > 0
     if known.all():
         return np.asarray(total / weight)
@@ -184,9 +179,9 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
             rest = [grid.others(grid.others(each, 0), 1) for each in blocks]
         grand = _mean(rest[0], rest[1])[np.ix_(rows, columns)]
         return dict.fromkeys(BASELINES, grand)
-    sums, codes, own, new = grid.sums, rows, "task_means", "instance_means"
+    sums, codes, known, new = grid.sums, rows, "task_means", "instance_means"
     if setting is Setting.C:
-        sums, codes, own, new = (sums[0].T, sums[1].T), columns, new, own
+        sums, codes, known, new = (sums[0].T, sums[1].T), columns, new, known
     parts = [_summed(each, codes) for each in sums]
     if grid.symmetry:
         both = [_summed(each.T, codes) for each in parts]
@@ -200,7 +195,7 @@ def _without_rows(grid: _Grid, setting: Setting, units: Units) -> _Means:
     grand, means = np.broadcast_to(grand[codes], sums[0].shape), means[codes]
     if setting is Setting.C:
         grand, means = grand.T, means.T
-    return {"grand_mean": grand, new: grand, own: means, "additive": means}
+    return {"grand_mean": grand, new: grand, known: means, "additive": means}
 
 
 def _codes(given: np.ndarray | None, size: int) -> np.ndarray:
@@ -217,10 +212,10 @@ def _summed(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 def _without_two(values: np.ndarray) -> np.ndarray:
     """Return the sum of a square grid (n, n) without rows and columns i and j, for each i and j."""
-    own, ends = np.diag(values), values.sum(axis=0) + values.sum(axis=1)
-    found = values.sum() - np.add.outer(ends - own, ends - own) + values + values.T
-    np.fill_diagonal(found, values.sum() - ends + own)
-    return np.asarray(found)
+    diagonal, ends = np.diag(values), values.sum(axis=0) + values.sum(axis=1)
+    sums = values.sum() - np.add.outer(ends - diagonal, ends - diagonal) + values + values.T
+    np.fill_diagonal(sums, values.sum() - ends + diagonal)
+    return np.asarray(sums)
 
 
 # --- cells are left out --------------------------------------------------------------------------
@@ -231,25 +226,25 @@ def _without_each_cell(grid: _Grid) -> _Means:
     total, weight = grid.sums
     grand = _mean(grid.without_each(total), grid.without_each(weight))
     rows, columns = (_mean(grid.others(total, axis), grid.others(weight, axis), grand) for axis in (1, 0))
-    found = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
+    means = {"grand_mean": grand, "instance_means": rows, "task_means": columns}
     if not _tells_effects(grid.W):
-        return {**found, "additive": rows + columns - grand}
+        return {**means, "additive": rows + columns - grand}
     if grid.labels.full is not None:
         fitted, slack = _complete_fit(grid)
         determined: np.ndarray = slack > 0
     else:
-        fitted, connects, alone, twins = _fit(grid.Y, grid.W, is_network=bool(grid.symmetry))
-        slack = alone - grid.symmetry * twins
+        fitted, connects, alone, reverse = _fit(grid.Y, grid.W, is_network=bool(grid.symmetry))
+        slack = alone - grid.symmetry * reverse
         determined = connects & (slack > 0)
         # Whether a cell is the only connection of its ends depends on the graph, not on the weights.
-        if grid.is_weighted:
-            _, _, alone, twins = _fit(grid.Y, np.sign(weight), is_network=bool(grid.symmetry))
+        if grid.labels.weights is not None:
+            _, _, alone, reverse = _fit(grid.Y, np.sign(weight), is_network=bool(grid.symmetry))
         # The smallest 1 − h of a connected cell is that of a cycle through all instances and tasks, 1/(m + q).
-        determined &= alone - np.abs(twins) > 0.25 / sum(grid.Y.shape)
+        determined &= alone - np.abs(reverse) > 0.25 / sum(grid.Y.shape)
     additive = grid.Y - (grid.Y - fitted) / np.where(determined, slack, 1.0)
     if not determined.all():
         additive = np.where(determined, additive, rows + columns - grand)
-    return {**found, "additive": additive}
+    return {**means, "additive": additive}
 
 
 def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
@@ -258,8 +253,8 @@ def _complete_fit(grid: _Grid) -> tuple[np.ndarray, np.ndarray]:
     fitted = Y.mean(axis=1, keepdims=True) + Y.mean(axis=0) - Y.mean()
     slack = np.asarray((1 - 1 / m) * (1 - 1 / q))
     if grid.symmetry:  # (i, j) and (j, i) are left out together
-        twins = (1 - 1 / m) ** 2 + grid.symmetry / m**2
-        slack = np.where(np.eye(m, dtype=bool), slack, twins)
+        reverse = (1 - 1 / m) ** 2 + grid.symmetry / m**2
+        slack = np.where(np.eye(m, dtype=bool), slack, reverse)
     return fitted, slack
 
 
@@ -291,12 +286,12 @@ def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray,
         Whether a chain of cells leads from the row to the column.
     alone : array of shape (m, q)
         1 − h of each cell.
-    twins : array of shape (m, q) or ()
+    reverse : array of shape (m, q) or ()
         In a network, the entry of the hat matrix between a cell and its other direction; else 0.
     """
     if Y.shape[0] < Y.shape[1]:  # the system has the size of the smaller side
-        fitted, connects, alone, twins = (each.T for each in _fit(Y.T, W.T, is_network=is_network))
-        return fitted, connects, alone, twins
+        fitted, connects, alone, reverse = (each.T for each in _fit(Y.T, W.T, is_network=is_network))
+        return fitted, connects, alone, reverse
     at, across = np.nonzero(W)
     row_part, part = _connected(at, across, (W.shape[0], W.shape[1]))
     rows, columns = W.sum(axis=1), W.sum(axis=0)
@@ -314,12 +309,12 @@ def _fit(Y: np.ndarray, W: np.ndarray, *, is_network: bool) -> tuple[np.ndarray,
     G = solve(np.eye(len(effects)))
     between = P @ G
     alone = 1.0 - W * ((between * P).sum(axis=1)[:, None] + 1.0 / weights - 2.0 * between + np.diag(G))
-    twins = np.zeros(())
+    reverse = np.zeros(())
     if is_network:
         middle = np.diag(between)
-        twins = W * (between @ P.T - middle[:, None] - middle + G)
-        np.fill_diagonal(twins, 0.0)
-    return fitted, row_part[:, None] == part, alone, twins
+        reverse = W * (between @ P.T - middle[:, None] - middle + G)
+        np.fill_diagonal(reverse, 0.0)
+    return fitted, row_part[:, None] == part, alone, reverse
 
 
 def _connected(rows: np.ndarray, columns: np.ndarray, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -341,28 +336,29 @@ def _by_folds(labels: Labels, setting: Setting, units: Units) -> dict[str, Array
     # Effects are fitted where instance and task are known, unless the weights differ too much.
     has_effects = setting is Setting.A and _tells_effects(weights)
     places = [np.asarray(labels.at(np.arange(length), axis)).reshape(-1) for axis, length in enumerate(labels.shape)]
-    found = {name: np.full_like(values, np.nan) for name in BASELINES}
+    predictions = np.full((len(BASELINES), values.size), np.nan)
     for fold in folds_of(labels, setting, units):
         train, test = np.flatnonzero(observed & ~fold.left.reshape(-1)), fold.test
         if not train.size:
             raise nothing_left()
-        rows, columns, own, w = places[0][train], places[1][train], values[train], weights[train]
-        at = places[0][test], places[1][test]
-        grand = float(w @ own / w.sum())
+        y, w = values[train], weights[train]
+        known, asked = ([place[which] for place in places] for which in (train, test))
+        grand = float(w @ y / w.sum())
         means = [
-            _means(place, own, w, length, grand) for place, length in zip((rows, columns), labels.shape, strict=True)
+            _mean(np.bincount(at, w * y, minlength=length), np.bincount(at, w, minlength=length), grand)[to]
+            for at, to, length in zip(known, asked, labels.shape, strict=True)
         ]
-        additive = means[0][at[0]] + means[1][at[1]] - grand
+        additive = means[0] + means[1] - grand
         if has_effects:
-            effects, parts = _effects(rows, columns, own, w, labels.shape)
-            connects = parts[0][at[0]] == parts[1][at[1]]
-            additive = np.where(connects, effects[0][at[0]] + effects[1][at[1]], additive)
-        predicted = (np.full(test.size, grand), means[0][at[0]], means[1][at[1]], additive)
-        for name, each in zip(BASELINES, predicted, strict=True):
-            found[name][test] = each
+            effects, parts = _effects(known[0], known[1], y, w, labels.shape)
+            connects = parts[0][asked[0]] == parts[1][asked[1]]
+            additive = np.where(connects, effects[0][asked[0]] + effects[1][asked[1]], additive)
+        for row, each in zip(predictions, (grand, *means, additive), strict=True):
+            row[test] = each
+    like, shape = labels.values, labels.values.shape
     return {
-        name: as_array_of(each.reshape(labels.values.shape), labels.values, labels.values.dtype)
-        for name, each in found.items()
+        name: as_array_of(row.reshape(shape), like, like.dtype)
+        for name, row in zip(BASELINES, predictions, strict=True)
     }
 
 
@@ -379,33 +375,28 @@ def _tells_effects(weights: np.ndarray) -> bool:
     return float(weights.max()) <= WIDEST * float(np.min(weights, where=weights > 0, initial=np.inf))
 
 
-def _means(places: np.ndarray, y: np.ndarray, w: np.ndarray, length: int, otherwise: float) -> np.ndarray:
-    """Return the weighted mean of the pairs of each row or column; `otherwise` for those without pairs."""
-    total, weight = np.bincount(places, w * y, minlength=length), np.bincount(places, w, minlength=length)
-    return np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), otherwise)
-
-
 def _effects(
     rows: np.ndarray, columns: np.ndarray, y: np.ndarray, w: np.ndarray, shape: tuple[int, int]
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Return least squares effects of rows (m,) and of columns (q,), and the connected component of each."""
     m, q = shape
     if m < q:  # the system has the size of the smaller side
-        (right, left), (below, above) = _effects(columns, rows, y, w, (q, m))
-        return (left, right), (above, below)
+        effects, parts = _effects(columns, rows, y, w, (q, m))
+        return effects[::-1], parts[::-1]
     W = sparse.csr_array((w, (rows, columns)), shape=shape)
-    own, others = (np.asarray(W.sum(axis=axis)).reshape(-1) for axis in (1, 0))
-    own, others = (np.where(each > 0, each, 1.0) for each in (own, others))
+    sums = (np.asarray(W.sum(axis=axis)).reshape(-1) for axis in (1, 0))
+    row_sums, column_sums = (np.where(each > 0, each, 1.0) for each in sums)
     centre = float(w @ y / w.sum())
     residual = w * (y - centre)
     left, right = np.bincount(rows, residual, minlength=m), np.bincount(columns, residual, minlength=q)
     has_label = np.bincount(columns, minlength=q) > 0
-    turned = sparse.csr_array(W.T)
+    transposed = sparse.csr_array(W.T)
 
     def product(effects: np.ndarray) -> np.ndarray:
-        return np.asarray(np.where(has_label, others * effects, 0.0) - turned @ ((W @ effects) / own))
+        return np.asarray(np.where(has_label, column_sums * effects, 0.0) - transposed @ ((W @ effects) / row_sums))
 
+    target = right - transposed @ (left / row_sums)
     solved = conjugate_gradients(
-        product, right - turned @ (left / own), precondition=lambda rest: rest / others, tol=_TOL, max_iter=10 * q
+        product, target, precondition=lambda rest: rest / column_sums, tol=_TOL, max_iter=10 * q
     )
-    return (centre + (left - W @ solved.values) / own, solved.values), _connected(rows, columns, shape)
+    return (centre + (left - W @ solved.values) / row_sums, solved.values), _connected(rows, columns, shape)

@@ -35,6 +35,8 @@ from dyadlearn.vectrick import sandwich_at
 
 Axes = tuple[np.ndarray, np.ndarray]
 Solved = Completion | ObservedSolution
+# Solution of a fold, and its predictions of the test labels.
+Predicted = tuple[Solved, Array]
 
 
 class Fold(NamedTuple):
@@ -114,13 +116,12 @@ class Folds:
         if self.setting is not Setting.D:
             return list(range(self.n_folds))
         sides = [codes.reshape(-1) for codes in self.units.of_labels(self.problem.labels, self.setting)]
-        chosen, used = [], (set[int](), set[int]())
+        chosen, used = [], set[tuple[int, int]]()
         for number, fold in enumerate(self.folds):
-            own = [int(codes[fold.test[0]]) for codes in sides]
-            if own[0] not in used[0] and own[1] not in used[1]:
+            units = {(axis, int(codes[fold.test[0]])) for axis, codes in enumerate(sides)}
+            if used.isdisjoint(units):
                 chosen.append(number)
-                used[0].add(own[0])
-                used[1].add(own[1])
+                used |= units
         return chosen
 
     def held_out(
@@ -154,9 +155,9 @@ class Folds:
             fold, start = self.folds[number], self.starts[number]
             self.starts[number], values = self._solved(pairing, fold, start, stopping)
             predictions.append(values)
-        if short := self._unconverged:
-            worst = max(short, key=lambda solution: solution.residual)
-            warn_unless_converged(worst, tol, f" in {len(short)} of {self.n_folds} folds", stacklevel=4)
+        if unconverged := self._unconverged:
+            worst = max(unconverged, key=lambda solution: solution.residual)
+            warn_unless_converged(worst, tol, f" in {len(unconverged)} of {self.n_folds} folds", stacklevel=4)
         flat = placed(predictions, [self.folds[number].test for number in numbers], labels.observed.size)
         return namespace(flat).reshape(flat, labels.values.shape)
 
@@ -168,7 +169,7 @@ class Folds:
 
     # Each of the next methods solves the model without a fold, and returns the solution and the test predictions.
 
-    def _completed(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> tuple[Solved, Array]:
+    def _completed(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> Predicted:
         """Complete a grid without the labels of a fold."""
         labels, inner = self.problem.labels.hide(fold.left), pairing
         if self.apart:
@@ -189,23 +190,19 @@ class Folds:
         """Equations of a list of labels, with features rotated once for all folds."""
         return self.problem.system()
 
-    def _solved_without(
-        self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
-    ) -> tuple[Solved, Array]:
+    def _solved_without(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> Predicted:
         """Solve for a list of labels without those of a fold; the kernels keep all rows."""
         labels = self.problem.labels
         system = self._system.at(cast(Coupled, pairing)).among(labels.hide(fold.left))
         solution = system.solve(start, **stopping)
-        asked = PairProducts(system.basis.left, system.basis.right, labels.take(fold.test))
-        return solution, system.fitted(solution, asked)
+        test = PairProducts(system.basis.left, system.basis.right, labels.take(fold.test))
+        return solution, system.fitted(solution, test)
 
     @cached_property
     def _features(self) -> list[Array]:
         return [side.vectors * side.values**0.5 for side in self.problem.pairing.spectra]
 
-    def _solved_apart(
-        self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]
-    ) -> tuple[Solved, Array]:
+    def _solved_apart(self, pairing: Pairing, fold: Fold, start: Any, stopping: Mapping[str, Any]) -> Predicted:
         """Solve for a list of labels without the rows of a fold in the kernels, and predict these rows as new ones."""
         if not pairing.refits:
             raise ValueError(
@@ -213,32 +210,30 @@ class Folds:
                 "Tikhonov's filter: use setting A, or filter=None."
             )
         labels, features = self.problem.labels, []
-        for axis, (spectrum, kept) in enumerate(zip(pairing.spectra, fold.staying, strict=True)):
-            own = self._features[axis]
-            own = own[:, :-1] if spectrum.has_free_constant else own
-            key = (axis, kept.tobytes())
+        for axis, (spectrum, staying) in enumerate(zip(pairing.spectra, fold.staying, strict=True)):
+            rows, key = self._features[axis], (axis, staying.tobytes())
+            rows = rows[:, :-1] if spectrum.has_free_constant else rows
             if key not in self._spectra:
-                self._spectra[key] = Spectrum.from_features(take_rows(own, kept), constant=spectrum.constant)
+                self._spectra[key] = Spectrum.from_features(take_rows(rows, staying), constant=spectrum.constant)
             if spectrum.has_free_constant:
-                own = with_ones(own - namespace(own).mean(take_rows(own, kept), axis=0))
-            features.append(own)
+                rows = with_ones(rows - namespace(rows).mean(take_rows(rows, staying), axis=0))
+            features.append(rows)
         part = cast(Coupled, part_of(pairing, fold.staying, self._spectra))
         system = ObservedSystem.of(part, labels.hide(fold.left).part(*fold.staying))
         solution = system.solve(start, **stopping)
         coefficients = part.expansion(part.coefficients_of(solution.spectral, solution.mean)).folded
-        asked = labels.take(fold.test)
-        return solution, sandwich_at(features[0], coefficients, features[1], *asked.places)
+        return solution, sandwich_at(features[0], coefficients, features[1], *labels.take(fold.test).places)
 
 
 def folds_of(labels: Labels, setting: Setting, units: Units) -> list[Fold]:
     """Return one fold for each unit, or in setting D for each pair of an instance unit and a task unit."""
-    own = [codes.reshape(-1) for codes in units.of_labels(labels, setting)]
-    together = own[0] if len(own) == 1 else pair_numbers(own[0], own[1], int(own[1].max()) + 1)
-    order = np.argsort(together, kind="stable")
+    unit_of = [codes.reshape(-1) for codes in units.of_labels(labels, setting)]
+    fold_of = unit_of[0] if len(unit_of) == 1 else pair_numbers(unit_of[0], unit_of[1], int(unit_of[1].max()) + 1)
+    order = np.argsort(fold_of, kind="stable")
     sides, folds = units.of_sides(labels.shape, setting), []
-    for test in np.split(order, np.flatnonzero(np.diff(together[order])) + 1):
-        numbers = [int(codes[test[0]]) for codes in own]
-        left = np.logical_or.reduce([codes == number for codes, number in zip(own, numbers, strict=True)])
+    for test in np.split(order, np.flatnonzero(np.diff(fold_of[order])) + 1):
+        numbers = [int(codes[test[0]]) for codes in unit_of]
+        left = np.logical_or.reduce([codes == number for codes, number in zip(unit_of, numbers, strict=True)])
         left = left.reshape(labels.observed.shape)
         staying, leaving = ([np.arange(length) for length in labels.shape] for _ in range(2))
         for (axis, codes), number in zip(sides, numbers, strict=False):

@@ -53,7 +53,7 @@ from dyadlearn.solve.missing import Completion
 #: Lower and upper ends.
 Bounds = tuple[Array, Array]
 
-# Function that returns what a search has stored for a setting, held-out predictions and their units, or None.
+# Function of a setting that returns the held-out predictions and units which a search has stored, or None.
 Kept = Callable[[Setting], tuple[Array, Units] | None]
 
 
@@ -165,8 +165,8 @@ class Intervals:
             xp = namespace(scores)
             itself = xp.eye(scores.shape[0], dtype=xp.bool, device=scores.device)
             scores = xp.where(itself, xp.full_like(scores, float("nan")), scores)
-        found, _ = self._local(rows)
-        reach = upper_scores(scores.T, coverage)[None, :] * (1.0 + found)[:, None] ** 0.5
+        novelty, _ = self._local(rows)
+        reach = upper_scores(scores.T, coverage)[None, :] * (1.0 + novelty)[:, None] ** 0.5
         return predicted - reach, predicted + reach
 
     # --- known pairs, and pairs that are new on both sides ------------------------------------------
@@ -196,9 +196,9 @@ class Intervals:
         """Return bounds for new instances with new tasks; arguments as in `new_rows`."""
         own, across = self._distances
         widths = (1.0 + (own[:, None] + across[None, :]) / 2) ** 0.5
-        (found, _), (task_found, _) = self._local(rows), self._local(columns, 1)
+        (novelty, _), (task_novelty, _) = self._local(rows), self._local(columns, 1)
         reach = self._reach(self.held_out(Setting.D), widths, coverage)
-        reach = reach * (1.0 + (found[:, None] + task_found[None, :]) / 2) ** 0.5
+        reach = reach * (1.0 + (novelty[:, None] + task_novelty[None, :]) / 2) ** 0.5
         return predicted - reach, predicted + reach
 
     def _reach(self, held_out: Array, widths: Array, coverage: float) -> float:
@@ -220,8 +220,8 @@ class Intervals:
     @cached_property
     def _novelty(self) -> list[Novelty]:
         pairing = self.problem.pairing
-        found = [Novelty.of(*each) for each in zip(pairing.spectra, side_ridges(pairing), strict=True)]
-        return found * 2 if pairing.symmetry else found
+        sides = [Novelty.of(*each) for each in zip(pairing.spectra, side_ridges(pairing), strict=True)]
+        return sides * 2 if pairing.symmetry else sides
 
     @cached_property
     def _distances(self) -> list[Array]:
@@ -230,9 +230,9 @@ class Intervals:
 
     def _local(self, rows: NewRows, side: int = 0) -> tuple[Array, Array | None]:
         """Return the relative novelty (a,) of new rows, and its increase (a, n) if a training row is left out."""
-        found, increase = self._novelty[side].of_rows(rows)
-        if found is not None:
-            return found, increase
+        novelty, increase = self._novelty[side].of_rows(rows)
+        if novelty is not None:
+            return novelty, increase
         # Rows of which the kernel with themselves is not known have the median novelty.
         like = self._distances[side]
         return zeros((rows.size,), like) + 1.0, None
@@ -262,10 +262,7 @@ class FlatIntervals:
 
     labels: Labels
     held_out: Callable[[Setting], Array]
-
-    @cached_property
-    def _residuals(self) -> dict[Setting, Array]:
-        return {}
+    _residuals: dict[Setting, Array] = field(default_factory=dict, init=False, repr=False)
 
     def reach(self, setting: Setting, coverage: float) -> float:
         """Return the half width of the intervals: the quantile of the absolute residuals of a setting."""
@@ -291,8 +288,8 @@ def _plus(models: Array, scores: Array, local: tuple[Array, Array | None], unit:
         Number of the model that was trained without each row.
     coverage : float
     """
-    xp, (found, increase) = namespace(models), local
-    far = found[:, None] if increase is None else found[:, None] + increase
+    xp, (novelty, increase) = namespace(models), local
+    far = novelty[:, None] if increase is None else novelty[:, None] + increase
     widths = (1.0 + far) ** 0.5
     reach = widths[:, None, :] * row_major(scores.T)[None, :, :]
     if unit.size != models.shape[2] or not np.array_equal(unit, np.arange(unit.size)):

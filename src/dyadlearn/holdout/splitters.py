@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -23,8 +22,8 @@ from dyadlearn.holdout.units import Units
 from dyadlearn.labels import Labels
 from dyadlearn.settings import Setting, as_setting, check_groups
 
-# Names of the units of the folds, for messages.
-_INSTANCES, _TASKS, _NODES = "instances or groups of them", "tasks or groups of them", "nodes or groups of them"
+#: Masks, or positions, of the training pairs and of the test pairs of each split.
+Splits = Iterator[tuple[np.ndarray, np.ndarray]]
 
 
 class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
@@ -114,9 +113,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         self.random_state = random_state
         self.network = bool(network)
 
-    def split(
-        self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(self, pairs: Any, y: Any = None, groups: Any = None, task_groups: Any = None) -> Splits:
         """Yield the rows of a long table to train on and those to test on.
 
         Parameters
@@ -144,9 +141,7 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
                 )
             yield np.flatnonzero(train), np.flatnonzero(test)
 
-    def split_grid(
-        self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split_grid(self, n_instances: int, n_tasks: int, *, groups: Any = None, task_groups: Any = None) -> Splits:
         """Yield masks of the cells of a grid to train on and of those to test on.
 
         The splits are those of the long table that lists the cells row by row. Where cells are not observed,
@@ -217,10 +212,10 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         array([0, 0, 0, 1, 1])
         """
         check_groups(Setting(self.setting), groups, task_groups)
-        m, q = labels.shape
+        (m, q), shape = labels.shape, tuple(labels.values.shape)
         sides = _grid_units(groups, m, "groups"), _grid_units(task_groups, q, "task_groups")
-        units, shape = self._dealt(np.arange(math.prod(labels.values.shape)), *sides), tuple(labels.values.shape)
-        return units if units.cells is None else replace(units, cells=units.cells.reshape(shape))
+        units = self._dealt(np.arange(math.prod(shape)), *sides)
+        return units if units.cells is None else Units(cells=units.cells.reshape(shape))
 
     def get_n_splits(self, pairs: Any = None, y: Any = None, groups: Any = None, task_groups: Any = None) -> int:
         """Return the number of splits.
@@ -272,13 +267,11 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         (cells,) = factorize([pair_numbers(rows, columns, int(columns.max()) + 1)], "pairs")
         return cells, *units
 
-    def _masks(
-        self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _masks(self, cells: np.ndarray, instance_units: np.ndarray, task_units: np.ndarray) -> Splits:
         """Yield boolean masks of training and test rows from the units of each row, all of shape (n,)."""
         if self.network and self.setting != Setting.A:
             random = check_random_state(self.random_state)
-            fold = self._deal(np.concatenate([instance_units, task_units]), _NODES, random)
+            fold = self._deal(np.concatenate([instance_units, task_units]), "nodes or groups of them", random)
             yield from self._network_masks(*np.split(fold, 2))
             return
         units = self._dealt(cells, instance_units, task_units)
@@ -295,11 +288,11 @@ class SettingKFold(Stored, BaseCrossValidator):  # type: ignore[misc]
         if setting is Setting.A:
             return Units(cells=self._deal(cells, "distinct pairs", random))
         return Units(
-            self._deal(instances, _INSTANCES, random) if setting.new_instance else None,
-            self._deal(tasks, _TASKS, random) if setting.new_task else None,
+            self._deal(instances, "instances or groups of them", random) if setting.new_instance else None,
+            self._deal(tasks, "tasks or groups of them", random) if setting.new_task else None,
         )
 
-    def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def _network_masks(self, first: np.ndarray, second: np.ndarray) -> Splits:
         """Yield the masks of settings B, C and D from the folds of the two nodes of each row."""
         for a in range(self.n_splits):
             for b in range(a, self.n_splits) if self.setting == Setting.D else (a,):
@@ -374,8 +367,8 @@ def check_writing(known: Sequence[Column], asked: Sequence[Column], words: str) 
     """
     if all(isinstance(column, np.ndarray) and column.dtype.kind in "biuf" for column in (*known, *asked)):
         return
-    found, others = ({label for column in columns for label in _as_list(column)} for columns in (asked, known))
-    alike = near_miss(found - others, others)
+    wanted, others = ({label for column in columns for label in _as_list(column)} for columns in (asked, known))
+    alike = near_miss(wanted - others, others)
     if alike is not None:
         raise IdError(
             f"{words} have ids that differ in type or blanks only, such as {alike[1]!r} and {alike[0]!r}, and would "

@@ -16,6 +16,7 @@ import numpy as np
 from dyadlearn._array import Array, namespace, to_numpy
 from dyadlearn._codes import group_codes
 from dyadlearn._state import Stored
+from dyadlearn._tables import shown
 from dyadlearn.exceptions import NoLabelWarning
 from dyadlearn.labels import Labels
 from dyadlearn.pairing import Pairing
@@ -221,22 +222,22 @@ def scored_labels(
     ValueError
         If no label has a prediction.
     """
-    lone = _lone(labels, held_out)
-    if not lone.any():
+    unpredicted = _unpredicted(labels, held_out)
+    if not unpredicted.any():
         return labels.values
-    if np.array_equal(lone, labels.observed):
+    if np.array_equal(unpredicted, labels.observed):
         raise ValueError(
             f"Setting {setting.value} leaves out the only label of every task, so that no task has a label left to "
             f"estimate its intercept from: give more labels of a task, {_REMEDY}."
         )
     if not quiet:
-        warn_of_lone(lone, labels, setting, "they are not scored", stacklevel + 1)
-    return labels.hide(lone).values
+        warn_of_only_labels(unpredicted, labels, setting, "they are not scored", stacklevel + 1)
+    return labels.hide(unpredicted).values
 
 
-def warn_of_lone_labels(labels: Labels, held_out: Array, setting: Setting, stacklevel: int = 2) -> None:
+def warn_of_unpredicted(labels: Labels, held_out: Array, setting: Setting) -> None:
     """Warn about labels without a held-out prediction."""
-    warn_of_lone(_lone(labels, held_out), labels, setting, "their predictions are NaN", stacklevel + 1)
+    warn_of_only_labels(_unpredicted(labels, held_out), labels, setting, "their predictions are NaN", 3)
 
 
 def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
@@ -248,15 +249,16 @@ def warn_of_tasks_without_labels(problem: Problem, stacklevel: int = 2) -> None:
 def warn_of_unlabelled(without: np.ndarray, stacklevel: int = 2) -> None:
     """Warn about tasks without labels, given as a mask (q,), for which the prediction is NaN."""
     if without.any():
+        tasks = np.flatnonzero(without).tolist()
         warnings.warn(
-            f"{np.count_nonzero(without)} of {without.size} tasks (positions {_shown(without)}) have no label to "
-            f"estimate an intercept from: their predictions are NaN. Leave them out, {_REMEDY}.",
+            f"{len(tasks)} of {without.size} tasks (positions {shown(tasks)}) have no label to estimate an intercept "
+            f"from: their predictions are NaN. Leave them out, {_REMEDY}.",
             NoLabelWarning,
             stacklevel=stacklevel + 1,
         )
 
 
-def _lone(labels: Labels, held_out: Array) -> np.ndarray:
+def _unpredicted(labels: Labels, held_out: Array) -> np.ndarray:
     """Return a mask of the observed labels without a prediction: each is the only one of its task."""
     missing = namespace(held_out).isnan(held_out)
     if not bool(namespace(held_out).any(missing)):
@@ -264,19 +266,15 @@ def _lone(labels: Labels, held_out: Array) -> np.ndarray:
     return np.asarray(to_numpy(missing) & labels.observed)
 
 
-def warn_of_lone(lone: np.ndarray, labels: Labels, setting: Setting, so: str, stacklevel: int = 2) -> None:
+def warn_of_only_labels(mask: np.ndarray, labels: Labels, setting: Setting, so: str, stacklevel: int = 2) -> None:
     """Warn about labels that are the only ones of their tasks, given as a mask."""
-    if not lone.any():
+    if not mask.any():
         return
+    tasks = np.flatnonzero(np.any(mask, axis=0)).tolist()
     warnings.warn(
-        f"In setting {setting.value}, {np.count_nonzero(lone)} of {labels.size} labels are the only ones of their "
-        f"task (positions {_shown(np.any(lone, axis=0))}), so that none is left to estimate its intercept from: {so}. "
+        f"In setting {setting.value}, {np.count_nonzero(mask)} of {labels.size} labels are the only ones of their "
+        f"task (positions {shown(tasks)}), so that none is left to estimate its intercept from: {so}. "
         f"Give more labels of these tasks, {_REMEDY}.",
         NoLabelWarning,
         stacklevel=stacklevel + 1,
     )
-
-
-def _shown(tasks: np.ndarray) -> str:
-    places = np.flatnonzero(tasks)
-    return ", ".join(map(str, places[:5])) + (", …" if places.size > 5 else "")

@@ -56,15 +56,15 @@ class Strings:
         if not wrong:
             return self
         labels = self.labels
-        kept = [position for position in range(len(self.values)) if position not in wrong]
+        valid = [position for position in range(len(self.values)) if position not in wrong]
         name = "" if self.ids else "position "
         listed = [f"{name}{labels[position]!r} ({reason})" for position, reason in sorted(wrong.items())]
         shown = ", ".join(listed[:20]) + (", …" if len(listed) > 20 else "")
         message = f"{len(wrong)} of {len(self.values)} {self.what} are not valid: {shown}"
-        if on_error == "drop" and kept:
+        if on_error == "drop" and valid:
             warnings.warn(f"{message}. They are left out.", UserWarning, stacklevel=4)
-            ids = Ids(tuple(labels[position] for position in kept), self.ids.name if self.ids else None)
-            return Strings([self.values[position] for position in kept], self.what, ids, self.kind)
+            ids = Ids(tuple(labels[position] for position in valid), self.ids.name if self.ids else None)
+            return Strings([self.values[position] for position in valid], self.what, ids, self.kind)
         hint = ', or leave them out with on_error="drop"' if on_error == "raise" else ""
         raise ValueError(f"{message}. Correct or remove them{hint}.")
 

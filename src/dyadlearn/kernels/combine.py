@@ -67,16 +67,18 @@ def normalize(K: Any, row_diagonal: Any = None, column_diagonal: Any = None) -> 
             shape = tuple(table.values.shape)
             raise KernelError(f"K must be square unless both diagonals are given, found shape {shape}.")
         table = table.squared("K")
-        block = table.values
-        rows = columns = _scale(namespace(block).linalg.diagonal(block), block, 0, "the diagonal of K")
+        diagonal = namespace(table.values).linalg.diagonal(table.values)
+        rows = columns = _scale(diagonal, table.values, 0, "the diagonal of K")
     else:
-        block = table.values
         row_diagonal = in_order(row_diagonal, table.row_ids, None, "row_diagonal", "the rows of K")
         column_diagonal = in_order(column_diagonal, table.column_ids, None, "column_diagonal", "the columns of K")
-        rows = _scale(row_diagonal, block, 0, "row_diagonal")
-        columns = _scale(column_diagonal, block, 1, "column_diagonal")
+        rows = _scale(row_diagonal, table.values, 0, "row_diagonal")
+        columns = _scale(column_diagonal, table.values, 1, "column_diagonal")
+    table = replace(table, values=table.values * (rows[:, None] * columns[None, :]))
     # A diagonal without ids has the order of the columns of K, so these are reordered last.
-    return formed_as(_in_order_of_rows(replace(table, values=block * (rows[:, None] * columns[None, :])), "K"), K)
+    if table.row_ids and table.column_ids and set(table.row_ids.labels) == set(table.column_ids.labels):
+        table = table.squared("K")
+    return formed_as(table, K)
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,8 @@ class _Combination(Stored, stored=False):
         object.__setattr__(self, "kernels", tuple(self.kernels))
         for member in self.kernels:
             check_kernel(*_split(member))
-        weights = self._all_weights
+        weights = check_weights(self.weights, len(self.kernels), "kernels")
         object.__setattr__(self, "weights", None if self.weights is None else weights)
-
-    @property
-    def _all_weights(self) -> tuple[float, ...]:
-        return check_weights(self.weights, len(self.kernels), "kernels")
 
     def __call__(self, A: Any, B: Any = None) -> Any:
         """Return the kernel (n_a, n_b) between the rows of `A` (n_a, d) and `B` (n_b, d); a frame for frames."""
@@ -117,7 +115,8 @@ class _Combination(Stored, stored=False):
         """Return the weighted sum of blocks, or the product of their powers."""
         join: Callable[[Array, Array], Array] = operator.imul if self._are_powers else operator.iadd
         total: Table | None = None
-        for position, (block, weight) in enumerate(zip(blocks, self._all_weights, strict=True)):
+        weights = check_weights(self.weights, len(self.kernels), "kernels")
+        for position, (block, weight) in enumerate(zip(blocks, weights, strict=True)):
             table = read_gram(block, f"kernels[{position}]")
             part = self._weighed(table.values, weight, f"kernels[{position}]")
             if total is not None:
@@ -195,10 +194,8 @@ def _split(member: Any) -> tuple[Any, Any]:
         return member[0], member[1]
     if isinstance(member, str) or callable(member):
         return member, None
-    such = 'a single one with parameters is written (("rbf", {"gamma": 1}),)'
-    raise KernelError(
-        f"a member of kernels must be a name, a pair (name, parameters) or a callable, found {member!r}; {such}."
-    )
+    kinds = 'a name, a pair such as ("rbf", {"gamma": 1}) or a callable'
+    raise KernelError(f"a member of kernels must be {kinds}, found {member!r}.")
 
 
 def check_weights(weights: Any, count: int, what: str, name: str = "weights") -> tuple[float, ...]:
@@ -214,12 +211,6 @@ def check_weights(weights: Any, count: int, what: str, name: str = "weights") ->
         if not isinstance(weight, Real) or not math.isfinite(weight) or weight < 0:
             raise ValueError(f"{name} must be non-negative finite numbers, found {weight!r}.")
     return tuple(float(weight) for weight in weights)
-
-
-def _in_order_of_rows(table: Table, name: str) -> Table:
-    """Return a kernel with its columns in the order of its rows, if both have the same ids."""
-    rows, columns = table.row_ids, table.column_ids
-    return table.squared(name) if rows and columns and set(rows.labels) == set(columns.labels) else table
 
 
 def _scale(diagonal: Any, K: Array, axis: int, name: str) -> Array:

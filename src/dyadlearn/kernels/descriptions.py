@@ -124,7 +124,8 @@ class Descriptions(Stored):
             and bool(self.tables)
             and all(isinstance(table, Table) and len(table.values.shape) == 2 for table in self.tables.values())
             and all(table.values.shape[0] == len(self) for table in self.tables.values())
-            and (self.places is None or _are_places(self.places, len(self), self.n_first))
+            and (self.places is None or (self.places.dtype.kind == "i" and self.places.shape == (len(self),)))
+            and (self.places is None or bool(((self.places >= 0) & (self.places < self.n_first)).all()))
         )
 
 
@@ -187,11 +188,6 @@ def _dimensions(item: Any) -> int | None:
     return None if shape is None else len(shape)
 
 
-def _are_places(places: Any, n: int, n_first: int) -> bool:
-    is_vector = isinstance(places, np.ndarray) and places.dtype.kind == "i" and places.shape == (n,)
-    return is_vector and bool(((places >= 0) & (places < n_first)).all())
-
-
 def _read(tables: Any, owner: str) -> dict[str, Table]:
     """Return tables by their names, all in the order of the first that has ids."""
     if isinstance(tables, Descriptions):
@@ -213,7 +209,10 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
         if _dimensions(table) != 2:
             raise ValueError(f"{title} must have two dimensions, found {_dimensions(table) or 'none'}.")
         read[name] = table
-    _check_lengths(read, owner)
+    lengths = {name: int(table.values.shape[0]) for name, table in read.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
+        raise ValueError(f"The descriptions in {owner} must have one row for each entity, but {listed} rows.")
     first = next((name for name, table in read.items() if table.row_ids is not None), None)
     target = None if first is None else read[first].row_ids
     other = title_of(first or "", owner)
@@ -223,13 +222,6 @@ def _read(tables: Any, owner: str) -> dict[str, Table]:
 def title_of(name: str, owner: str) -> str:
     """Return the name of one description of a side for messages."""
     return f"{owner}[{name!r}]"
-
-
-def _check_lengths(tables: Mapping[str, Table], owner: str) -> None:
-    lengths = {name: int(table.values.shape[0]) for name, table in tables.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name!r} has {length}" for name, length in lengths.items())
-        raise ValueError(f"The descriptions in {owner} must have one row for each entity, but {listed} rows.")
 
 
 def _in_order(table: Table, target: Ids | None, own: str, other: str) -> Table:

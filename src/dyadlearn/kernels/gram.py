@@ -236,14 +236,12 @@ def check_kernel(kernel: Any, params: Mapping[str, Any] | None = None) -> dict[s
             raise KernelError(f"kernel {kernel!r} takes no parameter {given}; it takes {taken}.")
     elif callable(kernel):
         try:
-            signature = inspect.signature(kernel)
-        except ValueError:  # some compiled functions have no signature
-            return params
-        try:
-            signature.bind(None, None, **params)
+            inspect.signature(kernel).bind(None, None, **params)
         except TypeError as error:
-            call = f"kernel(A, B, **params) with params {params}"
-            raise KernelError(f"kernel {_title(kernel)}{signature} cannot be called as {call}: {error}.") from None
+            call = f"{inspect.signature(kernel)} cannot be called as kernel(A, B, **params) with params {params}"
+            raise KernelError(f"kernel {_title(kernel)}{call}: {error}.") from None
+        except ValueError:  # some compiled functions have no signature
+            pass
     else:
         kind = type(kernel).__name__
         raise KernelError(f"kernel must be one of {', '.join(kernel_names())}, or a callable, found {kind}.")
@@ -257,20 +255,13 @@ def _called(kernel: Callable[..., Any], A: Any, B: Any, params: Mapping[str, Any
     if A.shape[0] == 0 or B.shape[0] == 0:
         raise ValueError(f"A and B must have rows, found {A.shape[0]} in A and {B.shape[0]} in B.")
     K = kernel(A, B, **params)
-    if is_sparse(K):
-        K = K.toarray()
-    elif not is_foreign(K):
-        K = np.asarray(K)
-    expected, found = (A.shape[0], B.shape[0]), tuple(K.shape)
-    if found != expected:
-        shapes = f"expected shape {expected}, found {found}"
+    K = K.toarray() if is_sparse(K) else K
+    K = as_array_of(K, A) if is_foreign(A) else to_numpy(K)
+    if tuple(K.shape) != (A.shape[0], B.shape[0]):
+        shapes = f"expected shape {(A.shape[0], B.shape[0])}, found {tuple(K.shape)}"
         raise KernelError(
-            f"kernel {_title(kernel)} must return one row per row of A and one column per row of B: {shapes}."
+            f"kernel {_title(kernel)} must return one row per row of A and column per row of B: {shapes}."
         )
-    if is_foreign(A) and not is_foreign(K):
-        K = as_array_of(K, A)
-    elif not is_foreign(A):
-        K = to_numpy(K)
     xp = namespace(K)
     if not xp.isdtype(K.dtype, ("bool", "integral", "real floating")):
         raise KernelError(f"kernel {_title(kernel)} must return real numbers, found dtype {K.dtype}.")

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from dyadlearn._array import Array, dense, eigh, is_foreign, namespace, row_blocks, to_numpy, with_diagonal
 from dyadlearn._checks import check_alpha, check_choice, check_matrix
 from dyadlearn._memory import check_memory
-from dyadlearn._tables import Ids, formed_as, frame_kind, read_table, shown, write_table
+from dyadlearn._tables import Ids, formed_as, library_of, read_table, shown, write_table
 from dyadlearn.exceptions import IdError, KernelError
 from dyadlearn.kernels.repair import average_transpose, symmetrized
 from dyadlearn.kernels.vectors import tanimoto
@@ -69,8 +69,8 @@ def graph_distance_kernel(edges: Any, nodes: Iterable[Any], scale: float = 10.0)
     # A sparse matrix adds up duplicate entries, so only the shortest of parallel edges is stored.
     order = np.argsort(lengths, kind="stable")
     _, first = np.unique(tail[order] * len(position) + head[order], return_index=True)
-    kept = order[first]
-    graph = csr_array((lengths[kept], (tail[kept], head[kept])), shape=(len(position), len(position)))
+    shortest = order[first]
+    graph = csr_array((lengths[shortest], (tail[shortest], head[shortest])), shape=(len(position), len(position)))
 
     K = np.empty((len(wanted), len(wanted)))
     for rows in row_blocks(len(wanted), 8 * len(position)):
@@ -268,19 +268,18 @@ def check_scale(scale: Any) -> float:
     return float(scale)
 
 
-def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: str) -> np.ndarray:
-    """Return the positions (n,) of the labels `wanted`; raise if some are repeated or unknown.
+def places(labels: list[Any], place: Mapping[Any, int], what: str, absent: str) -> np.ndarray:
+    """Return the positions (n,) of labels; raise if some are repeated or unknown.
 
     Parameters
     ----------
-    wanted : sequence of length n
+    labels : list of length n
     place : mapping of label to position
     what : str
         Name of the labels in messages, such as "nodes".
     absent : str
         Description of an unknown label in messages, such as "in no edge".
     """
-    labels = listed(wanted)
     if not labels:
         raise ValueError(f"{what} must hold at least one label, found none.")
     unknown = [label for label in labels if label not in place]
@@ -294,7 +293,7 @@ def places(wanted: Iterable[Any], place: Mapping[Any, int], what: str, absent: s
 
 def with_labels(K: Array, labels: list[Any], *given: Any) -> Any:
     """Return a kernel (n, n) as a frame with its labels as ids if an argument in `given` is a frame; else unchanged."""
-    kind, ids = frame_kind(*given), Ids(tuple(labels))
+    kind, ids = next(filter(None, map(library_of, given)), None), Ids(tuple(labels))
     return K if kind is None else write_table(K, ids, ids, kind)
 
 

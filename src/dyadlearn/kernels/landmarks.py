@@ -208,11 +208,10 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         check_is_fitted(self)
         rows = self._read(X, reset=False)
-        features = None
-        for part, found in self._mapped(rows):
-            dtype = _dtype(rows, found)
-            features = arrays.zeros((rows.shape[0], self.n_components_), found, dtype) if features is None else features
-            features[part, :] = arrays.cast(found, dtype)
+        dtype = _dtype(rows, self._factor)
+        features = arrays.zeros((rows.shape[0], self.n_components_), self._factor, dtype)
+        for part, block in self._mapped(rows):
+            features[part, :] = arrays.cast(block, dtype)
         return features
 
     def residual(self, X: Any, diagonal: Any = None) -> Array:
@@ -236,11 +235,11 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         """
         check_is_fitted(self)
         rows = self._read(X, reset=False)
-        own = self._own(rows, diagonal)
-        xp = arrays.namespace(own)
-        squares = [xp.sum(found * found, axis=1) for _, found in self._mapped(rows)]
-        left = own - xp.astype(xp.concat(squares), own.dtype, copy=False)
-        return xp.where(left > 0, left, xp.zeros_like(left))
+        diagonal = self._self_kernel(rows, diagonal)
+        xp = arrays.namespace(diagonal)
+        squares = [xp.sum(features * features, axis=1) for _, features in self._mapped(rows)]
+        residual = diagonal - xp.astype(xp.concat(squares), diagonal.dtype, copy=False)
+        return xp.where(residual > 0, residual, xp.zeros_like(residual))
 
     # Fitting -------------------------------------------------------------------------------------
 
@@ -285,7 +284,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return Source(rows, None)
         return Source(rows, _OnLists(self.kernel) if rows.ndim == 1 else self.kernel, self.kernel_params)
 
-    # What users hand in --------------------------------------------------------------------------
+    # Reading the input ---------------------------------------------------------------------------
 
     def _read(self, X: Any, *, reset: bool) -> Array:
         """Return the rows as a matrix, or as an array of one dimension if they are not vectors."""
@@ -295,7 +294,12 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             raise ValueError(f"X holds {kinds[things is not None]}, but the landmarks are {kinds[things is None]}.")
         if things is not None:
             return things
-        table = self._aligned(read_table(X, "X"), reset=reset)
+        table = read_table(X, "X")
+        columns = table.column_ids if self._is_precomputed else None
+        if columns is not None and not reset:
+            table = table.columns_as(self._columns, "the columns of X", "the rows of training")
+        elif columns is not None and len(table.row_ids or columns) == len(columns):
+            table = table.squared("X")
         if reset:
             self._columns = table.column_ids if self._is_precomputed else None
         rows = check_instances(self, table, is_kernel=self._is_precomputed, reset=reset)
@@ -307,21 +311,13 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
             return symmetrized(rows, "error", "X")[0]
         return rows
 
-    def _aligned(self, table: Table, *, reset: bool) -> Table:
-        """Return a precomputed kernel with its columns in the order of training, where they have ids."""
-        if not self._is_precomputed or table.column_ids is None:
-            return table
-        if not reset:
-            return table.columns_as(self._columns, "the columns of X", "the rows of training")
-        return table.squared("X") if len(table.row_ids or table.column_ids) == len(table.column_ids) else table
-
-    def _own(self, rows: Array, diagonal: Any) -> Array:
+    def _self_kernel(self, rows: Array, diagonal: Any) -> Array:
         """Return the kernel of rows with themselves, shape (n,)."""
         if diagonal is not None:
-            own = arrays.as_array_of(diagonal, self._factor, dtype=self._factor.dtype)
-            if tuple(own.shape) != (rows.shape[0],):
-                raise ValueError(f"diagonal must hold a number for each of {rows.shape[0]} rows, found {own.shape}.")
-            return own
+            diagonal, n = arrays.as_array_of(diagonal, self._factor, dtype=self._factor.dtype), rows.shape[0]
+            if tuple(diagonal.shape) != (n,):
+                raise ValueError(f"diagonal must hold a number for each of {n} rows, found {tuple(diagonal.shape)}.")
+            return diagonal
         if not self._is_precomputed:
             return self._source(rows).diagonal()
         if self._diagonal is None:
@@ -334,7 +330,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         for part, K in self._source(rows).columns(landmarks):
             yield part, arrays.solve_lower(self._factor, K.T).T
 
-    # What scikit-learn asks ----------------------------------------------------------------------
+    # scikit-learn ----------------------------------------------------------------------------------
 
     @property
     def _n_features_out(self) -> int:
@@ -349,7 +345,7 @@ class Landmarks(StoredEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMix
         return tags
 
 
-# Where the kernel comes from ---------------------------------------------------------------------
+# The kernel --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -367,10 +363,6 @@ class Source:
     kernel: Any
     params: Mapping[str, Any] | None = None
 
-    def landmarks(self, at: np.ndarray) -> Array:
-        """Return some of the rows, or their positions if the kernel is precomputed."""
-        return at if self.kernel is None else arrays.take_rows(self.values, at)
-
     def diagonal(self) -> Array:
         """Return k(x, x) of all rows, shape (n,)."""
         if self.kernel is None:
@@ -384,7 +376,7 @@ class Source:
         return gram(_numbers(arrays.take_rows(self.values, at)), kernel=self.kernel, params=self.params)
 
     def columns(self, landmarks: Array) -> Iterator[tuple[slice, Array]]:
-        """Yield the kernel of all rows with landmarks, block by block."""
+        """Yield the kernel of all rows with landmarks (positions if it is precomputed), block by block."""
         width = max(landmarks.shape[0], math.prod(self.values.shape[1:]))
         for part in arrays.row_blocks(self.values.shape[0], 8 * width):
             rows = self.values[part, ...]
@@ -509,12 +501,14 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         ahead = arrays.take_rows(features, candidates)[:, :done]
         left = arrays.to_numpy(source.block(candidates) - ahead @ ahead.T)
         own, sizes = _at(residual, candidates), _at(diagonal, candidates)
-        kept, triangle = _kept(candidates, left, own, least, sizes, noise, most - done, in_order=in_order)
-        if not len(kept):
+        accepted, triangle = _accepted(candidates, left, own, least, sizes, noise, most - done, in_order=in_order)
+        if not len(accepted):
             continue
-        chosen, stop = candidates[kept], done + len(kept)
-        ahead, triangle = arrays.take_rows(ahead, kept), arrays.as_array_of(triangle, diagonal, dtype=diagonal.dtype)
-        columns = xp.concat([K for _, K in source.columns(source.landmarks(chosen))])
+        chosen, stop = candidates[accepted], done + len(accepted)
+        ahead = arrays.take_rows(ahead, accepted)
+        triangle = arrays.as_array_of(triangle, diagonal, dtype=diagonal.dtype)
+        landmarks = chosen if source.kernel is None else arrays.take_rows(source.values, chosen)
+        columns = xp.concat([K for _, K in source.columns(landmarks)])
         columns = columns - features[:, :done] @ ahead.T
         new = arrays.solve_lower(triangle, columns.T).T
         features[:, done:stop] = new
@@ -527,10 +521,8 @@ def pivoted(source: Source, n_components: int, method: str, rng: np.random.Gener
         for position in chosen.tolist():
             residual[position] = 0.0
     if -lowest > max(definiteness_tolerance(diagonal, n), half * arrays.largest(diagonal)):
-        excess = (
-            f"features exceed k(x, x) by up to {-lowest:.3g}, and its largest value is {arrays.largest(diagonal):.3g}"
-        )
-        message = f"The kernel is not positive semi-definite: {excess}. Repair it, or choose another one."
+        excess = f"exceed k(x, x) by up to {-lowest:.3g}, and its largest value is {arrays.largest(diagonal):.3g}"
+        message = f"The kernel is not positive semi-definite: features {excess}. Repair it, or choose another one."
         warnings.warn(message, KernelRepairWarning, stacklevel=4)
     done = len(positions)
     if done < most:
@@ -543,7 +535,7 @@ def _at(values: Array, positions: np.ndarray) -> np.ndarray:
     return np.asarray(arrays.to_numpy(arrays.take_rows(values, positions)), dtype=np.float64)
 
 
-def _kept(
+def _accepted(
     candidates: np.ndarray,
     left: np.ndarray,
     own: np.ndarray,
@@ -574,26 +566,26 @@ def _kept(
 
     Returns
     -------
-    kept : ndarray of shape (t,)
+    accepted : ndarray of shape (t,)
         Positions of accepted candidates in `candidates`.
     triangle : ndarray of shape (t, t)
         Cholesky factor of the residual between accepted candidates.
     """
     own, rows = own.copy(), np.zeros((len(candidates), min(len(candidates), most)))
     scale = np.where(sizes > 0, sizes, 1.0)
-    kept: list[int] = []
+    accepted: list[int] = []
     for turn in range(len(candidates)):
         place = turn if in_order else int(np.argmax(own / scale))
         if own[place] <= max(least[place], noise * sizes[place]):
             continue
-        done, root = len(kept), math.sqrt(own[place])
+        done, root = len(accepted), math.sqrt(own[place])
         rows[:, done] = (left[:, place] - rows[:, :done] @ rows[place, :done]) / root
         rows[place, done] = root
         own -= rows[:, done] ** 2
         own[candidates == candidates[place]] = 0.0
         noise = max(noise, -float(np.min(own / scale)))
-        kept.append(place)
+        accepted.append(place)
         if done + 1 == rows.shape[1]:
             break
-    places = np.array(kept, dtype=np.intp)
-    return places, np.tril(rows[places, : len(kept)])
+    places = np.array(accepted, dtype=np.intp)
+    return places, np.tril(rows[places, : len(accepted)])

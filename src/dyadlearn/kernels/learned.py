@@ -102,14 +102,16 @@ class Description(Stored):
         raw = self._raw(a, b)
         if not self.normalized:
             block = raw / self.scale
+        elif b is None and not self.is_precomputed:
+            block = normalize(raw)
         else:
-            rows = arrays.namespace(raw).linalg.diagonal(raw) if b is None and not self.is_precomputed else self._own(a)
-            block = normalize(raw, rows, rows if b is None else self._own(b))
+            rows = self._raw_diagonal(a)
+            block = normalize(raw, rows, rows if b is None else self._raw_diagonal(b))
         return self._not_negative(arrays.cast(block, arrays.float_dtype(a)))
 
-    def own(self, a: Array) -> Array:
+    def diagonal_of(self, a: Array) -> Array:
         """Return the diagonal (n,) of the scaled kernel of rows of its columns, without weight and exponent."""
-        found = arrays.cast(self._own(a), arrays.float_dtype(a))
+        found = arrays.cast(self._raw_diagonal(a), arrays.float_dtype(a))
         if self.normalized:
             return arrays.namespace(found).astype(found > 0, found.dtype)
         return self._not_negative(found / self.scale)
@@ -130,13 +132,11 @@ class Description(Stored):
         if int(arrays.namespace(places).min(places)) >= 0:
             return _taken_columns(a[:, 1:], places)
         if b is None and a.shape[0] == 1:
-            return self._own(a)[:, None]
-        what = f"The kernel of description {self.name!r} was computed beforehand"
-        raise KernelError(
-            f"{what} and is not known between new entities: give those of training as the second argument."
-        )
+            return self._raw_diagonal(a)[:, None]
+        remedy = "give those of training as the second argument"
+        raise KernelError(f"The precomputed kernel {self.name!r} is not known between new entities: {remedy}.")
 
-    def _own(self, a: Array) -> Array:
+    def _raw_diagonal(self, a: Array) -> Array:
         """Return k(x, x) of every row before scaling."""
         if not self.is_precomputed:
             return gram_diagonal(a, kernel=self.kernel, params=self.params)
@@ -148,9 +148,7 @@ class Description(Stored):
             return found
         if self.new_diagonal is None:
             remedy = "scale it by dyadlearn.kernels.normalize, for training and for new entities"
-            raise KernelError(
-                f"The similarity of a new entity to itself is not known in description {self.name!r}: {remedy}."
-            )
+            raise KernelError(f"The similarity of a new entity to itself is not known in {self.name!r}: {remedy}.")
         return xp.where(is_new, xp.full_like(found, self.new_diagonal), found)
 
     def _fits(self) -> bool:
@@ -169,9 +167,8 @@ def _places(part: Array) -> Array:
 
 def with_places(values: Array, places: np.ndarray) -> Array:
     """Return the columns of a precomputed kernel: the places of its rows, then its values."""
-    return arrays.namespace(values).concat(
-        [arrays.as_array_of(places, values, dtype=values.dtype)[:, None], values], axis=1
-    )
+    first = arrays.as_array_of(places, values, dtype=values.dtype)[:, None]
+    return arrays.namespace(values).concat([first, values], axis=1)
 
 
 def _has_diagonal(member: Description, values: Array) -> bool:
@@ -186,13 +183,11 @@ def _scaled(found: Description, part: Array, title: str, weights: Array | None) 
     """Return a description with its scale and whether it has an exponent, from its columns in training."""
     if found.kernel == "rbf" and "gamma" not in (found.params or {}):
         found = replace(found, params={**(found.params or {}), "gamma": 1.0 / mean_squared_distance(part, weights)})
-    own = found._own(part)
+    own = found._raw_diagonal(part)
     xp = arrays.namespace(own)
     if float(xp.min(own)) < 0:
-        lowest = f"{float(xp.min(own)):.3g}"
-        raise KernelError(
-            f"The kernel of {title} is negative on its diagonal, down to {lowest}: choose another kernel."
-        )
+        found_on = f"is negative on its diagonal, down to {float(xp.min(own)):.3g}"
+        raise KernelError(f"The kernel of {title} {found_on}: choose another kernel.")
     mean = float(xp.mean(own) if weights is None else xp.sum(weights * own) / xp.sum(weights))
     found = replace(found, has_exponent=False, scale=1.0 if found.normalized or mean == 0 else mean)
     n = part.shape[0]
@@ -314,7 +309,7 @@ class LearnedKernel(Stored):
 
     def diagonal(self, A: Array) -> Array:
         """Return k(a, a) of every row, shape (n,)."""
-        return sum(member.term(member.own(a)) for member, a, _ in self._parts(A, None))
+        return sum(member.term(member.diagonal_of(a)) for member, a, _ in self._parts(A, None))
 
     def blocks(self, A: Array, B: Array | None = None) -> list[Array]:
         """Return the block (n_a, n_b) of each description, scaled, but without weights and exponents."""
@@ -334,9 +329,10 @@ class LearnedKernel(Stored):
         exponents = check_weights(exponents, len(self.members), "descriptions", "exponents")
         if 0 in exponents:
             raise ValueError("exponents must be positive finite numbers, found 0.0.")
-        members = []
-        for member, weight, exponent in zip(self.members, weights, exponents, strict=True):
-            members.append(replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0))
+        members = (
+            replace(member, weight=weight, exponent=exponent if member.has_exponent else 1.0)
+            for member, weight, exponent in zip(self.members, weights, exponents, strict=True)
+        )
         return LearnedKernel(tuple(members))
 
     def scaled(self, rows: Array, name: str, weights: Array | None = None) -> LearnedKernel:
@@ -345,11 +341,11 @@ class LearnedKernel(Stored):
         Parameters
         ----------
         rows : array of shape (n, n_columns)
-            All rows of training of the wide table.
+            All training rows of the wide table.
         name : str
-            What messages call the side.
+            Name of the side in messages.
         weights : array of shape (n,), optional
-            How much each row counts where a mean over them is taken, so that one of weight two is as good as two.
+            Weights of the rows in means; a row with weight 2 counts as two rows.
 
         Raises
         ------
@@ -360,7 +356,7 @@ class LearnedKernel(Stored):
         return LearnedKernel(tuple(starmap(_scaled, each)))
 
     def with_ids(self, ids: Ids | None) -> LearnedKernel:
-        """Return the kernel with the ids of the entities of training, which precomputed kernels know them by."""
+        """Return the kernel with the ids of the training entities, which precomputed kernels are matched by."""
         members = (replace(each, columns=ids) if each.is_precomputed else each for each in self.members)
         return LearnedKernel(tuple(members))
 
@@ -370,11 +366,11 @@ class LearnedKernel(Stored):
         Parameters
         ----------
         names : sequence of str
-            Different from those that are there.
+            Names, different from those of the other descriptions.
         grams : sequence of arrays of shape (n, n)
-            Kernels of the entities of training with a unit diagonal, in the order of the rows of `wide`.
+            Kernels of the training entities with a unit diagonal, in the order of the rows of `wide`.
         wide : Table
-            All rows of training.
+            All training rows.
         """
         members, parts, normalized = list(self.members), [wide.values], self.members[0].normalized
         for name, K in zip(names, grams, strict=True):
@@ -403,35 +399,35 @@ class LearnedKernel(Stored):
 def describe(
     given: Descriptions, kernels: Any, *, normalize: bool, repair: str, name: str
 ) -> tuple[LearnedKernel, Table]:
-    """Return the kernel of the entities of training, with all weights and exponents 1, and their wide table.
+    """Return the kernel of the training entities, with all weights and exponents 1, and their wide table.
 
-    It is a kernel once it is scaled (`LearnedKernel.scaled`).
+    Scale it before use (`LearnedKernel.scaled`).
 
     Parameters
     ----------
     given : Descriptions
     kernels : str, callable or pair; mapping of names to these; or sequence of these
-        The kernel of all descriptions, or of each. A pair is a kernel and its parameters. Without gamma, "rbf" has one
-        over the mean squared distance between rows once it is scaled.
+        The kernel of all descriptions, or of each. A pair is a kernel and its parameters. The default gamma of "rbf" is
+        one over the mean squared distance between rows; it is set by `LearnedKernel.scaled`.
     normalize : bool
         Whether kernels are scaled to a unit diagonal, or divided by the mean of their diagonal.
     repair : {"clip", "shift", "error"}
-        What to do with precomputed kernels that are none, before anything else.
+        Treatment of precomputed kernels that are asymmetric or indefinite.
     name : str
-        What messages call the side.
+        Name of the side in messages.
 
     Returns
     -------
     kernel : LearnedKernel
     wide : Table
-        Sparse where all descriptions are sparse features.
+        Sparse if all descriptions are sparse features.
 
     Raises
     ------
     KernelError
-        If a kernel is unknown, or a precomputed one not square or refused by ``repair="error"``.
+        If a kernel is unknown, or a precomputed kernel is not square or not valid under ``repair="error"``.
     ValueError
-        If kernels lack a description or name one that is not there, or values are not finite.
+        If a description has no kernel, a kernel has no description, or values are not finite.
     NotEnoughMemoryError
         If the wide table is too large.
 
@@ -469,21 +465,21 @@ def describe(
 
 
 def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | None, name: str) -> Table:
-    """Return the wide table of rows to predict for.
+    """Return the wide table of the rows to predict.
 
-    The columns of a precomputed kernel are found by ids, where training and they have some. Otherwise they are the
-    entities of training or, where `given` and those of training were taken out of one `Descriptions`, all of its
+    The columns of a precomputed kernel are matched by ids, if they and the training entities have ids. Otherwise they
+    are the training entities or, if `given` and the training rows were indexed from one `Descriptions`, all its
     entities.
 
     Parameters
     ----------
     kernel : LearnedKernel
     given : Descriptions
-        With the names of training, in any order, and the columns that each had.
+        Descriptions with the names and columns of training; names in any order.
     trained_places : array of shape (n,) or None
-        The `places` of the descriptions of training.
+        The `places` of the training descriptions.
     name : str
-        What messages call the side.
+        Name of the side in messages.
 
     Returns
     -------
@@ -492,9 +488,9 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
     Raises
     ------
     ValueError
-        If descriptions are lacking or too many, or have other columns than in training.
+        If descriptions are missing or unknown, or have other columns than in training.
     IdError
-        If the columns of a precomputed kernel lack ids of training.
+        If a training id has no column in a precomputed kernel.
     """
     _check_names(given.names, kernel.names, f"The descriptions of {name}", "give those that the model was fitted with")
     matrices, parts = _matrices(given, name), []
@@ -502,16 +498,14 @@ def widen(kernel: LearnedKernel, given: Descriptions, trained_places: Array | No
         title = title_of(member.name, name)
         table = replace(given.tables[member.name], values=matrices[member.name])
         if member.is_precomputed:
-            parts.append(
-                _new_kernel(member, replace(table, values=arrays.dense(table.values)), given, trained_places, title)
-            )
+            parts.append(_new_kernel(member, table, given, trained_places, title))
         else:
             parts.append(_new_features(member, table, title))
     wide = _side_by_side(parts, all(map(arrays.is_sparse, parts)), f"The table of {name}")
     return Table(wide, given.row_ids, None, given.kind)
 
 
-# What somebody gave, checked -----------------------------------------------------------------------
+# Checks of the input -------------------------------------------------------------------------------
 
 
 def _chosen(kernels: Any, names: Sequence[str], owner: str) -> dict[str, tuple[Any, Any]]:
@@ -549,30 +543,27 @@ def _check_names(found: Iterable[str], wanted: Sequence[str], what: str, remedy:
 
 
 def is_one_kernel(kernels: Any) -> bool:
-    """Return whether one kernel is given, for all descriptions, rather than one for each."""
+    """Return whether one kernel is given for all descriptions, not one for each."""
     return is_pair(kernels) or isinstance(kernels, str) or (callable(kernels) and not isinstance(kernels, Mapping))
 
 
 def is_pair(given: Any) -> bool:
-    """Return whether something is a kernel with its parameters, rather than two kernels."""
+    """Return whether an object is a kernel with its parameters, not two kernels."""
     return isinstance(given, list | tuple) and len(given) == 2 and (given[1] is None or isinstance(given[1], Mapping))
 
 
 def _matrices(given: Descriptions, owner: str) -> dict[str, Array]:
-    """Return the values of each description, checked, all in one precision; whole numbers have no say in it."""
-    titles = {title_of(name, owner): name for name in given.tables}
-    named = {
-        title: check_matrix(given.tables[name].values, title, accept_sparse=True) for title, name in titles.items()
-    }
-    check_same_library(named)
-    checked = dict(zip(titles.values(), named.values(), strict=True))
-    floats = [checked[name] for name, table in given.tables.items() if not is_whole(table.values)]
+    """Return the values of each description after checks, in one precision; whole numbers do not determine it."""
+    tables = given.tables.items()
+    checked = {name: check_matrix(table.values, title_of(name, owner), accept_sparse=True) for name, table in tables}
+    check_same_library({title_of(name, owner): matrix for name, matrix in checked.items()})
+    floats = [checked[name] for name, table in tables if not is_whole(table.values)]
     dtype = arrays.float_dtype(*floats) if floats else arrays.namespace(*checked.values()).float64
     return {name: arrays.cast(matrix, dtype) for name, matrix in checked.items()}
 
 
 def _training_kernel(values: Array, table: Table, given: Descriptions, title: str) -> Array:
-    """Return the precomputed kernel (n, n) of the rows of training, out of that of all entities."""
+    """Return the precomputed kernel (n, n) of the training rows, selected from that of all entities."""
     rows, columns = table.row_ids, own_ids(table.column_ids)
     if rows is not None and columns is not None:
         remedy = 'give its columns the ids of its rows; for features, choose another kernel than "precomputed"'
@@ -594,11 +585,11 @@ def _new_features(member: Description, table: Table, title: str) -> Array:
 
 
 def _new_kernel(member: Description, table: Table, given: Descriptions, trained: Array | None, title: str) -> Array:
-    """Return the columns of a precomputed kernel: the places of rows in training, and their values with these."""
-    values, columns, training = table.values, own_ids(table.column_ids), own_ids(member.columns)
+    """Return the columns of a precomputed kernel: the places of its rows in training, and their kernel values."""
+    values, columns, training = arrays.dense(table.values), own_ids(table.column_ids), own_ids(member.columns)
     (m, width), n = values.shape, member.n_columns
     by_ids = columns is not None and training is not None
-    # Rows that were taken out of others, as those of training were, have a column for each of these.
+    # Rows that were indexed from the same table as the training rows have a column for each row of that table.
     is_taken = not by_ids and ((given.places is not None and given.n_first == width) or m == width != n)
     is_of_first = is_taken and trained is not None and width > int(trained.max())
     if columns is not None and training is not None:
@@ -619,29 +610,29 @@ def _new_kernel(member: Description, table: Table, given: Descriptions, trained:
 def known_places(
     given: Descriptions, ids: Ids | None, trained: Array | None, is_of_first: bool = False
 ) -> np.ndarray | None:
-    """Return where rows stand among the entities of training, -1 elsewhere; None where nothing tells.
+    """Return the positions of rows among the training entities, -1 for new ones; None if they are not known.
 
     Parameters
     ----------
     given : Descriptions
     ids : Ids or None
-        Of the entities of training.
+        Ids of the training entities.
     trained : array or None
-        The `places` of the descriptions of training, which tell where ids do not.
+        The `places` of the training descriptions, which are used if there are no ids.
     is_of_first : bool
-        Whether rows that have no places are those that all others were taken out of.
+        Whether rows without places are the table that the training rows were indexed from.
     """
-    own: Sequence[Any] = range(len(given))
-    training: Sequence[Any] = ()
     rows = own_ids(given.row_ids)
+    labels: Sequence[Any]
     if rows is not None and ids is not None:
-        own, training = rows.labels, ids.labels
+        labels, training = rows.labels, list(ids.labels)
     elif trained is not None and (is_of_first or given.places is not None):
-        own, training = own if given.places is None else given.places.tolist(), trained.tolist()
+        labels = range(len(given)) if given.places is None else given.places.tolist()
+        training = trained.tolist()
     else:
         return None
     where = {label: place for place, label in enumerate(training)}
-    return np.array([where.get(label, -1) for label in own], dtype=np.intp)
+    return np.array([where.get(label, -1) for label in labels], dtype=np.intp)
 
 
 # Columns of the wide table -------------------------------------------------------------------------

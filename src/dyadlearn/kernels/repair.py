@@ -427,11 +427,9 @@ def mended(K: Array, psd: str, name: str, symmetrize: str | None = None, *, anno
     symmetric, gap = symmetrized(K, symmetrize or ("error" if psd == "error" else "mean"), name, exact=True)
     xp, n = namespace(symmetric), symmetric.shape[0]
     values, vectors = eigh(symmetric)
+    repaired, smallest = repaired_values(values, psd, n, name)
     if announces:
-        repaired = announced_repair(values, psd, n, name, 0.0, gap if gap > symmetry_tolerance(K) else 0.0)
-    else:
-        repaired, _ = repaired_values(values, psd, n, name)
-    smallest = float(xp.min(values))
+        announced_repair(values, psd, n, name, 0.0, gap if gap > symmetry_tolerance(K) else 0.0)
     if smallest >= -definiteness_tolerance(values, n):
         return symmetric
     if psd == "shift":

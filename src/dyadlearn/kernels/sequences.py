@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from dyadlearn._checks import check_alpha, check_choice, check_whole
 from dyadlearn._files.packed import imported, read_text
 from dyadlearn._progress import Progress
-from dyadlearn._tables import make_ids
+from dyadlearn._tables import Ids, make_ids
 from dyadlearn.exceptions import DataFileError
 from dyadlearn.kernels._strings import Strings, TextFeatures, TextStep, read_strings, shortened
 from dyadlearn.kernels.combine import normalize
@@ -382,7 +382,7 @@ class SmithWaterman(TextStep):
         X : sequence, series or one-column frame of n sequences
         y : ignored
         """
-        self._kept(X)
+        self._store(X)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -416,7 +416,7 @@ class SmithWaterman(TextStep):
         -------
         ndarray, or frame, of shape (n, n)
         """
-        valid = self._kept(X)
+        valid = self._store(X)
         return valid.write(normalize(self._scores(valid.values)), self._column_ids)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -424,7 +424,7 @@ class SmithWaterman(TextStep):
         check_is_fitted(self)
         return np.array([str(label) for label in self.ids_], dtype=object)
 
-    def _kept(self, X: Any) -> Strings:
+    def _store(self, X: Any) -> Strings:
         """Store the training sequences and return them."""
         self._check_parameters()
         valid = _valid(X, None, LETTERS, None)
@@ -466,8 +466,8 @@ class SmithWaterman(TextStep):
                 else:
                     scores[position] = row
                 bar.advance()
-        places = _places(rows, queries)
-        others = places if columns is None else _places(columns, targets)
+        places = Ids(tuple(queries)).positions(rows, "the queries")
+        others = places if columns is None else Ids(tuple(targets)).positions(columns, "the targets")
         return np.asarray(scores[np.ix_(places, others)])
 
     def _self_scores(self, sequences: list[str]) -> np.ndarray:
@@ -506,15 +506,13 @@ def _count_words(sequences: list[str], k: int, alphabet: str) -> csr_array:
     digit[np.frombuffer(alphabet.encode(), dtype=np.uint8)] = np.arange(len(alphabet))
     found: list[np.ndarray] = []
     counts: list[np.ndarray] = []
+    powers = len(alphabet) ** np.arange(k)[::-1]
     for sequence in sequences:
         digits = digit[np.frombuffer(sequence.encode(), dtype=np.uint8)]
-        n_words = max(len(digits) - k + 1, 0)
-        words, known = np.zeros(n_words, dtype=np.int64), np.ones(n_words, dtype=bool)
-        for offset in range(k):
-            letters = digits[offset : offset + n_words]
-            words = len(alphabet) * words + letters
-            known &= letters >= 0
-        word, count = np.unique(words[known], return_counts=True)
+        # A sequence that is shorter than a word is padded with unknown letters.
+        digits = np.pad(digits, (0, max(k - len(digits), 0)), constant_values=-1)
+        windows = np.lib.stride_tricks.sliding_window_view(digits, k)
+        word, count = np.unique(windows[(windows >= 0).all(axis=1)] @ powers, return_counts=True)
         found.append(word)
         counts.append(count)
     ends = np.cumsum([0, *map(len, found)])
@@ -565,9 +563,3 @@ def _by_biopython(query: str, targets: list[str], name: str, gap_open: float, ga
     gaps = {"open_gap_score": -gap_open, "extend_gap_score": -gap_extend}
     aligner = Align.PairwiseAligner(mode="local", substitution_matrix=matrix, **gaps)
     return np.array([aligner.score(query, target) for target in targets])
-
-
-def _places(wanted: list[str], sequences: list[str]) -> np.ndarray:
-    """Return the position of each of `wanted` among distinct `sequences`."""
-    place = {sequence: position for position, sequence in enumerate(sequences)}
-    return np.array([place[sequence] for sequence in wanted], dtype=np.intp)

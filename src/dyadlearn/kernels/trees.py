@@ -364,8 +364,8 @@ def brownian_kernel(tree: Tree | str, tips: Tips = None) -> Any:
            [ 0., 90., 84.],
            [ 0., 84., 90.]])
     """
-    labels = None if tips is None else listed(tips)
-    return with_labels(_shared(tree, labels)[0], labels or [], tips)
+    shared, labels, _ = _shared(tree, tips)
+    return with_labels(shared, labels, tips)
 
 
 def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | None = None) -> Any:
@@ -403,20 +403,20 @@ def tree_distance_kernel(tree: Tree | str, tips: Tips = None, *, scale: float | 
            [0.875, 1.   , 0.135],
            [0.135, 0.135, 1.   ]])
     """
-    labels = None if tips is None else listed(tips)
-    shared, deepest = _shared(tree, labels)
+    shared, labels, deepest = _shared(tree, tips)
     scale = check_scale((deepest or 1.0) if scale is None else scale)
     depth = shared.diagonal()
-    return with_labels(np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale), labels or [], tips)
+    return with_labels(np.exp(-(depth[:, None] + depth[None, :] - 2.0 * shared) / scale), labels, tips)
 
 
-def _shared(tree: Tree | str, tips: Iterable[Hashable] | None) -> tuple[np.ndarray, float]:
-    """Return the lengths that the paths from the root to two tips share, (n, n), and the depth of the deepest tip."""
+def _shared(tree: Tree | str, tips: Tips) -> tuple[np.ndarray, list[Hashable], float]:
+    """Return the lengths (n, n) that the paths from the root to two tips share, the tips, and the largest depth."""
     tree = tree if isinstance(tree, Tree) else read_newick(tree)
     depths = np.array(tree.depths)
     nodes = np.array(tree._tip_nodes)
     place = {tree.names[node]: position for position, node in enumerate(nodes)}
-    wanted = places(place if tips is None else tips, place, "tips", "not in the tree")
+    labels = listed(place if tips is None else tips)
+    wanted = places(labels, place, "tips", "not in the tree")
 
     # In depth-first order, the parent of the node after a tip is the last common ancestor of this tip and the next. The
     # last common ancestor of two tips further apart is the highest of the ancestors between them.
@@ -430,4 +430,4 @@ def _shared(tree: Tree | str, tips: Iterable[Hashable] | None) -> tuple[np.ndarr
         K[row, row] = depths[nodes[tip]]
         K[row, row + 1 :] = K[row + 1 :, row] = np.minimum.accumulate(between[row:-1])
     back = np.argsort(order)
-    return K[np.ix_(back, back)], float(depths[nodes].max())
+    return K[np.ix_(back, back)], labels, float(depths[nodes].max())

@@ -1,8 +1,8 @@
 """Kernels between the rows of two feature matrices.
 
 Every function takes `A` (n_a, d) and `B` (n_b, d) and returns the block (n_a, n_b); without `B` it returns
-the Gram matrix of `A`. Features are numpy arrays, scipy sparse matrices (the answer is dense) or arrays
-of any Array API library; float32 features give a float32 answer.
+the Gram matrix of `A`. Features are numpy arrays, scipy sparse matrices (the result is dense) or arrays
+of any Array API library; float32 features give a float32 result.
 
 The kernels that have a name in scikit-learn are equal to its results up to rounding. Kernels of inner products use the
 same operations in every library. For the others, scikit-learn's functions are called on numpy arrays and sparse
@@ -20,19 +20,9 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.metrics import pairwise
 
-from dyadlearn._array import (
-    Array,
-    as_array_of,
-    cast,
-    float_dtype,
-    is_foreign,
-    is_sparse,
-    matmul,
-    namespace,
-    row_blocks,
-    to_numpy,
-)
+from dyadlearn._array import Array, as_array_of, cast, float_dtype, is_foreign, is_sparse, matmul, namespace, row_blocks
 from dyadlearn._checks import check_matrix, check_same_library
+from dyadlearn._codes import row_keys
 from dyadlearn.exceptions import KernelError
 from dyadlearn.kernels.gram import named
 
@@ -85,10 +75,10 @@ def tanimoto(A: Array, B: Array | None = None) -> Array:
     """
     A, B = _prepared(A, B)
     xp = namespace(A, B)
-    K = matmul(A, _other(A, B).T)
+    K = matmul(A, B.T)
     # From the products (copied, as K is overwritten), so that a Gram matrix has exactly 1 on its diagonal.
-    a = xp.asarray(xp.linalg.diagonal(K), copy=True) if B is None else _square_norms(A)
-    b = a if B is None else _square_norms(B)
+    a = xp.asarray(xp.linalg.diagonal(K), copy=True) if B is A else _square_norms(A)
+    b = a if B is A else _square_norms(B)
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
         union = a[rows, None] + b[None, :] - K[rows, :]
         empty = xp.astype(union == 0, K.dtype)
@@ -126,8 +116,8 @@ def minmax(A: Array, B: Array | None = None) -> Array:
     A, B = _prepared(A, B, nonnegative="minmax")
     xp = namespace(A, B)
     a = _row_sums(A)
-    b = a if B is None else _row_sums(B)
-    K = _manhattan(A, _other(A, B))
+    b = a if B is A else _row_sums(B)
+    K = _manhattan(A, B)
     for rows in row_blocks(K.shape[0], 8 * K.shape[1]):
         total = a[rows, None] + b[None, :]
         twice_min, twice_max = total - K[rows, :], total + K[rows, :]
@@ -166,10 +156,10 @@ def delta(A: Array, B: Array | None = None) -> Array:
     number_of: dict[bytes, int] = {}
 
     def numbers(features: Array) -> Array:
-        return as_array_of([number_of.setdefault(key, len(number_of)) for key in _row_keys(features)], features)
+        return as_array_of([number_of.setdefault(key, len(number_of)) for key in row_keys(features)], features)
 
     a = numbers(A)
-    b = a if B is None else numbers(B)
+    b = a if B is A else numbers(B)
     return namespace(A).astype(a[:, None] == b[None, :], A.dtype)
 
 
@@ -186,14 +176,14 @@ def linear(A: Array, B: Array | None = None) -> Array:
     array([[11.]])
     """
     A, B = _prepared(A, B)
-    return matmul(A, _other(A, B).T)
+    return matmul(A, B.T)
 
 
 @named("poly", "polynomial")
 def polynomial(
     A: Array, B: Array | None = None, *, degree: float = 3, gamma: float | None = None, coef0: float = 1
 ) -> Array:
-    r"""Polynomial kernel; `gamma` is 1/d where not given, d the number of features.
+    r"""Polynomial kernel; `gamma` is 1/d by default, d the number of features.
 
     .. math:: k(a, b) = (\gamma \langle a, b\rangle + c_0)^{\text{degree}}
 
@@ -205,7 +195,7 @@ def polynomial(
     """
     A, B = _prepared(A, B)
     degree = _number("polynomial", "degree", degree, least=1)
-    K = matmul(A, _other(A, B).T)
+    K = matmul(A, B.T)
     K *= _gamma("polynomial", gamma, A)
     K += _number("polynomial", "coef0", coef0)
     K **= degree
@@ -214,7 +204,7 @@ def polynomial(
 
 @named("cosine", diagonal=_nonzero)
 def cosine(A: Array, B: Array | None = None) -> Array:
-    r"""Cosine of the angle between two vectors; 0 where one of them is zero.
+    r"""Cosine of the angle between two vectors; 0 if one of them is zero.
 
     .. math:: k(a, b) = \frac{\langle a, b\rangle}{\|a\| \, \|b\|}
 
@@ -226,8 +216,8 @@ def cosine(A: Array, B: Array | None = None) -> Array:
     """
     A, B = _prepared(A, B)
     a = _lengths(A)
-    b = a if B is None else _lengths(B)
-    K = matmul(A, _other(A, B).T)
+    b = a if B is A else _lengths(B)
+    K = matmul(A, B.T)
     K /= a[:, None]
     K /= b[None, :]
     return K
@@ -235,7 +225,7 @@ def cosine(A: Array, B: Array | None = None) -> Array:
 
 @named("rbf", diagonal=_ones, divisible=True)
 def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
-    r"""Gaussian kernel; `gamma` is 1/d where not given.
+    r"""Gaussian kernel; `gamma` is 1/d by default.
 
     .. math:: k(a, b) = \exp(-\gamma \|a - b\|^2)
 
@@ -250,15 +240,15 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
     if not is_foreign(A):
         return pairwise.rbf_kernel(A, B, gamma=gamma)
     xp = namespace(A)
-    K = xp.empty((A.shape[0], _other(A, B).shape[0]), dtype=A.dtype, device=A.device)
-    # The difference of the two terms below cancels digits that single precision does not have.
-    right = xp.astype(_other(A, B), xp.float64, copy=False)
+    K = xp.empty((A.shape[0], B.shape[0]), dtype=A.dtype, device=A.device)
+    # In double precision, because the difference below cancels digits.
+    right = xp.astype(B, xp.float64, copy=False)
     b = _square_norms(right)
     for rows in row_blocks(K.shape[0], 8 * (K.shape[1] + A.shape[1])):
         left = xp.astype(A[rows, :], xp.float64, copy=False)
         squares = _square_norms(left)[:, None] + b[None, :] - 2.0 * (left @ right.T)
         squares = xp.where(squares < 0, xp.zeros_like(squares), squares)
-        if B is None:
+        if B is A:
             squares *= 1.0 - xp.eye(*squares.shape, k=rows.start, dtype=squares.dtype, device=A.device)
         K[rows, :] = xp.astype(xp.exp(-gamma * squares), A.dtype, copy=False)
     return K
@@ -266,7 +256,7 @@ def rbf(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Arra
 
 @named("laplacian", diagonal=_ones, divisible=True)
 def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -> Array:
-    r"""Laplacian kernel; `gamma` is 1/d where not given.
+    r"""Laplacian kernel; `gamma` is 1/d by default.
 
     .. math:: k(a, b) = \exp(-\gamma \|a - b\|_1)
 
@@ -280,7 +270,7 @@ def laplacian(A: Array, B: Array | None = None, *, gamma: float | None = None) -
     gamma = _gamma("laplacian", gamma, A)
     if not is_foreign(A):
         return pairwise.laplacian_kernel(A, B, gamma=gamma).astype(A.dtype, copy=False)
-    return namespace(A).exp(-gamma * _manhattan(A, _other(A, B)))
+    return namespace(A).exp(-gamma * _manhattan(A, B))
 
 
 @named("chi2", diagonal=_ones, divisible=True)
@@ -300,40 +290,42 @@ def chi2(A: Array, B: Array | None = None, *, gamma: float = 1.0) -> Array:
     if is_sparse(A) or is_sparse(B):
         raise ValueError("kernel 'chi2' takes no sparse features; make them dense with .toarray().")
     if not is_foreign(A):
-        # It refuses arrays that cannot be written to, such as those of a frame.
-        A, B = (None if each is None else np.require(each, None, "W") for each in (A, B))
-        return pairwise.chi2_kernel(A, B, gamma=gamma)
+        # scikit-learn refuses read-only arrays, such as those of a frame.
+        return pairwise.chi2_kernel(np.require(A, None, "W"), np.require(B, None, "W"), gamma=gamma)
     xp = namespace(A)
 
     def measure(a: Array, b: Array) -> Array:
         difference, total = a - b, a + b
         return xp.sum(difference * difference / (total + xp.astype(total == 0, total.dtype)), axis=-1)
 
-    return xp.exp(-gamma * _blockwise(A, _other(A, B), measure))
+    return xp.exp(-gamma * _blockwise(A, B, measure))
 
 
-def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Array | None]:
-    """Return both feature matrices in one floating dtype, checked; `B` is None for a Gram matrix.
+def _prepared(A: Any, B: Any, nonnegative: str | None = None) -> tuple[Array, Array]:
+    """Return both feature matrices in one floating dtype, after checks; for a Gram matrix both are the same object.
 
     Parameters
     ----------
     A, B : feature matrices
+        None for `B` means `A`.
     nonnegative : str, optional
-        The kernel that takes no negative entries, for the message.
+        Name of a kernel that accepts no negative entries, for the message.
     """
     A, B = _matrix(A, "A", nonnegative), None if B is None or B is A else _matrix(B, "B", nonnegative)
+    if B is None:
+        A = cast(A, float_dtype(A))
+        return A, A
     check_same_library({"A": A, "B": B})
-    if B is not None and A.shape[1] != B.shape[1]:
+    if A.shape[1] != B.shape[1]:
         raise ValueError(f"A and B must have the same features, found {A.shape[1]} and {B.shape[1]} of them.")
-    dtype = float_dtype(A, B)
-    return cast(A, dtype), None if B is None else cast(B, dtype)
+    return cast(A, float_dtype(A, B)), cast(B, float_dtype(A, B))
 
 
 def _matrix(features: Any, side: str, nonnegative: str | None) -> Array:
-    """Return `features` as a finite matrix; refuse negative ones where the kernel `nonnegative` does."""
+    """Return features as a finite matrix; raise for negative entries if a kernel `nonnegative` is named."""
     features = check_matrix(features, side, accept_sparse=True)
     if is_sparse(features) and features.indices.dtype == np.int64 and max(features.nnz, *features.shape) < 2**31:
-        # Long indices are common in sparse arrays, but some of scikit-learn's functions refuse them.
+        # Some functions of scikit-learn refuse 64-bit indices.
         short = features.indices.astype(np.int32), features.indptr.astype(np.int32)
         features = csr_array((features.data, *short), shape=features.shape)
     entries = features.data if is_sparse(features) else features
@@ -344,13 +336,8 @@ def _matrix(features: Any, side: str, nonnegative: str | None) -> Array:
     return features
 
 
-def _other(A: Array, B: Array | None) -> Array:
-    """Return the right-hand side of a block: `B`, or `A` itself for a Gram matrix."""
-    return A if B is None else B
-
-
 def _number(kernel: str, parameter: str, value: Any, least: float | None = None) -> float:
-    """Return the value of a parameter, or refuse what is not a finite number of at least `least`."""
+    """Return the value of a parameter; raise if it is not a finite number of at least `least`."""
     number: Any = value if isinstance(value, Real) and not isinstance(value, bool) else math.nan
     if not math.isfinite(number) or (least is not None and number < least):
         bound = "" if least is None else f" of at least {least}"
@@ -359,7 +346,7 @@ def _number(kernel: str, parameter: str, value: Any, least: float | None = None)
 
 
 def _gamma(kernel: str, gamma: float | None, A: Array) -> float:
-    """Return `gamma`, which is 1 / (number of features) where not given."""
+    """Return `gamma`, by default 1 / (number of features)."""
     return 1.0 / A.shape[1] if gamma is None else _number(kernel, "gamma", gamma, least=0)
 
 
@@ -374,19 +361,9 @@ def _row_sums(A: Array) -> Array:
 
 
 def _lengths(A: Array) -> Array:
-    """Return the length of every row, (n,), and 1 for those of zeros."""
+    """Return the length of every row, (n,), and 1 for rows of zeros."""
     lengths = _square_norms(A) ** 0.5
     return lengths + namespace(lengths).astype(lengths == 0, lengths.dtype)
-
-
-def _row_keys(A: Array) -> list[bytes]:
-    """Return one key per row, the same for equal rows, from the entries that are not zero."""
-    stored = csr_array(A if is_sparse(A) else to_numpy(A), copy=True)
-    stored.sum_duplicates()  # also sorts the indices
-    stored.eliminate_zeros()
-    ends = zip(stored.indptr, stored.indptr[1:], strict=False)
-    indices = stored.indices.astype(np.int64)
-    return [indices[start:stop].tobytes() + stored.data[start:stop].tobytes() for start, stop in ends]
 
 
 def _manhattan(A: Array, B: Array) -> Array:
@@ -398,7 +375,7 @@ def _manhattan(A: Array, B: Array) -> Array:
 
 
 def _blockwise(A: Array, B: Array, measure: Callable[[Array, Array], Array]) -> Array:
-    """Fill (n_a, n_b) with `measure` of all pairs of rows; n_a × n_b × d never exists at once."""
+    """Return `measure` of all pairs of rows, (n_a, n_b), in blocks: no array has n_a × n_b × d entries."""
     xp = namespace(A, B)
     d = A.shape[1]
     K = xp.empty((A.shape[0], B.shape[0]), dtype=A.dtype, device=A.device)

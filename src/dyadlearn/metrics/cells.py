@@ -1,6 +1,6 @@
-"""The cells that count, in the rows that a metric is computed on, and what all metrics share.
+"""Base class of all metrics, and the observed cells of a grid, in the rows that a metric is computed on.
 
-Scores of a grid of regularisations: those that do not exist, and the best: of equals, the most regularised.
+Also functions for the scores of a grid of regularisations: which are undefined, and which is best.
 """
 
 from __future__ import annotations
@@ -22,47 +22,44 @@ from dyadlearn.exceptions import LeverageError, UndefinedScoreWarning
 from dyadlearn.labels import read_labels
 from dyadlearn.settings import Setting, as_setting
 
-#: The metrics that `scoring` knows, by their names; each enters when its class is declared.
+#: Metrics by their names for ``scoring="…"``; each is registered when its class is defined.
 METRICS: dict[str, type[Metric]] = {}
 
 _AVERAGES = ("micro", "instance", "task")
 
-# A block of this many bytes stays in the cache of a processor; an accelerator wants more work at a time.
+# A block of this many bytes stays in the cache of a processor; an accelerator needs larger blocks.
 BLOCK_BYTES, FOREIGN_BLOCK_BYTES = 2**24, 2**28
-# The sorted copy, positions and counts that a metric holds for each cell of a block, generously.
+# Bytes of the sorted copy, positions and counts of a cell in a block; an upper bound.
 CELL_BYTES = 64
 
 
 def block_bytes(like: Array) -> int:
-    """Return the bytes of cells that are scored together where `like` lives."""
+    """Return the size of the blocks that are scored at once, on the device of `like`."""
     return FOREIGN_BLOCK_BYTES if is_foreign(like) else BLOCK_BYTES
 
 
 def as_average(average: str | None, setting: str | Setting | None) -> str:
-    """Return the average that is asked for, by its name or by the setting that it belongs to."""
+    """Return the average, given its name or the setting that determines it."""
     if setting is None:
         return "micro" if average is None else check_choice(average, "average", _AVERAGES)
     if average is not None:
-        raise ValueError(
-            f"Give average or setting, not both: setting {as_setting(setting).value} already chooses an average, found "
-            f"average={average!r} too."
-        )
+        found = f"found setting={as_setting(setting).value!r} and average={average!r}"
+        raise ValueError(f"Give average or setting, not both: a setting has its average, {found}.")
     return {Setting.B: "instance", Setting.C: "task"}.get(as_setting(setting), "micro")
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The observed cells of a grid of labels, arranged in rows that are each ranked on their own.
+    """The observed cells of a grid of labels, arranged in rows that are scored separately.
 
     Attributes
     ----------
     grid : Table
-        The labels of m instances × q tasks.
+        Labels of m instances × q tasks.
     average : str
-        ``"micro"``: one row of all observed cells; ``"instance"``: the rows of the grid;
-        ``"task"``: its columns.
+        ``"micro"``: one row of all observed cells; ``"instance"``: the rows of the grid; ``"task"``: its columns.
     rows : array of shape (R,)
-        Which rows or columns of the grid these are.
+        Positions of the rows or columns in the grid.
     is_whole : bool
         Whether every label of the grid is observed.
     """
@@ -72,11 +69,11 @@ class Cells:
     rows: np.ndarray
     is_whole: bool
 
-    # What not every metric asks for is made when one does: a grid may be large, and live elsewhere.
+    # Properties are computed on first use, because a grid may be large or on another device.
 
     @cached_property
     def width(self) -> int:
-        """The number n of cells in a row."""
+        """Number n of cells in a row."""
         m, q = self.grid.values.shape
         if self.average != "micro":
             return int(q if self.average == "instance" else m)
@@ -84,18 +81,18 @@ class Cells:
 
     @cached_property
     def _values(self) -> np.ndarray:
-        """The labels with a row for each instance, or for each task where these are averaged."""
+        """Labels with a row for each instance, or for each task if the average is over tasks."""
         values = to_numpy(self.grid.values)
         return values.T if self.average == "task" else values
 
     @cached_property
     def _places(self) -> np.ndarray:
-        """Where the observed labels stand in the raveled grid."""
+        """Positions of the observed labels in the raveled grid."""
         return np.flatnonzero(~np.isnan(self._values))
 
     @cached_property
     def labels(self) -> np.ndarray:
-        """The labels (R, n), NaN where not observed."""
+        """Labels (R, n), NaN if not observed."""
         values = self._values
         if self.average == "micro":
             values = values.reshape(1, -1) if self.is_whole else values.reshape(-1)[None, self._places]
@@ -105,21 +102,21 @@ class Cells:
 
     @cached_property
     def observed(self) -> np.ndarray:
-        """Mask of the cells that count, of shape (R, n)."""
+        """Mask of the observed cells, of shape (R, n)."""
         if self.are_complete:
             return np.broadcast_to(np.True_, (self.rows.size, self.width))
         return np.asarray(~np.isnan(self.labels))
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """Return the number of observed cells in each row, of shape (R,)."""
+        """Number of observed cells in each row, of shape (R,)."""
         if self.are_complete:
             return np.full(self.rows.size, self.width, dtype=np.int64)
         return np.asarray(self.observed.sum(axis=1, dtype=np.int64))
 
     @cached_property
     def vary(self) -> np.ndarray:
-        """Mask of the rows (R,) that have two labels that differ."""
+        """Mask of the rows (R,) with two different labels."""
         low = np.where(self.observed, self.labels, np.inf).min(axis=1, initial=np.inf)
         high = np.where(self.observed, self.labels, -np.inf).max(axis=1, initial=-np.inf)
         return np.asarray(low < high)
@@ -131,15 +128,11 @@ class Cells:
 
     @property
     def filled(self) -> np.ndarray:
-        """Return the labels (R, n), 0 where they are not observed; maybe not a copy."""
+        """Labels (R, n), 0 if not observed; may be a view."""
         return self.labels if self.are_complete else np.where(self.observed, self.labels, 0)
 
-    def keep(self, rows: np.ndarray) -> Cells:
-        """Return only the rows where the mask `rows` (R,) is true."""
-        return self if rows.all() else replace(self, rows=self.rows[rows])
-
     def place(self, values: np.ndarray) -> Array:
-        """Put values in the library and on the device of the labels."""
+        """Return values as an array in the library and on the device of the labels."""
         return as_array_of(values, self.grid.values)
 
     @cached_property
@@ -155,7 +148,7 @@ class Cells:
         return self.place(np.arange(self.counts.size) * self.width + self.counts - 1)
 
     def arrange(self, F: Array) -> Array:
-        """Return predictions (s, m, q) in rows (s, R, n), NaN where a label is not observed; maybe a view."""
+        """Return predictions (s, m, q) in rows (s, R, n), NaN if the label is not observed; may be a view."""
         xp = namespace(F)
         if self.average == "micro":
             flat = xp.reshape(F, (F.shape[0], -1))
@@ -166,55 +159,35 @@ class Cells:
             F = xp.permute_dims(F, (0, 2, 1))
         if F.shape[1] != self.rows.size:
             F = xp.take(F, self._order, axis=1)
-        return F if self.are_complete else xp.where(self._mask, F, xp.full_like(F, float("nan")))
+        return self.masked(F, float("nan"))
 
-    def sort(self, rows: Array) -> Array:
-        """Return rows (s, R, n) in ascending order, those not observed last; the argument may be overwritten."""
-        if is_foreign(rows):
-            rows = namespace(rows).sort(rows, axis=-1)
-        else:
-            rows.sort(axis=-1)
-        self.check_last(rows)
-        return rows
+    def masked(self, rows: Array, value: float) -> Array:
+        """Return rows (s, R, n) with `value` in the cells that are not observed."""
+        xp = namespace(rows)
+        return rows if self.are_complete else xp.where(self._mask, rows, xp.full_like(rows, value))
 
     def _greatest(self, rows: Array) -> Array:
-        """Return the last prediction that counts (s, R) of each sorted row (s, R, n)."""
+        """Return the last observed prediction (s, R) of each sorted row (s, R, n)."""
         xp = namespace(rows)
         return xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._last, axis=1)
 
     def check_last(self, rows: Array) -> None:
-        """Raise if a prediction is NaN, given sorted rows (s, R, n): the last one that counts would be NaN."""
+        """Raise if a prediction is NaN, given sorted rows (s, R, n): the last observed one is NaN then."""
         xp = namespace(rows)
         if bool(xp.any(xp.isnan(self._greatest(rows)))):
             refuse_nan()
 
-    def tie_width(self, rows: Array, tolerance: float | None) -> Array:
-        """Return how far apart two predictions may be and yet tie (s, R), given sorted rows (s, R, n)."""
+    def tie_width(self, rows: Array, share: float) -> Array:
+        """Return the largest difference of two tied predictions (s, R), given sorted rows (s, R, n)."""
         xp = namespace(rows)
-        # Ties of hold-out predictions come out of the products apart by some hundreds of ε of the largest at most.
-        share = epsilon(rows) ** 0.75 if tolerance is None else tolerance
         ends = [xp.abs(end) for end in (rows[..., 0], self._greatest(rows))]
         width = share * xp.where(ends[0] > ends[1], ends[0], ends[1])
         return xp.where(xp.isfinite(width), width, xp.zeros_like(width))
 
-    def tied(self, rows: Array, tolerance: float | None) -> Array:
-        """Return which predictions of sorted rows (s, R, n) tie with the one before, of shape (s, R, n − 1)."""
-        if tolerance == 0:
-            return rows[..., 1:] == rows[..., :-1]
-        return rows[..., 1:] - rows[..., :-1] <= self.tie_width(rows, tolerance)[..., None]
-
 
 def refuse_nan() -> None:
-    """Raise the error for predictions that are not numbers."""
+    """Raise the error for predictions that are NaN."""
     raise ValueError("F contains NaN where Y is observed: every observed cell needs a prediction.")
-
-
-def check_tolerance(tolerance: Any) -> float | None:
-    """Return a tolerance of ties, refusing what is not a share."""
-    share = None if tolerance is None else check_alpha(tolerance, "tie_tolerance")
-    if share is not None and share >= 1:
-        raise ValueError(f"tie_tolerance is a share of the largest prediction, in [0, 1), found {tolerance}.")
-    return share
 
 
 def read_cells(Y: Any, average: str | None, setting: str | Setting | None) -> Cells:
@@ -230,7 +203,7 @@ def read_cells(Y: Any, average: str | None, setting: str | Setting | None) -> Ce
 def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
     """Return predictions as a stack (s, m, q), and the shape (…) that the stack came in.
 
-    A frame is aligned with the ids of the labels; a vector will do where the labels are one.
+    A frame is aligned with the ids of the labels. A vector is accepted if the labels are a vector.
     """
     table = read_table(F, "F").rows_as(grid.row_ids, "the rows of F", "the rows of Y")
     table = table.columns_as(grid.column_ids, "the columns of F", "the columns of Y")
@@ -245,18 +218,16 @@ def read_stack(F: Any, grid: Table) -> tuple[Array, tuple[int, ...]]:
     if grid.is_vector and tuple(values.shape) == (m,):
         return xp.reshape(values, (1, m, 1)), ()
     if tuple(values.shape[-2:]) != (m, q):
-        raise ValueError(
-            f"F must hold a prediction for each of the {m} × {q} labels of Y, as a grid or a stack of grids "
-            f"(…, {m}, {q}); found shape {tuple(values.shape)}."
-        )
+        shapes = f"expected shape (…, {m}, {q}), found {tuple(values.shape)}"
+        raise ValueError(f"F must hold a prediction for each of the {m} × {q} labels of Y: {shapes}.")
     shape = tuple(values.shape[:-2])
     return xp.reshape(values, (int(np.prod(shape, dtype=np.int64)), m, q)), shape
 
 
 class Metric(ABC):
-    """A metric of one grid of labels, with all that depends on the labels alone computed once.
+    """Metric of one grid of labels; the parts that depend on the labels alone are computed once.
 
-    It is called with predictions, as often as there are any, from any number of threads.
+    It is called with predictions, any number of times and from any number of threads.
 
     Parameters
     ----------
@@ -265,30 +236,30 @@ class Metric(ABC):
     average : {"micro", "instance", "task"}, default="micro"
         Over all cells together, or the mean over the rows or over the columns of the grid.
     setting : str or Setting, default=None
-        Chooses the average instead: A and D micro, B instance, C task.
+        Setting that determines the average: A and D micro, B instance, C task.
     tie_tolerance : float or None, default=0.0
-        Predictions that differ by no more than this share of the largest, in absolute value, that they are ranked
-        with are ties to metrics of order. None is what rounding makes of the ties of hold-out predictions:
-        ε to the power of 3/4, 1.8e-12 in float64 and 6.4e-6 in float32.
+        For rank metrics: two predictions of a row tie if they differ by at most this share of the largest absolute
+        prediction of the row. None means the rounding error of held-out predictions: ε to the power of 3/4, 1.8e-12 in
+        float64 and 6.4e-6 in float32.
     return_undefined : bool, default=False
-        Of functions: also return the number of rows or columns where the metric is undefined.
+        For functions: whether to return the number of excluded rows or columns too.
 
     Attributes
     ----------
     rows : array of shape (R,)
-        The rows or columns where the metric is defined.
+        Positions of the rows or columns for which the metric is defined.
     n_undefined : int
-        The number of those that are left out.
+        Number of rows or columns that are excluded, because the metric is undefined.
     """
 
-    #: What messages call the metric, and what a row must have for it.
+    #: Name of the metric in messages, and what it needs in a row.
     title: ClassVar[str]
     needs: ClassVar[str] = "an observed label"
-    #: What `scoring` calls it, where greater is better. A name that ends in ``_at_k`` stands for any number too.
+    #: Name for ``scoring="…"``; greater is better. A name that ends in ``_at_k`` accepts any number in place of k.
     scoring: ClassVar[str]
-    #: Whether a row or column has a score of its own, whatever the others are.
+    #: Whether each row or column has a score that does not depend on the others.
     is_of_rows: ClassVar[bool] = True
-    #: Whether it depends on which predictions tie.
+    #: Whether tied predictions affect the score.
     can_tie: ClassVar[bool] = True
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -304,13 +275,15 @@ class Metric(ABC):
         setting: str | Setting | None = None,
         tie_tolerance: float | None = 0.0,
     ) -> None:
-        self._tie_tolerance = check_tolerance(tie_tolerance)
+        self._tie_tolerance = None if tie_tolerance is None else check_alpha(tie_tolerance, "tie_tolerance")
+        if self._tie_tolerance is not None and self._tie_tolerance >= 1:
+            raise ValueError(f"tie_tolerance is a share of the largest prediction, in [0, 1), found {tie_tolerance}.")
         cells = read_cells(Y, average, setting)
         defined = self._defined(cells)
         if not bool(defined.any()):
             owner = {"micro": "Y does not have", "instance": "no row of Y has", "task": "no column of Y has"}
             raise ValueError(f"{self.title} is undefined here: it needs {self.needs}, and {owner[cells.average]} that.")
-        self._cells = cells.keep(defined)
+        self._cells = cells if defined.all() else replace(cells, rows=cells.rows[defined])
         self.rows = self._cells.rows
         self.n_undefined = int(defined.size - self.rows.size)
         self._prepare()
@@ -321,7 +294,7 @@ class Metric(ABC):
         return mean if mean.ndim else float(mean)
 
     def each(self, F: Any) -> Array:
-        """Return the metric of every row or column where it is defined.
+        """Return the metric of every row or column for which it is defined.
 
         Parameters
         ----------
@@ -334,33 +307,39 @@ class Metric(ABC):
         stack, shape = read_stack(F, self._cells.grid)
         xp = namespace(stack)
         blocks = [self._score(stack[block, ...]) for block in self._blocks(stack)]
-        if not blocks:
-            return xp.reshape(self._cells.place(np.empty((0, self.rows.size))), (*shape, self.rows.size))
+        blocks = blocks or [self._cells.place(np.empty((0, self.rows.size)))]
         scores = blocks[0] if len(blocks) == 1 else xp.concat(blocks)
         return xp.reshape(scores, (*shape, self.rows.size))
 
     def combined(self, scores: Array) -> Array:
-        """Return one score (…) of those of the rows or columns (…, R): their mean, but for roots."""
+        """Return the mean (…) of the scores of rows or columns (…, R); metrics that are roots override this."""
         return namespace(scores).mean(scores, axis=-1)
 
     @property
     def of_squared_errors(self) -> Callable[[np.ndarray], np.ndarray] | None:
-        """What makes scores of mean squared errors over all cells of a complete grid, None where these do not tell.
+        """Function from mean squared errors of a complete grid to scores; None if errors do not determine the score.
 
-        Such errors are often known without any predictions.
+        Such errors are often known without computing predictions.
         """
         return None
 
     def _blocks(self, stack: Array) -> Iterable[slice]:
-        """Return which grids of a stack (s, m, q) are scored together."""
+        """Return the blocks of grids of a stack (s, m, q) that are scored at once."""
         return row_blocks(stack.shape[0], CELL_BYTES * stack.shape[1] * stack.shape[2], block_bytes(stack))
 
     @abstractmethod
     def _defined(self, cells: Cells) -> np.ndarray:
-        """Return in which rows (R,) the metric is defined."""
+        """Return the mask of the rows (R,) for which the metric is defined."""
 
     def _prepare(self) -> None:  # noqa: B027
-        """Compute what depends on the labels alone."""
+        """Compute the parts that depend on the labels alone."""
+
+    def _tie_share(self, F: Array) -> float:
+        """Return the share of the largest prediction up to which predictions tie.
+
+        Tied hold-out predictions differ after matrix products by at most some hundreds of ε, relative to the largest.
+        """
+        return epsilon(F) ** 0.75 if self._tie_tolerance is None else self._tie_tolerance
 
     @abstractmethod
     def _score(self, F: Array) -> Array:
@@ -368,7 +347,7 @@ class Metric(ABC):
 
 
 def function_of(metric: type[Metric]) -> Callable[..., Any]:
-    """Return the function of (Y, F, …) that a metric computes, documented as its class is; losses are positive."""
+    """Return the function of (Y, F, …) of a metric, with the documentation of its class; losses are positive."""
     name = metric.scoring.removeprefix("neg_")
     sign = 1 if name == metric.scoring else -1
     options = {"average": None, "setting": None, "tie_tolerance": 0.0, "return_undefined": False}
@@ -405,7 +384,7 @@ _ROUNDING = 1e-12
 
 
 def as_good(scores: np.ndarray, best: float) -> np.ndarray:
-    """Return which scores are equal to the best one up to rounding, or better; NaN is not."""
+    """Return the mask of the scores that are equal to the best one up to rounding, or better; False for NaN."""
     slack = _ROUNDING * abs(best) if np.isfinite(best) else 0.0
     return np.asarray(np.asarray(scores) >= best - slack)
 
@@ -413,19 +392,18 @@ def as_good(scores: np.ndarray, best: float) -> np.ndarray:
 def best_point(
     scores: np.ndarray, alphas: Sequence[float] | np.ndarray, task_alphas: Sequence[float] | np.ndarray | None = None
 ) -> tuple[int, ...]:
-    """Return where the best score stands, NaN being none.
+    """Return the position of the best score; NaN is never the best.
 
-    Where scores are equal up to rounding, as on the plateau of a rank metric or with a kernel that tells nothing, the
-    labels do not say how much regularisation is best. The most is chosen then, since it promises the least: of two
-    regularisations the largest product, and of those the largest first one. Of kernel parameters that do equally well
-    the first are taken.
+    If scores are equal up to rounding, as on the plateau of a rank metric or with a kernel that has no information, the
+    strongest regularisation is chosen: of two regularisations those with the largest product, and of these the
+    largest first one. Of kernel parameters with equal scores, the first are chosen.
 
     Parameters
     ----------
     scores : array of shape (…, n_alphas) or (…, n_alphas, n_task_alphas)
         The leading axes are kernel parameters.
     alphas, task_alphas : sequences of float, or None
-        What the last axes stand for.
+        Values of the last axes.
 
     Returns
     -------
@@ -440,14 +418,14 @@ def best_point(
     """
     scores = np.asarray(scores, dtype=np.float64)
     if np.isnan(scores).all():
-        raise ValueError("No score is a number, so that none is the best: the metric is undefined for every value.")
+        raise ValueError("No score is the best, because the metric is undefined (NaN) for every value.")
     rows = np.asarray(alphas, dtype=np.float64)
     columns = np.ones(1) if task_alphas is None else np.asarray(task_alphas, dtype=np.float64)
     n_kernels = scores.size // (rows.size * columns.size)
     equal = as_good(scores, float(np.nanmax(scores))).reshape(n_kernels, rows.size, columns.size)
     kernel = int(np.argmax(equal.any(axis=(1, 2))))
     with np.errstate(divide="ignore"):
-        # Rounded, so that a product does not depend on how its factors are rounded.
+        # Rounded, so that the rounding of factors does not decide between equal products.
         product = np.round(np.log10(rows)[:, None] + np.log10(columns), 9)
     places = np.argwhere(equal[kernel])
     row, column = max(places.tolist(), key=lambda place: (product[tuple(place)], rows[place[0]], columns[place[1]]))
@@ -459,17 +437,18 @@ def where_defined(
     alphas: Sequence[float],
     task_alphas: Sequence[float],
 ) -> np.ndarray:
-    """Score a grid of regularisations, NaN where the model interpolates what is to be left out.
+    """Score a grid of regularisations, NaN where the model interpolates the labels that are left out.
 
-    The grid is scored at one go. Only if that is refused it is halved, until the points that are to blame stand alone.
+    The whole grid is scored at once. If this raises, its rows are scored separately, and then the points of the rows
+    that raise.
 
     Parameters
     ----------
     score : callable
-        Takes values of both regularisations, returns scores (n_alphas, n_task_alphas), or (n_alphas,) whatever the
-        second is, or raises `LeverageError`.
+        Takes values of both regularisations and returns scores (n_alphas, n_task_alphas), or (n_alphas,) if the second
+        has no effect, or raises `LeverageError`.
     alphas, task_alphas : sequences of float
-        A single `task_alphas` where there is one regularisation.
+        With one regularisation, `task_alphas` has a single value.
 
     Returns
     -------
@@ -478,7 +457,7 @@ def where_defined(
     Raises
     ------
     LeverageError
-        If there is no point with a score.
+        If no point has a score.
     """
     try:
         return score(alphas, task_alphas)
@@ -503,7 +482,7 @@ def where_defined(
 def warn_of_undefined(
     scores: np.ndarray, alphas: Sequence[float], task_alphas: Sequence[float] | None, setting: str, stacklevel: int
 ) -> None:
-    """Name the regularisations without a score, if there are any.
+    """Warn of the regularisations without a score, if there are any.
 
     Parameters
     ----------
@@ -511,7 +490,7 @@ def warn_of_undefined(
     alphas, task_alphas : sequences of float, or None
     setting : str
     stacklevel : int
-        Of the warning, as seen from here.
+        Level of the warning, counted from this function.
     """
     columns = [1.0] if task_alphas is None else task_alphas
     missing = np.isnan(scores).reshape(-1, len(alphas), len(columns)).any(axis=0)

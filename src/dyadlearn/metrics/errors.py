@@ -14,21 +14,6 @@ from dyadlearn.metrics.cells import Cells, Metric, function_of, refuse_nan
 __all__ = ["mean_absolute_error", "mean_squared_error", "r2", "root_mean_squared_error"]
 
 
-def _check_squares(cells: Cells) -> None:
-    """Raise if the squares of labels are out of the range of their dtype."""
-    values = cells.grid.values if cells.is_whole else cells.filled
-    xp, dtype = namespace(values), cells.grid.values.dtype
-    numbers = namespace(cells.grid.values).finfo(dtype)
-    largest = max(float(xp.max(values)), -float(xp.min(values)))
-    # An error may be twice as large as the labels, and the squares of all cells are summed.
-    most = float(numbers.max) / (4 * cells.rows.size * cells.width)
-    if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
-        raise ValueError(
-            f"The largest label of Y is {largest:.3g}, the square of which is out of the range of {dtype}: "
-            f"divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}."
-        )
-
-
 class Loss(Metric):
     """Base class of metrics that are minus the mean loss over the cells of a row."""
 
@@ -37,15 +22,11 @@ class Loss(Metric):
     def _defined(self, cells: Cells) -> np.ndarray:
         return np.asarray(cells.counts > 0)
 
-    # Nothing is placed before it is needed: squared errors are often known without predictions.
+    # Computed on first use: squared errors are often known without predictions.
 
     @cached_property
     def _labels(self) -> Array:
         return self._cells.place(self._cells.filled)
-
-    @cached_property
-    def _observed(self) -> Array | None:
-        return None if self._cells.are_complete else self._cells.place(self._cells.observed)
 
     @cached_property
     def _divisor(self) -> Array:
@@ -61,9 +42,7 @@ class Loss(Metric):
     def _mean_loss(self, F: Array) -> Array:
         """Return the mean loss (s, R) of predictions (s, m, q)."""
         xp = namespace(F)
-        gap = self._cells.arrange(F) - self._labels
-        if self._observed is not None:
-            gap = xp.where(self._observed, gap, xp.zeros_like(gap))
+        gap = self._cells.masked(self._cells.arrange(F) - self._labels, 0.0)
         score = xp.sum(self._losses(gap), axis=-1) / self._divisor
         if bool(xp.any(xp.isnan(score))):
             refuse_nan()
@@ -146,8 +125,16 @@ class SquaredLoss(Loss):
     scoring = "neg_mean_squared_error"
 
     def _prepare(self) -> None:
-        super()._prepare()
-        _check_squares(self._cells)
+        # Raise if the squares of labels are out of the range of their dtype.
+        cells, dtype = self._cells, self._cells.grid.values.dtype
+        values = cells.grid.values if cells.is_whole else cells.filled
+        xp, numbers = namespace(values), namespace(cells.grid.values).finfo(dtype)
+        largest = max(float(xp.max(values)), -float(xp.min(values)))
+        # An error may be twice as large as the labels, and the squares of all cells are summed.
+        most = float(numbers.max) / (4 * cells.rows.size * cells.width)
+        if largest > most**0.5 or 0 < largest < float(numbers.smallest_normal / numbers.eps) ** 0.5:
+            fault = f"The square of the largest label of Y, {largest:.3g}, is out of the range of {dtype}"
+            raise ValueError(f"{fault}: divide Y by a constant, such as 1e{int(np.floor(np.log10(largest)))}.")
 
     def _losses(self, gap: Array) -> Array:
         return gap * gap

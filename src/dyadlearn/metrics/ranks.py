@@ -1,18 +1,18 @@
-r"""Metrics of the order of the predictions, exact with ties.
+r"""Rank metrics and correlations, exact with ties.
 
-All come from two counts for every chosen cell, such as the positives: how many predictions of its row are smaller, and
-how many are not greater. The rows are sorted as plain numbers, which processors do many at
-a time, and the few chosen values are found in them by bisection, all at once: nothing is ever sorted by index.
+**Area under the ROC curve and average precision** need two counts for every chosen cell, such as a positive: how many
+predictions of its row are smaller, and how many are not greater. Rows are sorted as plain numbers, which is faster than
+a sort by index, and the chosen values are found in them by bisection, all at once.
 
-The concordance index: how many pairs of cells are in the right order.
+**The concordance index** counts pairs of cells in the right order. If the ranks of the labels are written in the order
+of the predictions, these are the pairs that increase. The highest differing bit decides which rank is larger, so
+pairs are counted bit by bit. Ranks with the same higher bits (the same prefix) are brought together, in their order. In
+such a group, a rank with bit 1 exceeds all ranks with bit 0 before it. The sum of the positions of the ranks with bit 1
+is the number of such pairs, plus the ranks with bit 1 before each of them, plus the ranks in earlier groups. The last
+two numbers do not depend on the order, and in descending order no pair increases: so the sum for the descending order
+is the *excess* to subtract.
 
-With the ranks of the labels written in the order of the predictions, the pairs in the right order are the pairs that
-increase. Two ranks compare as their highest differing bit does, so these are counted bit by bit: among those that agree
-in all higher bits, and stand together, each one wins over the zeros before it. The places of the ones add up to their
-wins, the ones before each, and all that stand before their prefix. The latter two are the same whatever the predictions
-are, so the sum for the descending order, which has no pair that increases, is exactly this excess.
-
-Metrics of how far predictions go up and down with the labels, whatever their level and scale.
+**Pearson and Spearman correlations** compare centred rows, independent of level and scale.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from dyadlearn._array import Array, as_array_of, epsilon, is_foreign, namespace
+from dyadlearn._array import Array, as_array_of, is_foreign, namespace
 from dyadlearn.labels import distinct_labels, is_binary
 from dyadlearn.metrics.cells import Cells, Metric, function_of, refuse_nan
 
@@ -32,17 +32,17 @@ __all__ = ["average_precision", "concordance_index", "pearson", "roc_auc", "spea
 
 
 def count_below(rows: Array, start: Array, values: Array, *, or_equal: bool = False) -> Array:
-    """Count the numbers of a sorted row that are smaller than a value, for many values at once.
+    """Return how many numbers of a sorted row are smaller than a value, for many values at once.
 
     Parameters
     ----------
     rows : array of shape (…, n)
         Ascending along the last axis, NaN last.
     start : int array of shape (p,)
-        Where the row of each value begins in the raveled `rows`.
+        Position of the row of each value in the raveled `rows`.
     values : array of shape (p,)
     or_equal : bool
-        Count those that are equal too.
+        Whether to count equal numbers too.
 
     Returns
     -------
@@ -67,11 +67,11 @@ class Ranked(Metric):
     """Base class of metrics that are sums over chosen cells of a function of their rank in the row."""
 
     def _choose(self, chosen: np.ndarray) -> None:
-        """Set the cells (R, n) whose place is looked for."""
+        """Set the cells (R, n) whose ranks are needed."""
         place, cells = self._cells.place, self._cells
         row, _ = np.nonzero(chosen)
         counts = chosen.sum(axis=1, dtype=np.int64)
-        # The p chosen cells are kept row after row; `_ragged` lists those of each row, p standing for none.
+        # The p chosen cells are stored row after row; `_ragged` has the positions of those of each row, padded with p.
         ragged = np.full((counts.size, max(1, int(counts.max()))), row.size)
         ragged[row, np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)] = np.arange(row.size)
         self._places = place(np.flatnonzero(chosen))
@@ -82,26 +82,30 @@ class Ranked(Metric):
         self._ragged = place(ragged)
 
     def _starts(self, start: Array, stack: Array) -> Array:
-        """Return where the rows of (s, p) values begin in a raveled stack (s, …), given that in one slice."""
+        """Return where the rows of (s, p) values begin in a raveled stack (s, …), given the positions in one slice."""
         xp = namespace(stack)
         size = int(np.prod(stack.shape[1:]))
         slices = self._cells.place(np.arange(stack.shape[0]) * size)
         return xp.reshape(slices[:, None] + start[None, :], (-1,))
 
     def _ties(self, F: Array) -> tuple[Array, Array, Array, Array]:
-        """Return the sorted rows (s, R, n), the chosen values (s, p), and from where to where they tie with others."""
+        """Return sorted rows (s, R, n), the chosen values (s, p), and the ends of the values that tie with them."""
         xp, rows = namespace(F), self._cells.arrange(F)
-        # One copy, laid out row by row: to sort along a stride costs twice the time.
+        # One copy in C order: sorting along a stride takes twice the time.
         rows = rows if is_foreign(rows) else np.array(rows, order="C")
         values = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._places, axis=1)
-        rows = self._cells.sort(rows)
+        if is_foreign(rows):
+            rows = xp.sort(rows, axis=-1)
+        else:
+            rows.sort(axis=-1)  # in place
+        self._cells.check_last(rows)
         if self._tie_tolerance == 0:
             return rows, values, values, values
-        width = xp.take(self._cells.tie_width(rows, self._tie_tolerance), self._row_place, axis=1)
+        width = xp.take(self._cells.tie_width(rows, self._tie_share(F)), self._row_place, axis=1)
         return rows, values, values - width, values + width
 
     def _below(self, rows: Array, values: Array) -> Array:
-        """Return how many of its sorted row (s, R, n) are below each of the values (s, p)."""
+        """Return how many predictions of its sorted row (s, R, n) are below each value (s, p)."""
         xp = namespace(values)
         below = count_below(rows, self._starts(self._start, rows), xp.reshape(values, (-1,)))
         return xp.reshape(below, values.shape)
@@ -111,14 +115,14 @@ class Ranked(Metric):
         xp = namespace(F)
         rows, _, lowest, highest = self._ties(F)
         if is_foreign(rows) and rows.shape[0] == rows.shape[1] == 1:
-            # One long row has a search of the library's own; on an accelerator it takes less than looking for ties.
+            # For one long row on an accelerator, the library's search is faster than looking for ties.
             flat, ends = rows[0, 0, :], ((lowest, "left"), (highest, "right"))
             found = [xp.reshape(xp.searchsorted(flat, value[0, :], side=side), (1, -1)) for value, side in ends]
             return found[0], found[1]
         below = self._below(rows, lowest)
         flat, n = xp.reshape(rows, (-1,)), rows.shape[-1]
         start, value = self._starts(self._start, rows), xp.reshape(highest, (-1,))
-        # A value without a tie is followed by a greater one: only ties are bisected again.
+        # Only ties are bisected again: a value without a tie is followed by a greater one.
         after = xp.reshape(below, (-1,)) + 1
         inside = after < n
         following = xp.take(flat, start + xp.where(inside, after, after - 1))
@@ -128,27 +132,16 @@ class Ranked(Metric):
         return below, xp.reshape(after, below.shape)
 
     def _by_row(self, values: Array, none: float = 0) -> Array:
-        """Return what belongs to the chosen cells (s, p) row by row (s, R, k), filled up with `none`."""
+        """Return values of the chosen cells (s, p) row by row (s, R, k), padded with `none`."""
         xp = namespace(values)
         padding = xp.full_like(values[:, :1], none)
         taken = xp.take(xp.concat([values, padding], axis=1), xp.reshape(self._ragged, (-1,)), axis=1)
         return xp.reshape(taken, (values.shape[0], *self._ragged.shape))
 
     def _row_sums(self, values: Array) -> Array:
-        """Add what belongs to the chosen cells (s, p) over each row (s, R)."""
+        """Return the sums over each row (s, R) of values of the chosen cells (s, p)."""
         xp = namespace(values)
         return xp.sum(self._by_row(values), axis=-1)
-
-
-def positives(cells: Cells, title: str) -> np.ndarray:
-    """Return which cells (R, n) have the larger of two labels; raise if there are not two, by the title of a metric."""
-    distinct = distinct_labels(cells.labels)
-    if distinct.size != 2:
-        raise ValueError(
-            f"{title} needs labels of exactly two values, the larger being the positive class; found "
-            f"{distinct.size} in Y. For real labels use the concordance index, or compare Y with a threshold."
-        )
-    return np.asarray(cells.labels == distinct[1])
 
 
 class OfPositives(Ranked):
@@ -157,7 +150,11 @@ class OfPositives(Ranked):
     needs = "a positive label"
 
     def _defined(self, cells: Cells) -> np.ndarray:
-        self._positive = positives(cells, self.title)
+        distinct = distinct_labels(cells.labels)
+        if distinct.size != 2:
+            remedy = "For real labels use the concordance index, or compare Y with a threshold"
+            raise ValueError(f"{self.title} needs labels of exactly two values, found {distinct.size} in Y. {remedy}.")
+        self._positive = np.asarray(cells.labels == distinct[1])
         self._n_positive = np.asarray(self._positive.sum(axis=1, dtype=np.int64))
         return np.asarray(self._n_positive > 0)
 
@@ -209,7 +206,7 @@ class RocAuc(OfPositives):
 
     def _prepare(self) -> None:
         cells, chosen, count = self._cells, self._positive[self.rows], self._n_positive[self.rows]
-        # Look for the rarer class only.
+        # Only the rarer class is counted.
         self._counts_negatives = 2 * int(count.sum()) > int(cells.counts.sum())
         if self._counts_negatives:
             chosen, count = cells.observed & ~chosen, cells.counts - count
@@ -220,8 +217,8 @@ class RocAuc(OfPositives):
     def _score(self, F: Array) -> Array:
         xp = namespace(F)
         below, up_to = self._bounds(F)
-        # Twice the pairs won, a tie being half a win. Those among the chosen cells themselves, each with itself
-        # included, are half of their square whatever the predictions.
+        # Twice the number of pairs in the right order; a tie counts half. Pairs of two chosen cells (each with itself
+        # included) add the square of their number, for any predictions.
         won = self._row_sums(below + up_to) - self._within
         if self._counts_negatives:
             won = self._twice_pairs - won
@@ -291,22 +288,24 @@ _LARGEST_KEY = 2**31
 
 
 class LabelOrder:
-    """The order of rows of labels, and what is known of their pairs before there are predictions.
+    """Order of rows of labels, and the number of their pairs.
 
     Parameters
     ----------
     labels : array of shape (R, n)
         NaN means "not observed".
     width : float, default=0.0
-        Neighbours in the order that differ by no more than this are equal.
+        Largest difference of neighbours in the order that count as equal.
 
     Attributes
     ----------
     ranks : int array of shape (R, n)
-        The lowest, 0, where not observed; predictions there have to come last, and then they increase nothing.
+        Ranks; 0, the lowest, if not observed. Cells that are not observed come last, so that no pair with them
+        increases.
     highest : int
+        The highest rank.
     pairs : int array of shape (R,)
-        How many pairs of observed labels differ.
+        Number of pairs of observed labels that differ.
     """
 
     def __init__(self, labels: np.ndarray, width: float = 0.0) -> None:
@@ -326,17 +325,17 @@ class LabelOrder:
 
     @cached_property
     def excess(self) -> np.ndarray:
-        """Half of what `twice_increasing` counts too much in each row (R,): all of the descending order."""
+        """Excess of each row (R,): half of the number to subtract from `twice_increasing`."""
         return np.asarray(_increasing(-np.sort(-self.ranks, axis=1), self.highest))
 
 
 def twice_increasing(ranks: Array, tied: Array, highest: int) -> Array:
-    """Count the pairs of each row that increase, twice, and pairs of ties that differ once.
+    """Return twice the number of increasing pairs of each row, plus the number of tied pairs with different ranks.
 
     Parameters
     ----------
     ranks : int array of shape (s, R, n)
-        Of the labels, in the order of the predictions.
+        Ranks of the labels, in the order of the predictions.
     tied : bool array of shape (s, R, n − 1)
         Whether a prediction ties with the one before.
     highest : int
@@ -345,12 +344,12 @@ def twice_increasing(ranks: Array, tied: Array, highest: int) -> Array:
     Returns
     -------
     int array of shape (s, R)
-        With twice the excess of each row.
+        The numbers, plus twice the excess of each row.
     """
     xp = namespace(ranks)
     if not bool(xp.any(tied)):
         return 2 * _increasing(ranks, highest)
-    # Half of a tied pair is right: count it as right, then as wrong.
+    # A tied pair counts half: count it once as increasing and once as decreasing.
     runs = xp.cumulative_sum(xp.astype(~tied, xp.int64), axis=-1, include_initial=True) * (highest + 1)
     right = xp.sort(runs + ranks, axis=-1, stable=False) - runs
     wrong = highest - (xp.sort(runs + (highest - ranks), axis=-1, stable=False) - runs)
@@ -361,10 +360,10 @@ def _increasing(ranks: Array, highest: int) -> Array:
     """Return for ranks (…, n) the number of increasing pairs of each row (…), plus its excess."""
     xp, n = namespace(ranks), ranks.shape[-1]
     places = as_array_of(np.arange(n), ranks)
-    # Sums of whole numbers below 2⁵³ are exact, and a product is faster than a sum.
+    # Sums of whole numbers below 2⁵³ are exact, and a matrix product is faster than a sum.
     weights = xp.astype(places, xp.float64)
     total = xp.zeros_like(ranks[..., 0], dtype=xp.float64)
-    # Prefix, place and bit in one number: short ones are sorted many at a time.
+    # Prefix, position and bit in one number; numbers of 32 bits are sorted faster.
     kind = xp.int32 if 2 * (highest + 1) * n < _LARGEST_KEY else xp.int64
     ranks, twice_places = xp.astype(ranks, kind), xp.astype(2 * places, kind)
     for bit in reversed(range(highest.bit_length())):
@@ -375,7 +374,41 @@ def _increasing(ranks: Array, highest: int) -> Array:
     return xp.astype(total, xp.int64)
 
 
-class ConcordanceIndex(Metric):
+def take_along_rows(rows: Array, order: Array) -> Array:
+    """Return each row of (…, n) in the order of the positions in the same row of `order`."""
+    xp, n = namespace(rows), rows.shape[-1]
+    start = as_array_of(np.arange(math.prod(rows.shape[:-1])).reshape(*rows.shape[:-1], 1) * n, rows)
+    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape)
+
+
+class Ordered(Metric):
+    """Base class of metrics that use the labels in the order of the predictions."""
+
+    def _ranked(self, F: Array, values: Array) -> tuple[Array, Array]:
+        """Return values (R, n) in the order of the predictions, and whether each prediction ties with the one before.
+
+        Parameters
+        ----------
+        F : array of shape (s, m, q)
+        values : array of shape (R, n)
+
+        Returns
+        -------
+        ordered : array of shape (s, R, n)
+        tied : bool array of shape (s, R, n − 1)
+        """
+        xp, rows = namespace(F), self._cells.arrange(F)
+        order = xp.argsort(rows, axis=-1, stable=False)
+        rows = take_along_rows(rows, order)
+        self._cells.check_last(rows)
+        if self._tie_tolerance == 0:
+            tied = rows[..., 1:] == rows[..., :-1]
+        else:
+            tied = rows[..., 1:] - rows[..., :-1] <= self._cells.tie_width(rows, self._tie_share(F))[..., None]
+        return take_along_rows(xp.broadcast_to(values, rows.shape), order), tied
+
+
+class ConcordanceIndex(Ordered):
     r"""Concordance index: the share of pairs of cells that are ranked in the order of their labels.
 
     Pairs of equal labels are excluded, and tied predictions count half. For labels of two values it equals the area
@@ -430,12 +463,7 @@ class ConcordanceIndex(Metric):
         if self._binary is not None:
             return self._binary._score(F)
         xp = namespace(F)
-        rows = self._cells.arrange(F)
-        order = xp.argsort(rows, axis=-1, stable=False)
-        rows = take_along_rows(rows, order)
-        self._cells.check_last(rows)
-        ranks = take_along_rows(xp.broadcast_to(self._ranks, rows.shape), order)
-        tied = self._cells.tied(rows, self._tie_tolerance)
+        ranks, tied = self._ranked(F, self._ranks)
         won = twice_increasing(ranks, tied, self._highest) - 2 * self._excess
         return xp.astype(won, xp.float64) / xp.astype(2 * self._pairs, xp.float64)
 
@@ -443,14 +471,7 @@ class ConcordanceIndex(Metric):
 concordance_index = function_of(ConcordanceIndex)
 
 
-def take_along_rows(rows: Array, order: Array) -> Array:
-    """Reorder each row of (…, n) by its own order."""
-    xp, n = namespace(rows), rows.shape[-1]
-    start = as_array_of(np.arange(math.prod(rows.shape[:-1])).reshape(*rows.shape[:-1], 1) * n, rows)
-    return xp.reshape(xp.take(xp.reshape(rows, (-1,)), xp.reshape(order + start, (-1,))), rows.shape)
-
-
-class Correlation(Metric):
+class Correlation(Ordered):
     """Base class of correlations: products of centred rows of length 1."""
 
     needs = "two observed labels that differ"
@@ -460,14 +481,13 @@ class Correlation(Metric):
 
     @abstractmethod
     def _measured(self, cells: Cells) -> np.ndarray:
-        """Return what is correlated of the labels (R, n); what stands where they are not observed does not count."""
+        """Return the values of the labels (R, n) to correlate; those of cells that are not observed are ignored."""
 
     def _prepare(self) -> None:
         cells = self._cells
         values = np.where(cells.observed, self._measured(cells), 0)
         values = np.where(cells.observed, values - values.sum(axis=1, keepdims=True) / cells.counts[:, None], 0)
         self._directions = cells.place(values / np.sqrt((values**2).sum(axis=1, keepdims=True)))
-        self._observed = cells.place(cells.observed)
         self._counts = cells.place(cells.counts.astype(np.float64))
 
     def _correlate(self, centred: Array, directions: Array) -> Array:
@@ -476,7 +496,7 @@ class Correlation(Metric):
         length = xp.sqrt(xp.sum(centred * centred, axis=-1))
         product = xp.sum(centred * directions, axis=-1)
         found = product / xp.where(length > 0, length, xp.ones_like(length))
-        # Rounding may lead a little beyond the ends.
+        # Rounding may exceed ±1 slightly.
         return xp.clip(found, -1.0, 1.0)
 
 
@@ -521,7 +541,7 @@ class Pearson(Correlation):
     scoring = "pearson"
 
     def _measured(self, cells: Cells) -> np.ndarray:
-        # No square of what is left is out of range then.
+        # Scaled, so that no square is out of range.
         return np.asarray(cells.filled / np.abs(cells.filled).max(axis=1, keepdims=True))
 
     def _prepare(self) -> None:
@@ -531,24 +551,20 @@ class Pearson(Correlation):
 
     def _score(self, F: Array) -> Array:
         xp = namespace(F)
-        rows = self._cells.arrange(F)
-        share = epsilon(rows) ** 0.75 if self._tie_tolerance is None else self._tie_tolerance
-        rows = self._masked(xp.astype(rows, xp.float64))
+        cells = self._cells
+        rows = cells.masked(xp.astype(cells.arrange(F), xp.float64), 0.0)
         largest = xp.max(xp.abs(rows), axis=-1)
-        if not bool(xp.all(xp.isfinite(largest))):
-            _refuse(largest)
+        if bool(xp.any(xp.isnan(largest))):
+            refuse_nan()
+        if bool(xp.any(xp.isinf(largest))):
+            raise ValueError("F contains infinity where Y is observed: Pearson correlation needs finite predictions.")
         rows = rows / xp.where(largest > 0, largest, xp.ones_like(largest))[..., None]
-        # As far as they are from the first of them, equal predictions are 0, and so they go neither up nor down.
+        # Differences from the first prediction are exactly 0 if all predictions are equal.
         first = xp.take(xp.reshape(rows, (rows.shape[0], -1)), self._first, axis=1)
-        rows = self._masked(rows - first[..., None])
-        varies = xp.max(rows, axis=-1) - xp.min(rows, axis=-1) > share
-        rows = self._masked(rows - (xp.sum(rows, axis=-1) / self._counts)[..., None])
+        rows = cells.masked(rows - first[..., None], 0.0)
+        varies = xp.max(rows, axis=-1) - xp.min(rows, axis=-1) > self._tie_share(F)
+        rows = cells.masked(rows - (xp.sum(rows, axis=-1) / self._counts)[..., None], 0.0)
         return self._correlate(xp.where(varies[..., None], rows, xp.zeros_like(rows)), self._directions)
-
-    def _masked(self, rows: Array) -> Array:
-        """Return rows (s, R, n) with 0 where nothing is observed."""
-        xp = namespace(rows)
-        return rows if self._cells.are_complete else xp.where(self._observed, rows, xp.zeros_like(rows))
 
 
 pearson = function_of(Pearson)
@@ -594,20 +610,15 @@ class Spearman(Correlation):
     def _measured(self, cells: Cells) -> np.ndarray:
         from scipy.stats import rankdata
 
-        # What is not observed comes last, and so does not count in the ranks of the others.
+        # Cells that are not observed come last, so that they do not affect the ranks of the others.
         return np.asarray(rankdata(np.where(cells.observed, cells.labels, np.inf), axis=1))
 
     def _score(self, F: Array) -> Array:
         xp, cells = namespace(F), self._cells
-        rows = cells.arrange(F)
-        order = xp.argsort(rows, axis=-1, stable=False)
-        rows = take_along_rows(rows, order)
-        cells.check_last(rows)
-        directions = take_along_rows(xp.broadcast_to(self._directions, rows.shape), order)
-        place = cells.place(np.arange(float(rows.shape[-1])))
+        directions, tied = self._ranked(F, self._directions)
+        place = cells.place(np.arange(float(cells.width)))
         middle = (self._counts[:, None] - 1) / 2
-        ranks = xp.broadcast_to(place - middle, rows.shape)
-        tied = cells.tied(rows, self._tie_tolerance)
+        ranks = xp.broadcast_to(place - middle, directions.shape)
         if bool(xp.any(tied)):
             ranks = _mean_places(tied) - middle
         if not cells.are_complete:
@@ -619,7 +630,7 @@ spearman = function_of(Spearman)
 
 
 def _mean_places(tied: Array) -> Array:
-    """Return the mean place (s, R, n) of the run that each sorted cell is in, given which tie with the one before."""
+    """Return the mean position (s, R, n) of the tied cells of each sorted cell, given which tie with the one before."""
     xp = namespace(tied)
     s, R, n = tied.shape[0], tied.shape[1], tied.shape[2] + 1
     begins = xp.reshape(xp.concat([xp.ones_like(tied[..., :1]), ~tied], axis=-1), (-1,))
@@ -628,10 +639,3 @@ def _mean_places(tied: Array) -> Array:
     middles = xp.astype(starts % n, xp.float64) + xp.astype(lengths - 1, xp.float64) / 2
     run = xp.cumulative_sum(xp.astype(begins, xp.int64)) - 1
     return xp.reshape(xp.take(middles, run), (s, R, n))
-
-
-def _refuse(largest: Array) -> None:
-    """Raise the error for predictions that have no correlation."""
-    if bool(namespace(largest).any(namespace(largest).isnan(largest))):
-        refuse_nan()
-    raise ValueError("F contains infinity where Y is observed: the Pearson correlation needs finite predictions.")

@@ -213,10 +213,8 @@ class Scorer(Stored):
         if isinstance(self.metric, type):
             metric = self.metric(Y, average="task", **{"tie_tolerance": None, **self.options})
             if not metric.is_of_rows:
-                raise ValueError(
-                    f"{self.name} compares tasks with each other, so that no task has a score of its own: use another "
-                    "scoring, such as 'concordance_index', or one regularisation for all tasks."
-                )
+                remedy = "use another scoring, such as 'concordance_index', or one regularisation for all tasks"
+                raise ValueError(f"{self.name} compares tasks with each other and has no score of one task: {remedy}.")
 
         def score(F: Any) -> np.ndarray:
             scores = np.full(Y.shape[1], np.nan)
@@ -275,10 +273,8 @@ def scorer(scoring: str | Callable[[Any, Any], float] | Scorer, **options: Any) 
     if hasattr(scoring, "get_metadata_routing"):  # as what make_scorer of scikit-learn returns has
         return _borrowed(scoring)
     if not _takes_two(scoring):
-        raise TypeError(
-            f"scoring must be a name, such as 'r2', a scorer of scikit-learn, or a function of labels and predictions "
-            f"(Y, F), but {scoring!r} cannot be called with two grids."
-        )
+        kinds = "a name, such as 'r2', a scorer of scikit-learn, or a function of (Y, F)"
+        raise TypeError(f"scoring must be {kinds}, but {scoring!r} cannot be called with two grids.")
     return Scorer(getattr(scoring, "__name__", type(scoring).__name__), scoring)
 
 
@@ -287,24 +283,23 @@ def _borrowed(scoring: Any) -> Scorer:
     found = get_scorer(scoring)
     function = getattr(found, "_score_func", None)
     name = {repr(get_scorer(name)): name for name in get_scorer_names()}.get(repr(found))
-    # Any function can be called as one of scikit-learn is: it has to be the same.
+    # Other functions may have the name of one of scikit-learn's.
     if name is not None and getattr(get_scorer(name), "_score_func", None) is not function:
         name = None
     if name in METRICS:
         return _named(name, {})
     cause: Exception | None = None
     with warnings.catch_warnings():
-        # Such as that clusters are discrete, or that all classes are among the best two.
+        # For example, that clusters are discrete, or that all classes are among the best two.
         warnings.simplefilter("error")
         try:
-            judges_numbers = bool(np.isfinite(float(found(_Numbers(), _PREDICTIONS, _LABELS))))
-        except Exception as error:  # whatever a score of something else has to say to numbers
-            judges_numbers, cause = False, error
-    if not judges_numbers:
+            scores_numbers = bool(np.isfinite(float(found(_Numbers(), _PREDICTIONS, _LABELS))))
+        except Exception as error:  # scorers of classifiers raise various errors
+            scores_numbers, cause = False, error
+    if not scores_numbers:
         raise ValueError(
-            f"scoring={scoring!r} of scikit-learn judges the classes, probabilities or decisions of a classifier, or "
-            "more than one vector, and these models predict numbers: take a score of order or distance, such as "
-            "'roc_auc', 'average_precision', 'r2' or 'neg_median_absolute_error', or a function of (Y, F)."
+            f"scoring={scoring!r} of scikit-learn judges the classes, probabilities or decisions of a classifier, but "
+            "these models predict numbers: use 'roc_auc', 'r2', 'neg_median_absolute_error' or a function of (Y, F)."
         ) from cause
     if name is not None:
         return Scorer(name, Borrowed, {"scorer": name})
@@ -313,12 +308,12 @@ def _borrowed(scoring: Any) -> Scorer:
 
 
 def _takes_two(function: Callable[..., Any]) -> bool:
-    """Return whether a function can be called with two arguments, as far as its signature says."""
+    """Return whether the signature of a function accepts two arguments; True if it has no signature."""
     try:
         inspect.signature(function).bind(None, None)
     except TypeError:
         return False
-    except ValueError:  # compiled functions may keep it to themselves
+    except ValueError:  # some compiled functions have no signature
         pass
     return True
 
@@ -343,10 +338,10 @@ def prepared_score(labels: Labels, scoring: Any, setting: Setting, targets: Arra
 
 
 class _ListScore:
-    """The score of a list of labels, in matrices of them: NaN is where a row of one has no label.
+    """Score of a list of labels, which are arranged in matrices with NaN for cells without a label.
 
-    A metric that sees the whole grid has one matrix, if that fits in memory. For a metric of each instance, or task,
-    those of about as many labels are together, so that all matrices take little more room than the list.
+    A metric of the whole grid has one matrix, if that fits in memory. For a metric of each instance or task, those with
+    about the same number of labels share a matrix, so that all matrices need little more memory than the list.
     """
 
     of_squared_errors = None
@@ -356,7 +351,7 @@ class _ListScore:
         self._is_of_rows, refusal = getattr(judge.metric, "is_of_rows", False), None
         if self._is_of_rows:
             axis = 0 if as_average(None, setting) == "instance" else 1
-            judge.prepare(targets, average="micro", tie_tolerance=None)  # refuses labels that the metric is not for
+            judge.prepare(targets, average="micro", tie_tolerance=None)  # raises for labels that the metric cannot use
             places, how = _rows_of_a_length(labels.places[axis], labels.size), {"average": "instance"}
         else:
             grid = replace(labels, values=np.arange(labels.size, dtype=np.float64), weights=None).dense().values
@@ -376,14 +371,14 @@ class _ListScore:
             self.n_undefined = self._blocks[0][1].n_undefined
 
     def _block(self, values: Array, at: np.ndarray, outside: float = math.nan) -> Array:
-        """Return values (n,) at some places, and another value where a place is n."""
+        """Return the values (n,) at some positions, and the value `outside` at position n."""
         xp = namespace(values)
         padded = xp.concat([values, as_array_of(np.array([outside]), values, values.dtype)])
         return xp.reshape(take_rows(padded, at.reshape(-1)), at.shape)
 
     def __call__(self, F: Array) -> Any:
         """Return the score of predictions (n,)."""
-        # No metric looks at predictions where there is no label, but some refuse NaN there.
+        # Metrics ignore predictions of cells without a label, but some raise if these are NaN.
         blocks = [(metric, self._block(F, at, 0.0)) for at, metric in self._blocks]
         if not self._is_of_rows:
             [(score, grid)] = blocks
@@ -393,22 +388,21 @@ class _ListScore:
 
 
 def _rows_of_a_length(codes: np.ndarray, n_labels: int) -> list[np.ndarray]:
-    """Return the places of the labels of each code as matrices, filled up with n where a row has fewer.
+    """Return the positions of the labels of each code as rows of matrices, padded with `n_labels`.
 
-    No matrix has more than twice the entries that are places.
+    At most half of the entries of a matrix are padding.
     """
     order = np.argsort(codes, kind="stable")
     starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
     sizes = np.diff(np.append(starts, codes.size))
-    found = []
-    for power in np.unique(np.ceil(np.log2(sizes)).astype(int)):
-        own = np.flatnonzero(np.ceil(np.log2(sizes)).astype(int) == power)
-        width = int(sizes[own].max())
-        steps = np.arange(width)
-        at = starts[own][:, None] + steps
-        inside = steps < sizes[own][:, None]
-        found.append(np.where(inside, order[np.where(inside, at, 0)], n_labels))
-    return found
+    powers = np.ceil(np.log2(sizes))
+    matrices = []
+    for power in np.unique(powers):
+        rows = np.flatnonzero(powers == power)
+        steps = np.arange(sizes[rows].max())
+        inside = steps < sizes[rows][:, None]
+        matrices.append(np.where(inside, order[np.where(inside, starts[rows][:, None] + steps, 0)], n_labels))
+    return matrices
 
 
 def scorer_names() -> list[str]:
@@ -434,7 +428,7 @@ def usual_scoring(Y: Any) -> str:
 
 
 def _named(name: str, options: dict[str, Any]) -> Scorer:
-    """Return the scorer of a metric that says this name, or, of a metric at k, the name with a number for k."""
+    """Return the scorer of a metric by its name; in the name of a metric at k, k may be a number."""
     known, at = name, re.fullmatch(r"(.+_at_)(\d+)", name)
     if at:
         known, options = f"{at[1]}k", {"k": int(at[2]), **options}
@@ -447,13 +441,11 @@ def _named(name: str, options: dict[str, Any]) -> Scorer:
         numbered = [f"{each.removesuffix('k')}10" for each in names if each.endswith("_at_k")]
         close = difflib.get_close_matches(name, [*names, *numbered], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(
-            f"Unknown scoring {name!r}: expected one of {', '.join(names)}, a name or scorer of scikit-learn for "
-            f"regression, or a function.{hint}"
-        )
+        others = "a name or scorer of scikit-learn for regression, or a function"
+        raise ValueError(f"Unknown scoring {name!r}: expected one of {', '.join(names)}, {others}.{hint}")
     metric = METRICS[known]
     wants_k = [p for p in inspect.signature(metric).parameters.values() if p.name == "k" and p.default is p.empty]
     if wants_k and "k" not in options:
         raise ValueError(f"{name} needs k: say how many, as in scoring={name.removesuffix('k') + '10'!r}.")
-    # What is called so in a table has to tell the number too.
+    # The name in tables includes the number.
     return Scorer(f"{known.removesuffix('k')}{options['k']}" if "k" in options else name, metric, options)

@@ -1,17 +1,16 @@
-r"""Metrics of the best ranked cells of a row.
+r"""Metrics of the best ranked cells of a row, and the interaction concordance index.
 
-All are sums over the positive cells of what their place is worth. Predictions that tie share their places: each is
-worth the mean of them, the expectation over a random order. With :math:`w(c)` the worth of the first c places
-together, a cell with a greater predictions before it and b that are not smaller, itself included, is worth
+Metrics of the best ranked cells are sums over the positive cells of a weight that depends on the rank. Tied predictions
+have the mean weight of their ranks, which is the expectation over a random order. Let :math:`w(c)` be the sum of the
+weights of the first c ranks. A cell with a greater predictions in its row, and b predictions that are not smaller
+(itself included), has the weight
 
 .. math:: \frac{w(b) - w(a)}{b - a} .
 
-The share of interactions whose direction is predicted.
-
 Two rows i, k and two columns j, l have the interaction :math:`y_{ij} + y_{kl} - y_{il} - y_{kj}`. With the differences
-:math:`d_j = y_{ij} - y_{kj}` of two rows it is :math:`d_j - d_l`: so the interactions of two rows are the pairs of one
-vector, and their directions are its order. Each pair of rows takes a sort instead of a comparison of all columns with
-all others, and the rows and columns of a grid may change places: the smaller side makes the pairs.
+:math:`d_j = y_{ij} - y_{kj}` of two rows it is :math:`d_j - d_l`. So the interactions of two rows are the pairs of
+entries of one vector, and their signs are determined by its order: each pair of rows needs one sort. Rows and columns
+can be exchanged, so pairs are formed on the smaller side.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ class Top(Ranked):
 
     @abstractmethod
     def _worth(self, count: Array) -> Array:
-        """Return what the first places together are worth, given how many (s, p) for each chosen cell."""
+        """Return the sum of the weights of the first ranks, given how many (s, p) for each chosen cell."""
 
     def _mean_worth(self, F: Array) -> Array:
-        """Return what the place of each chosen cell (s, p) is worth."""
+        """Return the weight of each chosen cell, (s, p)."""
         xp = namespace(F)
         below, up_to = self._bounds(F)
         worth = self._worth(self._cells_in_row - below) - self._worth(self._cells_in_row - up_to)
@@ -48,15 +47,15 @@ class Top(Ranked):
 
 
 class Hits(OfPositives, Top):
-    """What metrics have in common that count the positives among the best of each row."""
+    """Base class of metrics that count the positives among the best ranked cells of each row."""
 
     @abstractmethod
     def _best(self, counts: np.ndarray) -> np.ndarray:
-        """Return how many cells are the best ones, given the number in each row (R,)."""
+        """Return the number of best ranked cells (R,), given the number of cells in each row (R,)."""
 
     @abstractmethod
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
-        """Return what the hits of each row are divided by, given its best places and positives, all (R,)."""
+        """Return the divisor of the hits of each row, given its numbers of best cells and positives, all (R,)."""
 
     def _prepare(self) -> None:
         self._choose(self._positive[self.rows])
@@ -124,7 +123,7 @@ class PrecisionAtK(HitsAtK):
 
     def _defined(self, cells: Cells) -> np.ndarray:
         super()._defined(cells)
-        # Without a positive the precision is 0, and that is a score like any other.
+        # Without a positive the precision is 0, which is a valid score.
         return np.asarray(cells.counts > 0)
 
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
@@ -222,7 +221,7 @@ class EnrichmentFactor(Hits):
         super().__init__(Y, **options)
 
     def _best(self, counts: np.ndarray) -> np.ndarray:
-        # 0.07 of 100 cells are 7, though the product of floats is a little more.
+        # Rounded first: 0.07 of 100 cells are 7, but the product of floats is slightly larger.
         return np.asarray([math.ceil(round(self._fraction * int(count), 9)) for count in counts]).clip(1)
 
     def _divisor(self, best: np.ndarray, positive: np.ndarray) -> np.ndarray:
@@ -278,9 +277,7 @@ class NdcgAtK(Top):
     def _defined(self, cells: Cells) -> np.ndarray:
         lowest = cells.labels[cells.observed].min(initial=0)
         if lowest < 0:
-            raise ValueError(
-                f"NDCG takes labels as gains of at least 0, found {lowest} in Y: relabel them, as by Y - Y.min()."
-            )
+            raise ValueError(f"NDCG needs labels of at least 0, found {lowest} in Y: use Y - Y.min(), for example.")
         return np.asarray((cells.filled > 0).any(axis=1))
 
     def _prepare(self) -> None:
@@ -305,13 +302,13 @@ class NdcgAtK(Top):
 ndcg_at_k = function_of(NdcgAtK)
 
 
-#: How many differences of two rows may be sorted for one grid, unless told otherwise: half an hour of them.
+#: Default for the maximum number of differences of two rows that are sorted; they take half an hour.
 MAX_COMPARISONS = 1e10
 
-# How much memory the order of the labels may take; where it would take more, it is found anew for every stack.
+# Memory in bytes for the order of the labels; if it needs more, it is computed again for every stack.
 _KEPT_BYTES = 2**26
 
-# Sums of four numbers that are equal but for rounding differ by no more than this share of the largest, times ε.
+# Sums of four numbers differ by rounding by at most this multiple of ε, relative to the largest number.
 _ROUNDING = 4
 
 _Ordered = tuple[np.ndarray, np.ndarray, LabelOrder]
@@ -384,38 +381,34 @@ class IcIndex(Metric):
     ) -> None:
         as_average(average, setting)
         self._most = max_comparisons
-        # Four cells are of two rows and two columns, and belong to no row or column alone: there is one average.
+        # Four cells belong to two rows and two columns, so there is only one average.
         super().__init__(Y, average="micro", **options)
 
     def _defined(self, cells: Cells) -> np.ndarray:
         labels = to_numpy(cells.grid.values).astype(np.float64)
-        self._observed = ~np.isnan(labels)
+        self._mask = cells.place(~np.isnan(labels))
         self._is_turned = labels.shape[0] > labels.shape[1]
         self._labels = labels.T if self._is_turned else labels
         n_rows, n_columns = self._labels.shape
         count = n_rows * (n_rows - 1) / 2 * n_columns
         if self._most is not None and count > self._most:
             sides = "columns" if self._is_turned else "rows"
+            need = f"needs {count:.1e} differences between pairs of {sides}, more than max_comparisons={self._most:g}"
             raise ValueError(
-                f"The IC-index of {labels.shape[0]} × {labels.shape[1]} labels takes {count:.1e} differences between "
-                f"pairs of {sides}, more than max_comparisons={self._most:g}, and 1e10 of them take about half an "
-                "hour for each grid of predictions: score part of the rows and columns, or give a greater number, "
-                'as scorer("ic_index", max_comparisons=1e12).'
+                f"The IC-index of {labels.shape[0]} × {labels.shape[1]} labels {need} (1e10 take half an hour for "
+                'each grid): score fewer rows and columns, or use scorer("ic_index", max_comparisons=1e12).'
             )
         self._width = _ROUNDING * epsilon(cells.grid.values) * float(np.abs(cells.labels).max(initial=0))
-        self._kept: list[_Ordered] = []
+        self._orders: list[_Ordered] = []
         self._n_pairs, keeps = 0, 2 * count <= _KEPT_BYTES
         for ordered in self._ordered_pairs(cells.grid.values):
             self._n_pairs += int(ordered[2].pairs.sum())
             if keeps:
-                self._kept.append(ordered)
+                self._orders.append(ordered)
         return np.asarray([self._n_pairs > 0])
 
-    def _prepare(self) -> None:
-        self._mask = self._cells.place(self._observed)
-
     def _blocks(self, stack: Array) -> Iterable[slice]:
-        # All at once: the labels of a pair of rows are put in order once for all predictions.
+        # All at once, so that the labels of a pair of rows are sorted once for all predictions.
         return [slice(0, stack.shape[0])] if stack.shape[0] else []
 
     def _ordered_pairs(self, like: Array) -> Iterator[_Ordered]:
@@ -428,14 +421,13 @@ class IcIndex(Metric):
 
     def _score(self, F: Array) -> Array:
         xp, place = namespace(F), self._cells.place
-        share = epsilon(F) ** 0.75 if self._tie_tolerance is None else self._tie_tolerance
-        share = max(share, _ROUNDING * epsilon(F))
+        share = max(self._tie_share(F), _ROUNDING * epsilon(F))
         F = xp.astype(F, xp.float64)
         widths = [share * _largest(F[index, ...], self._mask) for index in range(F.shape[0])]
         F = xp.where(self._mask, F, xp.full_like(F, float("nan")))
         F = xp.permute_dims(F, (0, 2, 1)) if self._is_turned else F
         twice = [0] * F.shape[0]
-        for first, second, order in self._kept or self._ordered_pairs(F):
+        for first, second, order in self._orders or self._ordered_pairs(F):
             one, other, ranks = place(first), place(second), place(order.ranks)[None, ...]
             for index, width in enumerate(widths):
                 rows = (xp.take(F[index, ...], one, axis=0) - xp.take(F[index, ...], other, axis=0))[None, ...]
@@ -451,7 +443,7 @@ ic_index = function_of(IcIndex)
 
 
 def _largest(F: Array, mask: Array) -> float:
-    """Return the largest prediction (m, q) that counts, in absolute value, refusing what has no differences."""
+    """Return the largest absolute prediction (m, q) of an observed cell; raise if it is NaN or infinite."""
     xp = namespace(F)
     largest = float(xp.max(xp.where(mask, xp.abs(F), xp.zeros_like(F))))
     if np.isnan(largest):

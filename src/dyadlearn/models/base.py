@@ -28,7 +28,7 @@ from dyadlearn._state import StoredEstimator, all_or_nothing, is_shaped, misfit
 from dyadlearn._tables import Ids, Table, in_order
 from dyadlearn.holdout import Formula, Problem, Units, leave_out, plan
 from dyadlearn.holdout.intervals import intervals_of
-from dyadlearn.holdout.units import warn_of_lone_labels, warn_of_tasks_without_labels
+from dyadlearn.holdout.units import warn_of_tasks_without_labels, warn_of_unpredicted
 from dyadlearn.labels import Labels
 from dyadlearn.metrics.scorers import prepared_score
 from dyadlearn.models import reading
@@ -600,7 +600,7 @@ class PairwiseRidge(PairModel, stored=False):
         cells = reading.cells_of(problem.labels, self._form, cells)
         self._check_request(setting, groups, task_groups, cells)
         held_out = self._held_out(setting, Units.of_groups(problem.labels, setting, groups, task_groups, cells))
-        warn_of_lone_labels(problem.labels, held_out, setting)
+        warn_of_unpredicted(problem.labels, held_out, setting)
         return self._as_labels(held_out)
 
     def _as_labels(self, values: Array) -> Any:

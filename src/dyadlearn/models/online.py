@@ -26,11 +26,11 @@ from dyadlearn._checks import (
 from dyadlearn._state import all_or_nothing
 from dyadlearn._tables import Ids, Table, read_table, shown
 from dyadlearn.exceptions import IdError, PrecisionWarning
-from dyadlearn.growing.holdout import check_knows_tasks, lone_labels, online_holdout, online_squared_errors
+from dyadlearn.growing.holdout import check_knows_tasks, online_holdout, online_squared_errors, only_labels
 from dyadlearn.growing.knowledge import KNOWN, Batch, Knowledge, stacked
 from dyadlearn.growing.statistics import Statistics, check_room, collect, equal_features, has_holes
 from dyadlearn.growing.two_step import OnlineRidge
-from dyadlearn.holdout.units import warn_of_lone, warn_of_unlabelled
+from dyadlearn.holdout.units import warn_of_only_labels, warn_of_unlabelled
 from dyadlearn.labels import Labels, read_labels
 from dyadlearn.metrics.cells import best_point, warn_of_undefined, where_defined
 from dyadlearn.models import reading
@@ -714,7 +714,7 @@ class OnlineTwoStepRidge(PairModel):
             )
         known, kept = learnt.model.statistics, learnt.kept
         rows = stacked([batch.rows for batch in kept.batches])
-        labels = stacked([batch.labels_of(np.arange(batch.n_rows)) for batch in kept.batches])
+        labels = stacked([batch.all_labels for batch in kept.batches])
         task_rows = None if known.tasks is None else Table(known.tasks, learnt.task_ids)
         grid = Table(dense(labels), kept.ids, learnt.task_ids)
         model = TwoStepRidge(self.alpha, self.task_alpha, fit_intercept=self.fit_intercept)
@@ -778,7 +778,7 @@ def _check_complete(labels: Array) -> None:
 def _warn_of_lone(model: OnlineRidge, labels: Array, setting: Setting, what: str) -> None:
     """Warn about labels without a held-out prediction, because they are the only labels of their tasks."""
     if not model.statistics.is_complete:
-        warn_of_lone(lone_labels(model, labels), Labels.of_grid(dense(labels)), setting, what, 3)
+        warn_of_only_labels(only_labels(model, labels), Labels.of_grid(dense(labels)), setting, what, 3)
 
 
 def _warn_of_lost(lost: float) -> None:

@@ -28,7 +28,7 @@ from dyadlearn._checks import check_labels, check_matrix, check_same_library, re
 from dyadlearn._codes import Column, pair_numbers
 from dyadlearn._memory import SideSize, check_memory, fits_in_memory, solve_numbers
 from dyadlearn._state import Stored
-from dyadlearn._tables import Ids, Table, in_order, is_whole, lies_on_its_side, read_table
+from dyadlearn._tables import Ids, Table, in_order, is_whole, looks_transposed, read_table
 from dyadlearn.exceptions import IdError
 from dyadlearn.filters import SpectralFilter, Tikhonov
 from dyadlearn.holdout.folds import Fold
@@ -155,14 +155,14 @@ def read_rows(
     table = in_training_order(read_table(unwrap_tasks(given), name), spec, ids, name)
     if axis:
         return table, checked_tasks(table, spec, names, n_columns, allow_nan=model.allows_nan)
-    if not table.is_native and not spec.is_precomputed:
+    if not hasattr(table.values, "columns") and not spec.is_precomputed:
         check_names(names, table.column_ids, name)  # scikit-learn checks the names of pandas frames itself
     return table, model._validated_instances(table, spec, reset=False)
 
 
 def check_orientation(form: Table, instances: Table, tasks: Table | None) -> None:
     """Raise if ids show that the labels are transposed."""
-    if lies_on_its_side(form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
+    if looks_transposed(form.row_ids, form.column_ids, instances.row_ids, None if tasks is None else tasks.row_ids):
         raise IdError(
             "Y looks transposed: its columns have the ids of X, but instances must be in the rows; pass Y.T"
             + ("." if tasks is None else ", or exchange X and tasks.")

@@ -1,4 +1,4 @@
-"""Pictures in the manner of scikit-learn: a Display holds the numbers of a view and draws them on matplotlib axes."""
+"""Plots in the style of scikit-learn: a Display has the numbers of a plot and draws it with matplotlib."""
 
 from __future__ import annotations
 

@@ -48,12 +48,7 @@ class Display:
 
     def _setting(self, setting: Setting) -> str:
         """Return the name of a setting in titles and legends."""
-        return setting.in_words if self.names is None else self.names.in_words(setting)
-
-    def _open(self, ax: Any) -> None:
-        """Set the axes to draw on: `ax`, or those of a new figure."""
-        self.ax_ = new_axes(ax)
-        self.figure_ = self.ax_.figure
+        return (self.names or SideNames()).in_words(setting)
 
 
 def names_of(sides: Any, model: Any = None) -> SideNames | None:
@@ -68,27 +63,18 @@ def matplotlib(module: str = "pyplot") -> Any:
     return imported(f"matplotlib.{module}", "Drawing", "matplotlib", extra="plots")
 
 
-def new_axes(ax: Any) -> Any:
-    """Return the axes to draw on: `ax`, or those of a new figure."""
+def axes_of(ax: Any, n_panels: int, size: tuple[float, float], layout: str = "compressed") -> list[Any]:
+    """Return axes for panels side by side: `ax`, or those of a new figure of this size."""
     if ax is None:
-        return matplotlib().subplots(figsize=(6.0, 4.5), layout="constrained")[1]
-    if not isinstance(ax, matplotlib("axes").Axes):
-        raise TypeError(f"ax must be the axes of a matplotlib figure, found {type(ax).__name__}.")
-    return ax
-
-
-def axes_of(ax: Any, n_panels: int) -> list[Any]:
-    """Return axes for panels side by side: `ax`, or those of a new figure."""
-    if ax is None:
-        size = (3.1 * n_panels, 3.6) if n_panels > 1 else (4.6, 4.6)
-        grid = matplotlib().subplots(
-            1, n_panels, figsize=size, layout="compressed", squeeze=False, sharex=True, sharey=True
-        )[1]
-        return list(grid[0])
-    given = np.ravel(np.array(ax, dtype=object)).tolist()
-    if len(given) != n_panels:
-        raise ValueError(f"ax must be {n_panels} axes, one for each panel, found {len(given)}.")
-    return [new_axes(each) for each in given]
+        shape: dict[str, Any] = {"ncols": n_panels, "squeeze": False, "sharex": True, "sharey": True}
+        return list(matplotlib().subplots(figsize=size, layout=layout, **shape)[1][0])
+    axes = np.ravel(np.array(ax, dtype=object)).tolist()
+    if len(axes) != n_panels:
+        raise ValueError(f"ax must be {n_panels} axes, one for each panel, found {len(axes)}.")
+    for each in axes:
+        if not isinstance(each, matplotlib("axes").Axes):
+            raise TypeError(f"ax must be the axes of a matplotlib figure, found {type(each).__name__}.")
+    return axes
 
 
 def tidy(ax: Any) -> None:
@@ -188,10 +174,9 @@ class HoldoutDisplay(Display):
         -------
         HoldoutDisplay
         """
-        matplotlib()  # before the hold-out, which may take its time
-        remedy = "use HoldoutDisplay.from_predictions"
+        matplotlib()  # raises before the hold-out, which may take long
         names = names_of(sides, model)
-        view = holdout_of_model(model, setting, kind=kind, cv=cv, remedy=remedy)
+        view = holdout_of_model(model, setting, kind=kind, cv=cv, remedy="use HoldoutDisplay.from_predictions")
         return cls(view, names).plot(ax, max_points=max_points)
 
     @classmethod
@@ -244,7 +229,8 @@ class HoldoutDisplay(Display):
         self
         """
         view = self.view
-        panels = axes_of(ax, len(view.curves) if view.kind == "scatter" else 1)
+        n_panels = len(view.curves) if view.kind == "scatter" else 1
+        panels = axes_of(ax, n_panels, (3.1 * n_panels, 3.6) if n_panels > 1 else (4.6, 4.6))
         self.lines_, self.scatters_ = [], []
         if view.kind == "scatter":
             self._draw_points(panels, max_points, random_state)
@@ -259,17 +245,11 @@ class HoldoutDisplay(Display):
         short, sides = "AUC" if is_roc else "AP", self.names or SideNames()
         means = {"micro": "", "instance": f", mean per {sides.instance}", "task": f", mean per {sides.task}"}
         for index, (name, curve) in enumerate(self.view.curves.items()):
-            look = _LOOKS.get(name, index)
-            self.lines_ += ax.plot(
-                curve.x,
-                curve.y,
-                color=COLOURS[look % len(COLOURS)],
-                linestyle=STYLES[look % len(STYLES)],
-                linewidth=1.8,
-                drawstyle="default" if is_roc else "steps-pre",
-                label=f"{self._words(name)}, {short} {curve.score:.3f}{means[curve.average]}",
-                clip_on=False,
-            )
+            place = _LOOKS.get(name, index)
+            look = {"color": COLOURS[place % len(COLOURS)], "linestyle": STYLES[place % len(STYLES)], "linewidth": 1.8}
+            look |= {"drawstyle": "default" if is_roc else "steps-pre", "clip_on": False}
+            words = f"{self._words(name)}, {short} {curve.score:.3f}{means[curve.average]}"
+            self.lines_ += ax.plot(curve.x, curve.y, label=words, **look)
         if is_roc:
             ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1, zorder=1)
             ax.set(xlabel="False positive rate", ylabel="True positive rate")
@@ -318,18 +298,18 @@ class LandscapeDisplay(Display):
 
     .. math:: s(\hat\lambda_d, \hat\lambda_t) - s(\lambda_d, \lambda_t),
 
-    in levels that are finer near the best score. With one regularisation, the plot is a line of scores; with a
-    regularisation for each task, it has a line for each task. Create a display with `from_estimator` or
+    in levels that are finer near the best score. With one regularisation, the plot is a line of scores; if each task
+    has a regularisation, the scores are means over all tasks. Create a display with `from_estimator` or
     `from_landscape`.
 
     Attributes
     ----------
     scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
-        Scores; greater is better. The shape is (n_alphas, q) if each task has a regularisation.
+        Scores; greater is better.
     alphas : array of shape (n_alphas,)
     task_alphas : array of shape (n_task_alphas,) or None
-    alpha : float, or array of shape (q,)
-        The best regularisation, or the best for each task.
+    alpha : float
+        The chosen regularisation.
     task_alpha : float or None
     best_score : float
     setting : Setting or None
@@ -442,7 +422,8 @@ class LandscapeDisplay(Display):
         drawn = self.view.drawn
         if drawn is None:
             raise ValueError("A landscape needs at least two regularisations above 0 to be drawn: search more values.")
-        self._open(ax)
+        (self.ax_,) = axes_of(ax, 1, (6.0, 4.5), "constrained")
+        self.figure_ = self.ax_.figure
         self.map_ = self.colorbar_ = None
         self.lines_ = []
         if len(drawn.names) == 2:
@@ -477,7 +458,7 @@ class LandscapeDisplay(Display):
         self.best_ = self._star(best, self.view.best_score, COLOURS[1])
 
     def _star(self, x: Any, y: Any, colour: str) -> Any:
-        # The best point lies on the edge of the map often enough, so that it is not clipped there.
+        # The best point is often on the edge of the map, so it is not clipped.
         look = {"linestyle": "", "marker": "*", "markersize": 15, "color": colour, "markeredgecolor": "black"}
         return self.ax_.plot([x], [y], clip_on=False, zorder=5, **look)[0]
 

@@ -1,7 +1,4 @@
-"""Every figure of a page, from the numbers of a view to an element.
-
-Charts as scalable graphics that take their colours from the page, and pictures of pixels.
-"""
+"""Figures of the report: charts as SVG, which take their colours from the page, and images as PNG."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -32,12 +29,12 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 44.0
 _TICK = 12.0  # size of the letters
 _WIDE = frozenset("mwMW@%—…−")
 _SMALL = frozenset("⁻⁰¹²³⁴⁵⁶⁷⁸⁹.,·| ")
-# An index is lowered, and an empty letter lifts what follows again.
+# A subscript; the empty letter returns to the baseline.
 _LOWERED = r'<tspan dy="3" font-size="9">\1</tspan><tspan dy="-3">&#8203;</tspan>'
 
 
 def marked_up(text: str, lowered: str = r"<sub>\1</sub>") -> str:
-    """Return any text as safe markup, in which λ has its index lowered.
+    """Return a text as safe markup, with the index of λ as a subscript.
 
     Examples
     --------
@@ -48,21 +45,21 @@ def marked_up(text: str, lowered: str = r"<sub>\1</sub>") -> str:
     return re.sub(r"(?<=λ)_([dt])", lowered, escape(text))
 
 
-def text_width(text: str, size: float = _TICK) -> float:
-    """Return an estimate of the width of a text, rather too large than too small: the font is not known.
+def text_width(text: str) -> float:
+    """Return an upper estimate of the width of a text; the font is not known.
 
     Examples
     --------
     >>> from dyadlearn.report.figures import text_width
-    >>> text_width("10⁻⁶"), text_width("1000", size=10.0)
-    (26.4, 26.0)
+    >>> text_width("10⁻⁶"), text_width("1000")
+    (26.4, 31.2)
     """
     wide = sum(letter in _WIDE or east_asian_width(letter) in "WF" for letter in text)
     small = sum(letter in _SMALL for letter in text)
-    return round(size * (0.65 * len(text) + 0.35 * wide - 0.2 * small), 6)
+    return round(_TICK * (0.65 * len(text) + 0.35 * wide - 0.2 * small), 6)
 
 
-def shortened(text: str, room: float, size: float = _TICK) -> str:
+def shortened(text: str, width: float) -> str:
     """Return a text that fits into a width, shortened with an ellipsis if needed.
 
     Examples
@@ -71,10 +68,10 @@ def shortened(text: str, room: float, size: float = _TICK) -> str:
     >>> shortened("parasites", 100.0), shortened("parasites", 50.0)
     ('parasites', 'para…')
     """
-    if text_width(text, size) <= room:
+    if text_width(text) <= width:
         return text
-    kept = next((k for k in range(len(text), 0, -1) if text_width(text[:k] + "…", size) <= room), 0)
-    return text[:kept].rstrip() + "…"
+    n_letters = next((n for n in range(len(text), 0, -1) if text_width(text[:n] + "…") <= width), 0)
+    return text[:n_letters].rstrip() + "…"
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def linear_axis(low: float, high: float, label: str) -> Axis:
     size = 10.0 ** math.floor(math.log10(rough))
     step = size * min((1, 2, 5, 10), key=lambda digit: abs(digit - rough / size))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    # As many digits as tell one tick from the next, however small they are or far from zero.
+    # Enough digits that all ticks differ.
     places = 1 - math.floor(math.log10(step))
     values = [round(k * step, places) + 0.0 for k in range(first, last + 1)]
     digits = max(4, places + math.floor(math.log10(max(map(abs, values), default=0.0) or 1.0)))
@@ -129,7 +126,7 @@ def power_axis(low: float, high: float, label: str, values: Iterable[float] = ()
         Powers of ten.
     label : str
     values : iterable of float
-        What to write at the ticks where no two round numbers are in reach.
+        Ticks to use if there are fewer than two round numbers on the axis.
 
     Examples
     --------
@@ -162,22 +159,21 @@ def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
     >>> path([(0, 0), (1.26, 2), (1.26, 2)], closed=True)
     'M0 0L1.3 2Z'
     """
-    texts = [f"{round(x, 1):g} {round(y, 1):g}" for x, y in points]
-    kept = [text for place, text in enumerate(texts) if place == 0 or text != texts[place - 1]]
-    return "M" + "L".join(kept) + ("Z" if closed else "")
+    texts = (text for text, _ in groupby(f"{round(x, 1):g} {round(y, 1):g}" for x, y in points))
+    return "M" + "L".join(texts) + ("Z" if closed else "")
 
 
 @dataclass(eq=False)
 class Chart:
-    """A chart that is filled in piece by piece.
+    """A chart, to which methods add lines and other elements.
 
     Attributes
     ----------
     x, y : Axis
     label : str
-        What a reader who does not see it is told.
+        Description for screen readers.
     height : float, default=300
-        Of a width of 400.
+        Height; the width is 400.
     """
 
     x: Axis
@@ -211,7 +207,7 @@ class Chart:
         self._inside.append(f'<path class="line {kind}" d="{path(self.points(x, y))}"/>')
 
     def cells(self, x_edges: np.ndarray, y_edges: np.ndarray, kinds: Sequence[Sequence[str | None]]) -> None:
-        """Fill cells between edges (q + 1,) across and (m + 1,) up, those of one kind at once; None stays free."""
+        """Fill cells between edges (q + 1,) across and (m + 1,) up, in the colours of their kinds; None is empty."""
         across, up = self.across(x_edges).tolist(), self.up(y_edges).tolist()
         paths: dict[str, list[str]] = {}
         for i, row in enumerate(kinds):
@@ -251,17 +247,17 @@ class Chart:
         Parameters
         ----------
         name : str
-            An id that no other chart of the page has.
+            Unique id of the chart.
         interactive : bool, default=False
             Whether it can be focused and has a marker that a script moves.
         grid : bool, default=True
-            Whether faint lines go through it.
+            Whether it has grid lines.
         """
         left, foot, right = self.left, self.height - _BOTTOM, _WIDTH - _RIGHT
         lines, texts = [], []
         ticks = self._far_apart()
         for place, (_, text) in zip(self.across([at for at, _ in ticks]), ticks, strict=True):
-            # At the ends numbers must not leave the picture.
+            # Numbers at the ends must stay within the picture.
             half = text_width(text) / 2
             at = min(max(float(place), half), _WIDTH - half)
             lines.append(f"M{place:.1f} {_TOP:g}V{foot:g}")
@@ -287,7 +283,7 @@ class Chart:
         )
 
     def _far_apart(self) -> list[tuple[float, str]]:
-        """Return the numbers below the frame that fit: all, every second, every third and so on."""
+        """Return the ticks below the frame that fit: all, every second, every third and so on."""
         every, ticks = 1, self.x.ticks
         while len(ticks) > 2:
             places = self.across([at for at, _ in ticks]).tolist()
@@ -295,7 +291,7 @@ class Chart:
             if all(a + half + 6 <= b - other for (a, half), (b, other) in pairwise(ends)):
                 break
             every += 1
-            # A zero stays where there is one.
+            # A tick at zero is always shown.
             first = next((k for k, (_, text) in enumerate(self.x.ticks) if text == "0"), 0) % every
             ticks = self.x.ticks[first::every]
         return ticks
@@ -307,9 +303,9 @@ def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
     Parameters
     ----------
     indices : array of uint8 of shape (height, width)
-        Which colour each pixel has.
+        Index of the colour of each pixel.
     palette : list of (red, green, blue, opacity)
-        From 0 to 255 each.
+        Values from 0 to 255.
 
     Examples
     --------
@@ -320,7 +316,7 @@ def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
     """
     height, width = indices.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    # Each line begins with how it is filtered: not at all.
+    # Each line begins with the number of its filter: 0 is none.
     lines = np.hstack([np.zeros((height, 1), dtype=np.uint8), indices]).tobytes()
     colours = b"".join(bytes(colour[:3]) for colour in palette)
     opacity = bytes(colour[3] for colour in palette)
@@ -331,12 +327,12 @@ def png(indices: np.ndarray, palette: list[tuple[int, int, int, int]]) -> str:
     return "data:image/png;base64," + base64.b64encode(body).decode("ascii")
 
 
-#: Points of a cloud that are drawn.
+#: Maximum number of points in a scatter plot.
 MOST_POINTS = 3000
 _MOST_PIXELS = 480
-# Cells of a map are coloured by the page, from the best (0) to the worst.
+# Number of colours of a map, from the best (0) to the worst; the page has the colours.
 _BANDS = 10
-# The mid blue is seen on a bright page and on a dark one; what is 0 shows the page.
+# A blue that is visible on light and dark pages; a label of 0 is transparent.
 _INK = (47, 118, 184)
 _MISSING = (128, 128, 128, 70)
 _STOPS = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]])
@@ -345,8 +341,8 @@ _STEPS = 64
 
 def figure(body: str, caption: str, *, kind: str = "", note: str = "") -> str:
     """Return a figure with its caption."""
-    said = f'<span class="note">{marked_up(note)}</span>' if note else ""
-    return f'<figure class="{kind}"><figcaption>{caption}{said}</figcaption>{body}</figure>'
+    text = f'<span class="note">{marked_up(note)}</span>' if note else ""
+    return f'<figure class="{kind}"><figcaption>{caption}{text}</figcaption>{body}</figure>'
 
 
 def legend(entries: Iterable[tuple[str, str]], kind: str = "legend") -> str:
@@ -370,7 +366,7 @@ def table(heads: Iterable[str], rows: Iterable[tuple[str, str, Iterable[str]]], 
 
 
 def grid(labels: GridView) -> str:
-    """Draw the labels as a picture, large grids in blocks; where some are more telling, those with the most first."""
+    """Draw the labels as an image; binary and missing labels are sorted by degree."""
     by_degree = labels.is_binary or labels.n_missing > 0
     pixels = (labels.by_degree if by_degree else labels).pixels(_MOST_PIXELS)
     low, high = pixels.ends
@@ -388,7 +384,7 @@ def grid(labels: GridView) -> str:
         keys.append(("missing" if labels.is_binary else "blank", "not observed"))
     swatches = legend((f'<span class="swatch {kind}"></span>', text) for kind, text in keys)
     words = f"{m:,} {labels.names.instances} (down) × {q:,} {labels.names.tasks} (across)"
-    # Very long grids are stretched rather than drawn as a thread.
+    # Long grids are stretched.
     look = f'style="aspect-ratio: {min(max(q / m, 0.6), 2.2):.3f}"'
     kind = "pixels sharp" if max(places.shape) <= 300 else "pixels"
     picture = f'<img class="{kind}" {look} src="{source}" alt="The grid of labels: {escape(words)}">'
@@ -399,7 +395,7 @@ def grid(labels: GridView) -> str:
 def _palette(is_binary: bool) -> list[tuple[int, int, int, int]]:
     share = np.linspace(0.0, 1.0, _STEPS)
     if is_binary:
-        # The root lets single labels of a large block be seen.
+        # The square root makes single labels of a large block visible.
         return [*((*_INK, int(255 * value**0.5)) for value in share), _MISSING]
     colours = [np.interp(share, np.linspace(0, 1, len(_STOPS)), _STOPS[:, part]) for part in range(3)]
     ramp = [(int(red), int(green), int(blue), 255) for red, green, blue in zip(*colours, strict=True)]
@@ -426,10 +422,7 @@ def _steps(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def values(labels: GridView) -> str:
     """Draw a histogram of the labels."""
     counts, edges = labels.histogram()
-    x, y = (
-        linear_axis(float(edges[0]), float(edges[-1]), "label"),
-        linear_axis(0, float(counts.max()), "number of labels"),
-    )
+    x, y = linear_axis(edges[0], edges[-1], "label"), linear_axis(0, float(counts.max()), "number of labels")
     chart = Chart(x, y, "How often labels of each size occur")
     chart.bars(edges, counts.astype(np.float64), "bar")
     return figure(chart.render("values"), "Labels")
@@ -453,8 +446,8 @@ def spectrum(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
             level = np.log10(side.alpha)
             chart.line([0, chart.x.high], [level, level], f"side-{index} level")
     entries = [(stroke(f"side-{index}"), called(name, names)) for index, (name, *_) in enumerate(drawn)]
-    kept = any(side.alpha is not None for _, side, _ in drawn)
-    note = "Directions above their λ (dashed) are kept, those below it fade." if kept else ""
+    has_alpha = any(side.alpha is not None for _, side, _ in drawn)
+    note = "Directions above their λ (dashed) are kept, those below it fade." if has_alpha else ""
     return figure(chart.render("spectrum") + legend(entries), "Kernel spectra", note=note)
 
 
@@ -465,7 +458,7 @@ def kernels(sides: Mapping[str, SideSpectrum], names: SideNames) -> str:
         "size": [f"{side.n_rows:,}" for side in sides.values()],
         "rank": [f"{side.rank:,}" for side in sides.values()],
         "λ": ["–" if side.alpha is None else power(side.alpha) for side in sides.values()],
-        "effective dimension": ["–" if math.isnan(kept) else f"{kept:,.1f}" for kept in dimensions],
+        "effective dimension": ["–" if math.isnan(each) else f"{each:,.1f}" for each in dimensions],
         "kernel": [escape(side.kernel) for side in sides.values()],
     }
     heads = [escape(called(name, names)) for name in sides]
@@ -484,7 +477,7 @@ def curves(kind: str, summary: Summary) -> str:
     chart = Chart(linear_axis(0, 1, labels[0]), linear_axis(0, 1, labels[1]), f"{name} of the settings", height=356)
     share = summary.grid.share_positive
     chart.line([0, 1], [0, 1] if is_roc else [share, share], "beside")
-    # What means reach is known by the score of the page alone.
+    # Baselines are known only for the score of the page.
     is_judged = summary.scoring == ("roc_auc" if is_roc else "average_precision")
     means = {each.setting: each.baselines for each in summary.results if is_judged}
     entries = []
@@ -507,11 +500,11 @@ def points(summary: Summary) -> str:
     if not clouds:
         return ""
     labels = next(iter(clouds.values())).x
-    # Single wild predictions must not squeeze all others.
+    # A few extreme predictions must not determine the axes.
     low, high = np.quantile(np.concatenate([labels, *(cloud.y for cloud in clouds.values())]), [0.001, 0.999])
     ends = (float(min(low, labels.min())), float(max(high, labels.max())))
     margin = 0.03 * (ends[1] - ends[0])
-    kept = some_of(labels.size, MOST_POINTS)
+    sample = some_of(labels.size, MOST_POINTS)
     within = summary.within()
     low, high = ends[0] - margin, ends[1] + margin
     axes = linear_axis(low, high, "observed label"), linear_axis(low, high, "held-out prediction")
@@ -520,7 +513,7 @@ def points(summary: Summary) -> str:
         words = summary.apart.in_words(setting)
         chart = Chart(*axes, f"Held-out predictions against observed labels, setting {words}", 356)
         chart.line(ends, ends, "beside")
-        chart.dots(cloud.x[kept], cloud.y[kept], f"setting-{setting.value}")
+        chart.dots(cloud.x[sample], cloud.y[sample], f"setting-{setting.value}")
         note = f"R² of all labels {number(cloud.score, 3)}; 90 % of them lie within ± {number(within[setting], 3)}"
         panels.append(figure(chart.render(f"points-{setting.value}"), escape(words), note=note))
     return "".join(panels)
@@ -529,11 +522,9 @@ def points(summary: Summary) -> str:
 def landscape(
     view: LandscapeView, levels: Sequence[float], means: Mapping[str, float], names: SideNames, *, is_own: bool = False
 ) -> str:
-    """Draw the scores of one setting, as a map over two regularisations or a line over one.
+    """Draw the scores of one setting, as a map over two regularisations or a line over one, and the best baseline.
 
-    What simple means reach there is said, and drawn across a line.
-    What the script needs to answer a pointer or a key stands beside it: the place of every point of the grid, and
-    the words for it.
+    The script of the page reads the position and the texts of each point from JSON.
     """
     drawn, setting = view.drawn, view.setting
     if drawn is None or setting is None:
@@ -570,7 +561,7 @@ def _map(
     steps = np.asarray(levels[1:])
     chart.cells(across, up, [[_band(loss, steps) for loss in row] for row in drawn.loss.tolist()])
     if view.alpha and view.task_alpha:
-        chart.star(float(power_of(view.task_alpha)), float(power_of(view.alpha)))
+        chart.star(power_of(view.task_alpha), power_of(view.alpha))
     places = [
         [round(left, 1), round(top, 1), number(drawn.scores[i, j]), power(alphas[i]), power(task_alphas[j])]
         for i, top in enumerate(chart.up(y).tolist())
@@ -584,7 +575,7 @@ def _line(
 ) -> tuple[str, list[list[Any]]]:
     (alphas,), (x,), scores = drawn.values, drawn.powers, drawn.scores
     highest = float(np.nanmax(scores))
-    # Far from the best a score may fall without end: what matters is near it.
+    # Far from the best, scores may be arbitrarily low: only the range near the best is drawn.
     lowest = max(float(np.nanmin(scores)), highest - 3 * (highest - float(np.nanmedian(scores))))
     margin = 0.06 * (highest - lowest)
     axes = power_axis(x[0], x[-1], name, alphas), linear_axis(lowest - margin, highest + margin, "")
@@ -593,9 +584,9 @@ def _line(
         chart.line([chart.x.low, chart.x.high], [reached] * 2, "beside")
     known = ~np.isnan(scores)
     chart.line(x[known], scores[known], f"setting-{title[0]}")
-    for chosen in power_of(np.unique(getattr(view, drawn.names[0]))):
-        if not np.isnan(chosen):
-            chart.star(float(chosen), float(np.interp(chosen, x[known], scores[known])))
+    chosen = power_of(getattr(view, drawn.names[0]))
+    if not math.isnan(chosen):
+        chart.star(chosen, float(np.interp(chosen, x[known], scores[known])))
     places = [
         [round(left, 1), round(min(max(top, 10.0), 256.0), 1), number(float(score)), power(float(alpha))]
         for left, top, score, alpha in zip(chart.across(x), chart.up(scores), scores, alphas, strict=True)
@@ -605,7 +596,7 @@ def _line(
 
 
 def _band(loss: float, steps: np.ndarray) -> str | None:
-    """Return the colour of a cell, so that few steps still reach from one end to the other; None without a score."""
+    """Return the colour of a cell, None without a score; few steps also use the full range of colours."""
     if math.isnan(loss):
         return None
     return f"band-{round(int(np.searchsorted(steps, loss)) * (_BANDS - 1) / max(steps.size - 1, 1))}"
@@ -617,5 +608,5 @@ def levels_legend(levels: Sequence[float]) -> str:
     bands = (_band(level, np.asarray(levels[1:])) for level in levels[1:])
     look = 'width="22" height="12"/></svg>'
     marks = (f'<svg viewBox="0 0 22 12" aria-hidden="true"><rect class="{band}" {look}' for band in bands)
-    said = legend(zip(marks, words, strict=True), "legend levels")
-    return f'<p class="key">Lost against the best of each setting:</p>{said}'
+    entries = legend(zip(marks, words, strict=True), "legend levels")
+    return f'<p class="key">Lost against the best of each setting:</p>{entries}'

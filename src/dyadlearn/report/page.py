@@ -1,7 +1,4 @@
-"""The page: one file of text, styles, pictures and a short script, that asks the network for nothing.
-
-The tables of a page: scores of the settings, lists of pairs to sort and to search, and tables with bars.
-"""
+"""The report: one HTML page with styles, figures, tables and a short script, which needs no network."""
 
 from __future__ import annotations
 
@@ -29,9 +26,9 @@ from dyadlearn.report import figures
 from dyadlearn.report.figures import figure, marked_up, table
 from dyadlearn.selection.evaluate import Interval, SettingScore, best_in_words, in_words
 from dyadlearn.settings import Setting
-from dyadlearn.views.summary import Summary, percent, summary_of
+from dyadlearn.views.summary import Summary, called, percent, summary_of
 
-# A word of more letters has to be broken somewhere.
+# Longer words are broken anywhere.
 _LONGEST_WORD = 24
 
 
@@ -52,7 +49,7 @@ def _read(name: str) -> str:
 
 
 def identity(name: Hashable) -> str:
-    """Return an id as markup: text whatever it is, in its own direction, that breaks between its words.
+    """Return an id as safe markup, with its direction of writing, that breaks between its words.
 
     Examples
     --------
@@ -67,7 +64,7 @@ def identity(name: Hashable) -> str:
 
 
 def _breaking(text: str) -> str:
-    """Return any text as safe markup that may break after its dashes and underscores."""
+    """Return a text as safe markup that may break after dashes and underscores."""
     return "<wbr>".join(map(escape, re.split(r"(?<=[_\-/.:;,|+])(?=[^\W\d])", text)))
 
 
@@ -93,9 +90,9 @@ def settings(summary: Summary) -> str:
     heads = [f"{escape(names.in_words(each.setting))}{own if each.setting is summary.own else ''}" for each in found]
     rows = [(kind, _breaking(name), map(escape, texts)) for kind, name, texts in _score_rows(summary)]
     words = {key: escape(word) for key, word in _words(summary).items()}
-    said = "".join(fill(f"new_{each.setting.value}", **words) for each in found)
+    items = "".join(fill(f"new_{each.setting.value}", **words) for each in found)
     scores = table(heads, rows, "plain scores")
-    return fill("settings", **words, table=scores, said=said, comparison=escape(_comparison(summary)))
+    return fill("settings", **words, table=scores, said=items, comparison=escape(_comparison(summary)))
 
 
 def _words(summary: Summary) -> dict[str, str]:
@@ -125,12 +122,12 @@ def _score_rows(summary: Summary) -> list[tuple[str, str, list[str]]]:
 def _comparison(summary: Summary) -> str:
     """Return an explanation of the baselines, permuted labels and intervals."""
     words = _words(summary)
-    said = [fill("means", **words)]
+    sentences = [fill("means", **words)]
     if not all(math.isnan(each.null) for each in summary.results):
-        said.append(fill("permuted"))
+        sentences.append(fill("permuted"))
     if summary.intervals:
-        said.append(fill("intervals", count=f"{next(iter(summary.intervals.values())).n_resamples:,}", **words))
-    return " ".join(said)
+        sentences.append(fill("intervals", count=f"{next(iter(summary.intervals.values())).n_resamples:,}", **words))
+    return " ".join(sentences)
 
 
 # Lists of pairs ---------------------------------------------------------------------------------------
@@ -139,7 +136,7 @@ def _comparison(summary: Summary) -> str:
 def contradicting(summary: Summary) -> str:
     """Return the labels that held-out predictions contradict most."""
     found, grid = summary.contradicting, summary.grid
-    if found is None or not len(found):
+    if not found:
         return ""
     rows = zip(found.instances, found.tasks, found.labels, found.predictions, found.contradictions, strict=True)
     heads = {"label": 3, "held out": 3, "contradiction": 4}
@@ -156,7 +153,7 @@ def contradicting(summary: Summary) -> str:
 def likeliest(summary: Summary) -> str:
     """Return the unobserved pairs with the highest predictions."""
     found = summary.likeliest
-    if found is None or not len(found):
+    if not found:
         return ""
     zeros = " A label of 0 counts as not observed, and is predicted without itself." * bool((found.labels == 0).any())
     rows = zip(found.instances, found.tasks, found.scores, strict=True)
@@ -165,17 +162,17 @@ def likeliest(summary: Summary) -> str:
 
 
 def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], rows: Iterable[Sequence[Any]]) -> str:
-    """Return pairs with numbers as a table to sort and to search, which comes in the order of its last column.
+    """Return pairs with numbers as a table to sort and to search, sorted by its last column.
 
     Parameters
     ----------
     name : str
-        An id that nothing else on the page has.
+        Unique id of the table.
     title : str
-        What a reader who does not see it is told.
+        Description for screen readers.
     summary : Summary
     heads : dict of str to int
-        Headings of the numbers, and in how many digits they are written.
+        Headings of the numbers, and their numbers of digits.
     rows : iterable of (instance, task, number, …)
     """
     kinds = ["data-kind='text'"] * 2 + ["data-kind='number'"] * len(heads)
@@ -197,12 +194,12 @@ def _listing(name: str, title: str, summary: Summary, heads: dict[str, int], row
 
 
 def explanations(summary: Summary) -> str:
-    """Return the first of the likeliest pairs, each with the training labels that its prediction comes from."""
+    """Return the explanations of the first of the likeliest pairs."""
     if not summary.explanations:
         return ""
-    said = "".join(_explanation(each, summary, is_first=place == 0) for place, each in enumerate(summary.explanations))
+    items = "".join(_explanation(each, summary, is_first=place == 0) for place, each in enumerate(summary.explanations))
     names = summary.names
-    return fill("explanations", instance=escape(names.instance), task=escape(names.task), said=said)
+    return fill("explanations", instance=escape(names.instance), task=escape(names.task), said=items)
 
 
 def _explanation(found: Explanation, summary: Summary, *, is_first: bool) -> str:
@@ -236,20 +233,22 @@ def learned_kernels(summary: Summary) -> str:
     if weights is None:
         return ""
     panels = []
-    for word, side in weights.named(summary.apart).items():
+    for side, values in weights.weights.items():
+        exponents = weights.exponents[side]
         rows = [
-            ([identity(name), number(side.exponents.get(name, math.nan), 3)], weight, percent(weight))
-            for name, weight in side.weights.items()
+            ([identity(name), number(exponents.get(name), 3)], weight, percent(weight))
+            for name, weight in values.items()
         ]
-        panels.append(_bars(f"Weights of the {word}", ["description", "exponent", "weighs"], rows))
+        title = f"Weights of the {called(side, summary.apart)}"
+        panels.append(_bars(title, ["description", "exponent", "weighs"], rows))
     stages = [
         ([str(stage), "this model" if stage == weights.n_stages else ""], error, number(error))
         for stage, error in enumerate(weights.stage_errors, 1)
     ]
     note = "Held-out mean squared error, which was minimised and so is optimistic."
     panels.append(_bars("Stages", ["stage", "", "error"], stages, note))
-    said = "" if weights.shares is None else f"The kernel between pairs is {weights.shares_in_words(summary.apart)}."
-    return f'<p>{escape(said)}</p><div class="panels">{"".join(panels)}</div>'
+    shares = "" if weights.shares is None else f"The kernel between pairs is {weights.shares_in_words(summary.apart)}."
+    return f'<p>{escape(shares)}</p><div class="panels">{"".join(panels)}</div>'
 
 
 def _bars(title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], float, str]], note: str = "") -> str:
@@ -260,7 +259,7 @@ def _bars(title: str, heads: Sequence[str], rows: Sequence[tuple[list[str], floa
     title : str
     heads : sequence of str
     rows : sequence of (list of str, float, str)
-        Cells as markup, the length of the bar, and what stands beside it.
+        Cells as markup, the length of the bar, and the text beside it.
     note : str, default=""
     """
     most = max(abs(value) for _, value, _ in rows) or 1.0
@@ -365,7 +364,7 @@ def write_report(
     asked |= {"groups": groups, "task_groups": task_groups, "cv": cv}
     asked |= {"n_permutations": n_permutations, "progress": progress}
     summary = summary_of(model, title=title, n_cells=n, notes=notes, sides=sides, **asked)
-    # An id may hold a lone surrogate, which UTF-8 cannot encode.
+    # An id may contain a surrogate, which UTF-8 cannot encode.
     page = render(summary).encode("utf-8", errors="backslashreplace")
     with replacing(target) as file:
         file.write(page)
@@ -433,7 +432,7 @@ def _beside(each: SettingScore, summary: Summary) -> str:
 
 def _warnings(warnings: Sequence[str]) -> str:
     if not warnings:
-        return '<aside class="warnings none"><p>There is nothing to warn of.</p></aside>'
+        return '<aside class="warnings none"><p>There are no warnings.</p></aside>'
     items = "".join(f"<li>{escape(text)}</li>" for text in warnings)
     word = "Warning" if len(warnings) == 1 else f"{len(warnings)} warnings"
     return f'<aside class="warnings" aria-label="Warnings"><h2>{word}</h2><ul>{items}</ul></aside>'

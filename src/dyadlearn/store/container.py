@@ -1,22 +1,22 @@
 r"""Container of a model file: named arrays and a header in the safetensors format, with every byte checked.
 
-A file is the length of its head (8 bytes, little-endian), the head, and the bytes of the arrays one after the other.
-The head is JSON: for each array its dtype, shape and place, and before them the metadata
+A file contains the length of its head (8 bytes, little-endian), the head, and the bytes of the arrays one after the
+other. The head is JSON with the dtype, shape and position of each array, and before them the metadata
 
 .. code-block:: text
 
     {"__metadata__":{"format":"dyadlearn","version":"7","checksum":"<SHA-256>","header":"<JSON in a string>"}, …}
 
 in this order and without spaces, so that a file is recognised by its first bytes. The checksum is that of the whole
-file with zeros in the place of the checksum. Any reader of safetensors can open the arrays. Reading and writing is done
-here, in one pass and without a second copy of the arrays, so that the checked bytes are those that are used.
+file with zeros in place of the checksum. Any reader of safetensors can open the arrays. Files are read and written in
+one pass and without a second copy of the arrays, so that the checked bytes are those that are used.
 
 The values of a model are written as plain JSON and arrays, without executable content.
 
-``null``, truth values, whole and finite numbers, text, lists and dicts with text keys stand for themselves. Anything
-else is an object with a single key, ``"$"`` and the name of a codec or of a class with a state (`dyadlearn._state`). An
-array is found under the path that leads to it, such as ``side.spectrum.vectors``; what occurs a second time is written
-as ``{"$again": path}``. Frames are written as `Table`, and come back as such.
+``null``, booleans, whole and finite numbers, text, lists and dicts with text keys are written as such. Any other value
+is an object with a single key: ``"$"`` and the name of a codec or of a class with a state (`dyadlearn._state`). Arrays
+are named by their paths, such as ``side.spectrum.vectors``. A second occurrence of a value is ``{"$again": path}``.
+Frames are written and loaded as `Table`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 import numpy as np
 from scipy import sparse
 
 from dyadlearn._array import is_foreign, is_sparse, to_numpy
 from dyadlearn._files.atomic import replacing
-from dyadlearn._files.packed import check_file, check_places
+from dyadlearn._files.packed import check_file, compressed_matrix
 from dyadlearn._memory import check_memory
 from dyadlearn._state import Stored, name_in_file, stored_class
 from dyadlearn._tables import Table, library_of, read_table
@@ -51,9 +51,9 @@ _NO_CHECKSUM = "0" * 64
 # Readers of safetensors refuse a longer head.
 _LONGEST_HEAD = 100_000_000
 
-# Shapes and types of arrays by their names.
+# Shapes and types of arrays by name.
 Forms = dict[str, tuple[tuple[int, ...], np.dtype[Any]]]
-# The names that safetensors has for types of numbers: F64, I8, BOOL and so on.
+# Names of types in safetensors: F64, I8, BOOL and so on.
 _SIZES = {"f": (2, 4, 8), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8)}
 _DTYPES = {f"{kind.upper()}{8 * size}": f"<{kind}{size}" for kind, sizes in _SIZES.items() for size in sizes}
 _DTYPES["BOOL"] = "|b1"
@@ -75,7 +75,7 @@ def write_container(
     over : str or None
         Checksum of the only file that may be replaced; None replaces any file.
     """
-    # The largest items first: then all are aligned.
+    # Arrays with the largest items come first, so that all are aligned.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)
     places, end = {}, 0
     for name, array in ordered:
@@ -87,8 +87,8 @@ def write_container(
     head = json.dumps({"__metadata__": metadata, **places}, separators=(",", ":")).encode("ascii")
     head += b" " * (-len(head) % 8)
     if len(head) > _LONGEST_HEAD:
-        room = f"{len(head):,} bytes, and a model file has room for {_LONGEST_HEAD:,}"
-        raise ModelFileError(f"The ids and parameters of this model take {room}: use shorter ids.")
+        sizes = f"{len(head):,} bytes, but at most {_LONGEST_HEAD:,} can be stored"
+        raise ModelFileError(f"The ids and parameters of this model take {sizes}: use shorter ids.")
     digest = hashlib.sha256()
     unchanged = None if over is None else lambda: read_checksum(path) == over
     with replacing(path, unchanged) as file:
@@ -128,21 +128,21 @@ def read_container(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
 
     Returns
     -------
-    header : what JSON holds
+    header : JSON value
     arrays : mapping of str to array
-        Contiguous, row by row.
+        Contiguous arrays in C order.
 
     Raises
     ------
     ModelFileError
-        If the file is empty, foreign, of a newer format, cut short or changed.
+        If the file is empty, no model file, of another format, truncated or changed.
     NotEnoughMemoryError
-        If it is larger than the memory that is free.
+        If the file is larger than the free memory.
     """
     size = check_file(path, ModelFileError)
     with open(path, "rb") as file:
         head, span, header, forms = _read_tables(file, size, path)
-        # A file with holes may be larger than any disk.
+        # A sparse file may be larger than the disk.
         check_memory(1.5 * size, np.empty(0), f"Loading {path}", "free some, or load it on a larger machine")
         arrays = {name: np.empty(shape, dtype) for name, (shape, dtype) in forms.items()}
         digest = hashlib.sha256(len(head).to_bytes(8, "little"))
@@ -179,7 +179,7 @@ def _read_tables(file: BinaryIO, size: int, path: Path) -> tuple[bytes, tuple[in
     expected = 8 + len(head) + sum(math.prod(shape) * dtype.itemsize for shape, dtype in forms.values())
     if size < expected:
         raise _cut_short(path, size, expected)
-    # An axis of zero lets the others be of any length without taking room in the file.
+    # With an axis of length 0, other axes could have any length without bytes in the file.
     lengths = (math.prod(max(axis, 1) for axis in shape) * dtype.itemsize for shape, dtype in forms.values())
     if size > expected or max(lengths, default=0) > size:
         raise _damaged(path, "its arrays and its size do not fit together")
@@ -191,7 +191,7 @@ def _read_head(file: BinaryIO, size: int, path: Path) -> bytes:
     first = file.read(8 + len(_START))
     if not size:
         raise ModelFileError(f"{path} is empty: no model was saved in it.")
-    # A head that is cut off within its first words is still ours.
+    # A file that is truncated within these words counts as a model file.
     if len(first) <= 8 or not _START.startswith(first[8:]):
         raise ModelFileError(f"{path} is not a model file of dyadlearn.")
     length = int.from_bytes(first[:8], "little")
@@ -227,7 +227,7 @@ def _damaged(path: Path, why: str) -> ModelFileError:
 
 _PLAIN = {type(None), bool, int, str}
 
-#: How to correct what cannot be stored, by the name of a part of a model or of a parameter without its ``task_``.
+#: Remedies for values that cannot be stored, by the name of a part of a model or of a parameter without ``task_``.
 _REMEDIES = {
     "kernel": 'use a kernel by its name, such as "rbf", or "precomputed"',
     "filter": "use one of dyadlearn.filters",
@@ -239,32 +239,18 @@ _REMEDIES = {
 }
 
 
-class Codec(NamedTuple):
-    """How one kind of value is written and read.
-
-    Attributes
-    ----------
-    write, read : callable
-        ``write(writer, value, path)`` returns JSON, ``read(reader, plain, path)`` the value.
-    shared : bool
-        Whether a second occurrence of the same object is the same object again.
-    """
-
-    write: Callable[[Writer, Any, str], Any]
-    read: Callable[[Reader, Any, str], Any]
-    shared: bool = False
-
-
 class Writer:
     """Writes values as JSON, and collects their arrays in `arrays`."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray] = {}
-        # With the values themselves, so that none is freed and its id given to another.
+        # The values are kept, so that none is freed and its id reused.
         self._seen: dict[int, tuple[str, Any]] = {}
 
     def write(self, value: Any, path: str) -> Any:
-        """Return a value as JSON; `path` is its location."""
+        """Return a value as JSON; `path` is its location. Scalars of numpy become numbers and text of Python."""
+        if isinstance(value, np.generic) and value.dtype.kind in "biufU":
+            value = value.item()
         kind = type(value)
         if kind in _PLAIN:
             return value
@@ -279,18 +265,18 @@ class Writer:
         tag = _tag_of(value)
         if tag is None:
             raise _refusal(value, path)
-        codec = _CODECS.get(tag)
-        if codec is None or codec.shared:
+        if tag not in _REPEATED:
             self._seen[id(value)] = (path, value)
-        if codec is not None:
-            return {f"${tag}": codec.write(self, value, path)}
+        if tag in _CODECS:
+            write, _ = _CODECS[tag]
+            return {f"${tag}": write(self, value, path)}
         state = value.state() if isinstance(value, Stored) else _frame(value, path).state()
         return {f"${tag}": self.fields(state, path)}
 
     def items(self, values: Iterable[Any], path: str) -> list[Any]:
         """Return a sequence as a list of JSON."""
         values = list(values)
-        if set(map(type, values)) <= _PLAIN:  # as ids are, of which there may be millions
+        if set(map(type, values)) <= _PLAIN:  # a fast path for ids, which may be millions
             return values
         return [self.write(value, _joined(path, position)) for position, value in enumerate(values)]
 
@@ -306,7 +292,7 @@ class Reader:
     ----------
     arrays : mapping of str to array
     copies : bool, default=True
-        Whether arrays that were stored column by column in memory are copied to be so again.
+        Whether arrays that were in Fortran order in memory are copied to Fortran order.
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], *, copies: bool = True) -> None:
@@ -326,15 +312,16 @@ class Reader:
             raise ModelFileError(f"its header has something beside {tag} at {path}")
         if tag == "$again":
             return self._seen[plain[tag]]
-        codec, cls = _CODECS.get(tag[1:]), stored_class(tag[1:])
+        name, cls = tag[1:], stored_class(tag[1:])
         value: Any
-        if codec is not None:
-            value = codec.read(self, plain[tag], path)
+        if name in _CODECS:
+            _, read = _CODECS[name]
+            value = read(self, plain[tag], path)
         elif cls is not None:
             value = cls.from_state(self.fields(plain[tag], path), path)
         else:
             raise ModelFileError(f"its header has the unknown {tag} at {path}")
-        if codec is None or codec.shared:
+        if name not in _REPEATED:
             self._seen[path] = value
         return value
 
@@ -374,10 +361,8 @@ def _tag_of(value: Any) -> str | None:
     """Return the name of the codec or class of a value in a file; None if it cannot be stored."""
     if isinstance(value, Stored):
         return name_in_file(value)
-    if isinstance(value, type):  # the class of a number looks like an array
+    if isinstance(value, type | np.generic):  # the class of a number looks like an array
         return None
-    if isinstance(value, np.generic):
-        return "numpy"
     if is_sparse(value):
         return "sparse"
     if isinstance(value, np.ndarray) and value.dtype == object:
@@ -403,7 +388,7 @@ def _write_array(writer: Writer, value: Any, path: str) -> str:
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise _refusal(array, path)
     writer.arrays[path] = array
-    # Sums are rounded in an order that depends on how an array lies in memory: row by row, or column by column.
+    # The memory layout is stored, because it determines the rounding of sums.
     steps = [abs(step) for step in array.strides]
     return "F" if array.ndim == 2 and not array.flags.c_contiguous and steps[0] < steps[1] else "C"
 
@@ -434,38 +419,18 @@ def _write_sparse(writer: Writer, matrix: Any, path: str) -> dict[str, Any]:
 
 
 def _read_sparse(reader: Reader, plain: Any, path: str) -> Any:
-    found = reader.fields(plain, path)
-    kinds = {"data": "biuf", "indices": "i", "indptr": "i"}
-    parts = tuple(found[name] for name in kinds)
-    if any(found[name].ndim != 1 or found[name].dtype.kind not in kind for name, kind in kinds.items()):
-        raise ModelFileError(f"its sparse matrix {path} is not one")
-    matrix = _SPARSE[found["class"]](parts, shape=tuple(found["shape"]))
-    # Compiled code follows the indices without looking.
-    check_places(matrix)
-    return matrix
+    parts = reader.fields(plain, path)
+    return compressed_matrix(_SPARSE[parts["class"]], parts, tuple(parts["shape"]))
 
 
-# The dtypes of single numbers and texts.
-_NUMPY = re.compile(r"[<>|=]?([biu][1248]|b1|f[248]|U\d{1,9})")
-
-
-def _write_numpy(writer: Writer, value: np.generic, path: str) -> list[Any]:
-    if not _NUMPY.fullmatch(value.dtype.str):
-        raise _refusal(value, path)
-    return [value.dtype.str, writer.write(value.item(), path)]
-
-
-def _read_numpy(reader: Reader, plain: Any, path: str) -> Any:
-    if not _NUMPY.fullmatch(plain[0]):
-        raise ModelFileError(f"its header has a number of dtype {plain[0]!r} at {path}")
-    return np.dtype(plain[0]).type(reader.read(plain[1], path))
-
-
-_CODECS = {
-    "array": Codec(_write_array, _read_array, shared=True),
-    "objects": Codec(_write_objects, lambda reader, plain, path: np.array(plain, dtype=object)),
-    "sparse": Codec(_write_sparse, _read_sparse, shared=True),
-    "tuple": Codec(Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
-    "float": Codec(lambda writer, value, path: str(value), lambda reader, plain, path: float(plain)),
-    "numpy": Codec(_write_numpy, _read_numpy),
+#: How kinds of values are written and read: ``write(writer, value, path)`` returns JSON, and ``read(reader, plain,
+#: path)`` the value.
+_CODECS: dict[str, tuple[Any, Any]] = {
+    "array": (_write_array, _read_array),
+    "objects": (_write_objects, lambda reader, plain, path: np.array(plain, dtype=object)),
+    "sparse": (_write_sparse, _read_sparse),
+    "tuple": (Writer.items, lambda reader, plain, path: tuple(reader.items(plain, path))),
+    "float": (None, lambda reader, plain, path: float(plain)),
 }
+#: Kinds of values that are written again if they occur a second time, instead of a reference to the first.
+_REPEATED = {"objects", "tuple", "float"}

@@ -1,1 +1,1 @@
-"""What there is to see of a fitted model, as plain numbers: plots, report and command line draw and print them."""
+"""Numbers of a fitted model for plots, the report and the command line."""

@@ -1,13 +1,11 @@
-r"""The grid of labels: what it holds, the order in which it is drawn, and its pixels.
-
-Held-out predictions beside the labels: curves for labels of two values, points for all others.
+r"""The grid of labels and its image; curves or scatter plots of held-out predictions.
 
 Curves are averaged as the metrics are: over all cells together in settings A and D, over the instances in B and over
 the tasks in C,
 
 .. math:: \mathrm{TPR}_B(x) = \frac{1}{m} \sum_{i=1}^m \mathrm{TPR}_i(x),
 
-so that the area under them is the score that `dyadlearn.evaluate` tells.
+so that the area under a curve is the score of `dyadlearn.evaluate`.
 """
 
 from __future__ import annotations
@@ -35,18 +33,18 @@ from dyadlearn.sides import SideNames, side_names
 
 @dataclass(frozen=True, eq=False)
 class Pixels:
-    """A grid as a picture shows it.
+    """Image of a grid of labels.
 
     Attributes
     ----------
     values : array of shape (height, width)
-        Means of the observed labels of each block, of labels of two values the share of the larger one; NaN where
-        none is observed.
+        Mean of the observed labels of each block, or the share of the larger label if there are two; NaN if none is
+        observed.
     block : (int, int)
-        How many instances and tasks make one pixel.
+        Number of instances and of tasks in one pixel.
     ends : (float, float)
-        The labels that the first and the last colour stand for. A few far-off labels must not leave one colour for
-        all others: 1 % of them may lie beyond at each end.
+        Labels of the first and the last colour: the 1 % and 99 % quantiles, so that outliers do not determine the
+        colours.
     """
 
     values: np.ndarray
@@ -62,19 +60,19 @@ class Pixels:
 
 @dataclass(frozen=True, eq=False)
 class GridView:
-    """Labels of instances × tasks in some order.
+    """Labels of instances × tasks.
 
-    The degree of an instance or task is the number of its positive labels if all labels are of two values, else the
-    number of its observed ones.
+    The degree of an instance or task is the number of its positive labels if the labels have two values, else the
+    number of its observed labels.
 
     Attributes
     ----------
     values : array of shape (m, q)
-        NaN where not observed.
+        Labels; NaN means missing.
     is_network : bool
-        Whether both sides are the same nodes, so that a pair stands in the grid twice.
+        Whether both sides are the same nodes, so that each pair is in the grid twice.
     names : SideNames
-        What one of each side is called.
+        Names of the sides.
 
     Examples
     --------
@@ -96,7 +94,7 @@ class GridView:
 
     @cached_property
     def observed(self) -> np.ndarray:
-        """Return which cells have a label, of shape (m, q)."""
+        """Which cells have a label, of shape (m, q)."""
         return np.asarray(~np.isnan(self.values))
 
     @property
@@ -116,17 +114,17 @@ class GridView:
 
     @property
     def is_binary(self) -> bool:
-        """Whether labels are of exactly two values, the larger being the positive one."""
+        """Whether labels have exactly two values; the larger one is positive."""
         return self.distinct.size == 2
 
     @property
     def counted(self) -> str:
-        """Which labels a degree counts, in a word."""
+        """Description of the labels that a degree counts."""
         return "positive" if self.is_binary else "observed"
 
     @property
     def positive(self) -> np.ndarray:
-        """Return which cells have the larger label, of shape (m, q)."""
+        """Which cells have the larger label, of shape (m, q)."""
         return np.asarray(self.values == self.distinct[-1])
 
     @property
@@ -145,18 +143,17 @@ class GridView:
         return counted.sum(axis=1), counted.sum(axis=0)
 
     def degree_curves(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Return the distribution of the degrees of each side, by what a legend says; a network has one.
+        """Return the distribution of the degrees of each side, by its text in a legend; a network has one.
 
-        It is degrees and shares with at least so many labels, from (0, 1) to (the highest degree, 0). A share holds up
-        to its degree and drops after it.
+        A distribution has degrees, and the share of the side with at least this degree.
         """
-        found = {}
+        curves = {}
         for name, degrees in dict(zip(self.names.both, self.degrees(), strict=True)).items():
             levels, count = np.unique(degrees, return_counts=True)
             share = np.cumsum(count[::-1])[::-1] / degrees.size
             words = f"{degrees.size:,} {name}: median {np.median(degrees):g}, most {degrees.max():,}"
-            found[words] = np.array([0, *levels, levels[-1]]), np.array([1.0, *share, 0.0])
-        return found
+            curves[words] = np.array([0, *levels, levels[-1]]), np.array([1.0, *share, 0.0])
+        return curves
 
     def histogram(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the number of labels (n,) between edges (n + 1,)."""
@@ -191,8 +188,6 @@ def grid_of_labels(values: Any, *, network: bool = False, sides: Any = None) -> 
 
 def _block_means(values: np.ndarray, height: int, width: int) -> np.ndarray:
     """Return the mean of the observed labels in each block, NaN if there are none."""
-    if height == width == 1:
-        return values
     ends = [(0, -length % step) for length, step in zip(values.shape, (height, width), strict=True)]
     whole = np.ma.masked_invalid(np.pad(values, ends, constant_values=np.nan))
     blocks = whole.reshape(whole.shape[0] // height, height, -1, width)
@@ -212,12 +207,12 @@ class Points:
     Attributes
     ----------
     x, y : arrays of shape (n,)
-        False and true positive rates; recalls and precisions, of which each holds up to its recall; or labels and
+        False and true positive rates; recalls and precisions, each of which is valid up to its recall; or labels and
         predictions.
     score : float
-        The area under the curve, the average precision, or R² over all points.
+        Area under the curve, average precision, or R² of all points.
     average : {"micro", "instance", "task"}
-        What the curve is the mean of.
+        What the curve is averaged over.
     """
 
     x: np.ndarray
@@ -226,12 +221,12 @@ class Points:
     average: str
 
     def thinned(self, most: int = 201) -> tuple[np.ndarray, np.ndarray]:
-        """Return about so many points of a curve, evenly along it: a good one is nearly upright at its start."""
+        """Return at most about `most` points of a curve, evenly spaced along it, since good curves rise steeply."""
         if self.x.size <= most:
             return self.x, self.y
-        along = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(self.x), np.diff(self.y)))])
-        kept = np.unique(np.searchsorted(along, np.linspace(0.0, along[-1], most)).clip(max=self.x.size - 1))
-        return self.x[kept], self.y[kept]
+        lengths = np.concatenate([[0.0], np.cumsum(np.hypot(np.diff(self.x), np.diff(self.y)))])
+        chosen = np.unique(np.searchsorted(lengths, np.linspace(0.0, lengths[-1], most)).clip(max=self.x.size - 1))
+        return self.x[chosen], self.y[chosen]
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,11 +237,11 @@ class HoldoutView:
     ----------
     kind : {"roc", "precision_recall", "scatter"}
     curves : dict of str to Points
-        For each setting, or whatever is compared.
+        Curve or points of each setting or each named prediction.
     positive_share : float
-        Share of positive labels; NaN for points.
+        Share of positive labels; NaN for scatter plots.
     note : str
-        What is to be said about how the predictions were made.
+        Note about the hold-out methods.
     """
 
     kind: str
@@ -256,7 +251,7 @@ class HoldoutView:
 
     @property
     def points(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """The coordinates of each curve or cloud."""
+        """Coordinates of each curve or scatter plot."""
         return {name: (each.x, each.y) for name, each in self.curves.items()}
 
     @property
@@ -271,20 +266,20 @@ class HoldoutView:
 
 
 def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None = None) -> Points:
-    """Return the curve or the cloud of predictions.
+    """Return the curve or the scatter plot of predictions.
 
     Parameters
     ----------
     kind : {"roc", "precision_recall", "scatter"}
     Y, F : arrays of shape (m, q)
-        Labels, NaN where not observed, and predictions.
+        Labels, NaN if missing, and predictions.
     setting : Setting, default=None
-        How a curve is averaged.
+        Setting that determines the average of a curve.
 
     Raises
     ------
     ValueError
-        If there is no such curve, as where no row has labels of both values.
+        If the curve is undefined, for example because no row has labels of both values.
 
     Examples
     --------
@@ -307,9 +302,13 @@ def points_of(kind: str, Y: np.ndarray, F: np.ndarray, setting: Setting | None =
         return Points(*_curve(kind, positive[observed], F[observed]), score, average)
     if average == "task":
         positive, observed, F = positive.T, observed.T, F.T
-    rows = (_at_stations(kind, positive[row, observed[row]], F[row, observed[row]]) for row in metric.rows)
-    mean = sum(rows, np.zeros_like(_STATIONS)) / len(metric.rows)
-    if kind == "roc":  # it rises straight at 0
+    mean = np.zeros_like(_STATIONS)
+    for row in metric.rows:
+        x, y = _curve(kind, positive[row, observed[row]], F[row, observed[row]])
+        # A precision is valid up to its recall.
+        mean += np.interp(_STATIONS, x, y) if kind == "roc" else y[np.searchsorted(x, _STATIONS)]
+    mean /= len(metric.rows)
+    if kind == "roc":  # the curve rises vertically at 0
         return Points(np.append(0.0, _STATIONS), np.append(0.0, mean), score, average)
     return Points(_STATIONS, mean, score, average)
 
@@ -320,40 +319,31 @@ def _curve(kind: str, positive: np.ndarray, predicted: np.ndarray) -> tuple[np.n
         x, y, _ = roc_curve(positive, predicted)
         return x, y
     y, x, _ = precision_recall_curve(positive, predicted)
-    # Only the first threshold that reaches a recall counts; what sklearn adds at a recall of 0 does not.
+    # The precision at a recall is that of the first threshold that reaches it; scikit-learn adds a point at recall 0.
     recall, first = np.unique(x[::-1], return_index=True)
     precision = y[::-1][first]
     precision[0] = precision[1]
     return recall, precision
 
 
-def _at_stations(kind: str, positive: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """Return a curve interpolated at `_STATIONS`."""
-    x, y = _curve(kind, positive, predicted)
-    if kind == "roc":
-        return np.asarray(np.interp(_STATIONS, x, y))
-    # The precision up to a recall is that of the first threshold which reaches it.
-    return np.asarray(y[np.searchsorted(x, _STATIONS)])
-
-
 def holdout_of_model(
     model: Any, settings: Iterable[str | Setting], *, kind: str = "auto", cv: int | None = None, remedy: str = REMEDY
 ) -> HoldoutView:
     """Return hold-out predictions of a fitted model; the parameters are those of `HoldoutDisplay.from_estimator`."""
-    fitted, asked = fitted_of(model, remedy), [as_setting(setting) for setting in settings]
-    wanted = known_settings(fitted, asked) or asked  # if none is known, the model raises an error that explains why
+    fitted, chosen = fitted_of(model, remedy), [as_setting(setting) for setting in settings]
+    wanted = known_settings(fitted, chosen) or chosen  # if none is known, the model raises an error that explains why
     if kind == "auto":
-        own = scorer(scoring_of(fitted)).metric
-        kind = next((name for name, metric in _RANKS.items() if metric is own), kind)
-    found = [(setting, *held_out(fitted, setting, cv)) for setting in wanted]
+        searched = scorer(scoring_of(fitted)).metric
+        kind = next((name for name, metric in _RANKS.items() if metric is searched), kind)
+    whole, predictions = fitted.labels.dense(), []
     methods: dict[str, list[str]] = {}
-    for setting, _, method in found:
-        methods.setdefault(method, []).append(setting.value)
-    methods.pop("exact leave-one-out", None)  # as the reader expects
+    for setting in wanted:
+        F, method = held_out(fitted, setting, cv)
+        predictions.append((setting.in_words, scored_labels(whole, F, setting), F, setting))
+        if method != "exact leave-one-out":  # readers expect this one
+            methods.setdefault(method, []).append(setting.value)
     note = "\n".join(f"{method} in {', '.join(letters)}" for method, letters in methods.items())
-    whole = fitted.labels.dense()
-    named = [(setting.in_words, scored_labels(whole, F, setting), F, setting) for setting, F, _ in found]
-    return _compared(whole.values, named, kind, note)
+    return _compared(whole.values, predictions, kind, note)
 
 
 def holdout_of_predictions(Y: Any, F: Any, *, setting: str | Setting | None = None, kind: str = "auto") -> HoldoutView:
@@ -385,16 +375,16 @@ def _compared(
         kind = "roc" if distinct.size == 2 else "scatter"
     curves = {}
     for name, given, F, setting in predictions:
-        own = np.asarray(to_numpy(given), dtype=np.float64)
-        if np.isnan(F[~np.isnan(own)]).any():
+        scored = np.asarray(to_numpy(given), dtype=np.float64)
+        if np.isnan(F[~np.isnan(scored)]).any():
             raise ValueError(f"F ({name}) has NaN where Y is observed: every observed cell needs a prediction.")
-        curves[name] = points_of(kind, own, F, setting)
+        curves[name] = points_of(kind, scored, F, setting)
     share = float("nan") if kind == "scatter" else float(np.mean(Y[~np.isnan(Y)] == distinct[-1]))
     return HoldoutView(kind, curves, share, note)
 
 
 def some_of(n_points: int, most: int, seed: int = 0) -> np.ndarray:
-    """Return the positions of a random sample of points, which is the same in every call.
+    """Return the positions of a random sample of at most `most` points; the same seed gives the same sample.
 
     Examples
     --------

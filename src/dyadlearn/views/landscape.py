@@ -25,7 +25,7 @@ from dyadlearn.selection.landscape import landscape
 from dyadlearn.selection.search import best_kernel, grid_of
 from dyadlearn.settings import Setting, as_setting
 
-_FROM_SCORES = "use LandscapeDisplay.from_landscape with what dyadlearn.landscape gives"
+_FROM_SCORES = "use LandscapeDisplay.from_landscape with the scores of dyadlearn.landscape"
 # Maximum number of levels that a reader can distinguish by their colours.
 _MOST_LEVELS = 9
 
@@ -37,11 +37,11 @@ class DrawnLandscape:
     Attributes
     ----------
     names : tuple of str
-        The regularisations that there is more than one value of: ``"alpha"``, ``"task_alpha"`` or both.
+        Regularisations with more than one value: ``"alpha"``, ``"task_alpha"`` or both.
     values : list of arrays of shape (n,) each
-        Theirs.
+        Values of these regularisations.
     scores, loss : arrays of shape (n,), or (n_alphas, n_task_alphas)
-        Scores, and how far they are below the best of all; NaN where there is none.
+        Scores, and their differences from the best score; NaN if there is none.
     """
 
     names: tuple[str, ...]
@@ -56,12 +56,12 @@ class DrawnLandscape:
 
     @property
     def edges(self) -> list[np.ndarray]:
-        """Where, in powers of ten, the cell of one value ends and the next one begins, of shape (n + 1,) each."""
-        found = []
+        """Edges of the cells of the values, as logarithms to base 10, of shape (n + 1,) each."""
+        edges = []
         for powers in self.powers:
             middle = (powers[1:] + powers[:-1]) / 2
-            found.append(np.concatenate([[2 * powers[0] - middle[0]], middle, [2 * powers[-1] - middle[-1]]]))
-        return found
+            edges.append(np.concatenate([[2 * powers[0] - middle[0]], middle, [2 * powers[-1] - middle[-1]]]))
+        return edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +71,11 @@ class LandscapeView:
     Attributes
     ----------
     scores : array of shape (n_alphas, n_task_alphas) or (n_alphas,)
-        Greater is better; NaN where there is none.
+        Scores; greater is better; NaN if there is none.
     alphas : array of shape (n_alphas,)
     task_alphas : array of shape (n_task_alphas,) or None
     alpha : float
-        What was chosen.
+        The chosen regularisation.
     task_alpha : float or None
     best_score : float
     setting : Setting or None
@@ -96,7 +96,7 @@ class LandscapeView:
     scores: np.ndarray
     alphas: np.ndarray
     task_alphas: np.ndarray | None
-    alpha: Any = None
+    alpha: float | None = None
     task_alpha: float | None = None
     best_score: float = math.nan
     setting: Setting | None = None
@@ -117,12 +117,12 @@ class LandscapeView:
     def best(self) -> tuple[float, ...]:
         """Best score of the grid, and its one or two regularisations."""
         place = best_point(self.scores, self.alphas, self.task_alphas)
-        found = (float(values[at]) for values, at in zip(self.grids.values(), place, strict=False))
-        return float(self.scores[place]), *found
+        alphas = (float(values[at]) for values, at in zip(self.grids.values(), place, strict=False))
+        return float(self.scores[place]), *alphas
 
     @property
     def zeros(self) -> list[str]:
-        """The regularisations that have a value of 0, which has no logarithm and is not drawn."""
+        """Regularisations with a value of 0, which has no logarithm and is not drawn."""
         return [name for name, values in self.grids.items() if (values == 0).any()]
 
     @cached_property
@@ -133,17 +133,17 @@ class LandscapeView:
         names = tuple(name for name, place in places.items() if place.size > 1)
         if not names or not all(place.size for place in places.values()):
             return None
-        scores = self.scores[np.ix_(*places.values())] if len(places) == 2 else self.scores[places["alpha"]]
-        if len(names) < len(places):  # one value of one of them leaves a line over the other
+        scores = self.scores[np.ix_(*places.values())]
+        if len(names) < len(places):  # a single value of one of them leaves a line over the other
             scores = scores.ravel()
         values = [grids[name][places[name]] for name in names]
         return DrawnLandscape(names, values, scores, np.maximum(np.nanmax(self.scores) - scores, 0.0))
 
 
 def landscape_of_search(model: Any) -> LandscapeView:
-    """Return the landscape that a fitted model has searched, of several kernel parameters that of the best ones.
+    """Return the landscape of a fitted search, for its best kernel parameters.
 
-    With a regularisation for each task it has the mean scores of all tasks, and the value that is best for these.
+    If each task has a regularisation, the scores are means over all tasks, and the best one is that of these means.
     """
     search = model.estimator if isinstance(model, Fitted) else model
     if isinstance(model, PairRegressor):
@@ -155,20 +155,12 @@ def landscape_of_search(model: Any) -> LandscapeView:
     if search.learns_kernels:
         kind = type(search).__name__
         raise TypeError(f"{kind} has learned its regularisation with its kernels: {_FROM_SCORES} for these kernels.")
-    alphas, task_alphas = (grid_of(getattr(search, name, None), name) for name in ("alphas", "task_alphas"))
+    grids = (grid_of(getattr(search, name, None), name) for name in ("alphas", "task_alphas"))
+    how = {"setting": search.holdout_setting_, "scoring": search.scoring}
+    view = landscape_of_scores(best_kernel(search), *grids, **how)
     if np.ndim(search.alpha_):
-        how = {"setting": search.holdout_setting_, "scoring": search.scoring}
-        return landscape_of_scores(best_kernel(search), alphas, **how)
-    return LandscapeView(
-        best_kernel(search),
-        np.asarray(alphas),
-        None if search.task_alpha_ is None else np.asarray(task_alphas),
-        search.alpha_,
-        search.task_alpha_,
-        search.best_score_,
-        as_setting(search.holdout_setting_),
-        scorer(search.scoring).name,
-    )
+        return view
+    return replace(view, alpha=search.alpha_, task_alpha=search.task_alpha_, best_score=search.best_score_)
 
 
 def landscape_of_scores(
@@ -208,7 +200,7 @@ def landscapes_of_model(
     task_alphas: Iterable[float] | None = None,
     **left_out: Any,
 ) -> tuple[list[LandscapeView], list[str]]:
-    """Return the landscapes of some settings, and sentences about those that are left out.
+    """Return the landscapes of some settings, and notes about those that are left out.
 
     Parameters
     ----------
@@ -216,7 +208,7 @@ def landscapes_of_model(
     settings : sequence of Setting
     judge : Scorer
     alphas, task_alphas : iterables of float, default=None
-        None is what the model has searched, else 10⁻⁷ … 10⁶.
+        Regularisations; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
     **left_out
         ``groups``, ``task_groups`` and ``cv``, in the order of the training data, and ``progress``; as in
         `dyadlearn.landscape`.
@@ -226,50 +218,44 @@ def landscapes_of_model(
     if fixed:
         return [], [f"{fixed[0]} does not depend on the regularisation, so there is no landscape over it."]
     if estimator.learns_kernels:
-        return [], [
-            "There is no landscape of a learned kernel: dyadlearn.landscape gives that of the kernels as they are."
-        ]
-    found: dict[Setting, LandscapeView] = {}
-    said: list[str] = []
+        return [], ["There is no landscape of a search for kernels: use dyadlearn.landscape for the learned kernels."]
+    views: dict[Setting, LandscapeView] = {}
+    notes: list[str] = []
     together = {name: given for name, given in left_out.items() if name != "progress" and given is not None}
     wanted, is_usual = list(settings), alphas is None and task_alphas is None
-    own = fitted.searched_setting
-    is_kept = is_usual and not together and hasattr(estimator, "landscape_") and own in wanted
-    if is_kept and own is not None and scorer(scoring_of(fitted)) == judge:
-        wanted.remove(own)
-        found[own] = landscape_of_search(fitted)
+    searched = fitted.searched_setting
+    is_stored = is_usual and not together and hasattr(estimator, "landscape_") and searched in wanted
+    if is_stored and searched is not None and scorer(scoring_of(fitted)) == judge:
+        wanted.remove(searched)
+        views[searched] = landscape_of_search(fitted)
     if is_usual:
         slow = [setting for setting in wanted if _is_slow(fitted, setting, together)]
         wanted = [setting for setting in wanted if setting not in slow]
         if slow:
             letters = joined([setting.value for setting in slow])
-            said.append(f"There is no landscape of setting {letters}, which is slow: it is drawn if alphas= are given.")
+            notes.append(f"The landscape of setting {letters} is slow and left out: it is drawn if alphas= are given.")
     rows, columns = (
         grid_of(getattr(estimator, name, None), name) if given is None else check_alphas(given, name)
         for name, given in (("alphas", alphas), ("task_alphas", task_alphas))
     )
     chosen: dict[str, Any] = {name: pairing.alphas.get(name) for name in ("alpha", "task_alpha")}
-    if np.ndim(chosen["alpha"]):  # each task has its own, and the picture the best for all
+    if np.ndim(chosen["alpha"]):  # each task has a regularisation, and the landscape has the best for all
         chosen = {}
 
     def scored(some: Sequence[Setting]) -> dict[str, np.ndarray]:
         try:
-            return (
-                landscape(fitted, alphas=rows, task_alphas=columns, setting=some, scoring=judge, **left_out)
-                if some
-                else {}
-            )
+            return landscape(fitted, alphas=rows, task_alphas=columns, setting=some, scoring=judge, **left_out)
         except LeverageError as error:
             if len(some) > 1:
                 return {letter: scores for each in some for letter, scores in scored([each]).items()}
-            said.append(f"There is no landscape of setting {some[0].value}. {error}")
+            notes.append(f"There is no landscape of setting {some[0].value}. {error}")
             return {}
 
-    for letter, scores in scored(wanted).items():
+    for letter, scores in (scored(wanted) if wanted else {}).items():
         if not np.isnan(scores).all():
             view = landscape_of_scores(scores, rows, columns, setting=letter, scoring=judge)
-            found[Setting(letter)] = replace(view, **chosen)
-    return [found[setting] for setting in settings if setting in found], said
+            views[Setting(letter)] = replace(view, **chosen)
+    return [views[setting] for setting in settings if setting in views], notes
 
 
 def _is_slow(fitted: FittedRidge, setting: Setting, together: dict[str, Any]) -> bool:
@@ -279,12 +265,12 @@ def _is_slow(fitted: FittedRidge, setting: Setting, together: dict[str, Any]) ->
 
 
 def loss_levels(losses: np.ndarray) -> list[float]:
-    """Return steps of what is lost against the best: 0, then 1, 2, 5, 10, … where most losses lie, then all beyond.
+    """Return levels of the loss against the best score: 0, then 1, 2, 5, 10, … among most losses, then a maximum.
 
     Parameters
     ----------
     losses : array of any shape
-        At least 0; NaN does not count.
+        Losses, at least 0; NaN is ignored.
 
     Returns
     -------
@@ -304,17 +290,16 @@ def loss_levels(losses: np.ndarray) -> list[float]:
     low, high, highest = (float(value) for value in np.quantile(above, [0.02, 0.9, 1.0]))
     powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(highest)) + 1)
     steps = [float(f"{digit}e{power}") for power in powers for digit in (1, 2, 5)]
-    # Each step is at most 2.5 times the one before, so that one of them lies below the lowest loss.
+    # Each step is at most 2.5 times the one before, so one of them is below the lowest loss.
     inside = [step for step in steps if low / 2.5 <= step <= high and step < highest]
-    while len(inside) > _MOST_LEVELS:  # leave out every second one, the highest stays
+    while len(inside) > _MOST_LEVELS:  # drop every second one, but not the highest
         inside = inside[::-1][::2][::-1]
     return [0.0, *inside, next(step for step in steps if step >= highest)]
 
 
-def power_of(alpha: Any) -> Any:
-    """Return the logarithm of regularisations to base 10, NaN for 0."""
-    values = np.asarray(alpha, dtype=np.float64)
-    return np.log10(np.where(values > 0, values, np.nan))
+def power_of(alpha: float | None) -> float:
+    """Return the logarithm of a regularisation to base 10, NaN for 0 and None."""
+    return float(np.log10(alpha)) if alpha else math.nan
 
 
 def _ascending(alphas: np.ndarray) -> np.ndarray:

@@ -1,17 +1,11 @@
-"""All that there is to see of a fitted model: how it does in every setting, with its facts and warnings in words.
-
-A page is written of it.
-
-The eigenvalues of both sides, and how much of each the filter lets through.
-
-What a model with learned kernels has learned of them: which description of each side matters, and how much.
-"""
+"""Summary of a fitted model for the report: scores, spectra, weights of learned kernels, notes and warnings."""
 
 from __future__ import annotations
 
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,18 +44,17 @@ class SideSpectrum:
     Attributes
     ----------
     values : array of shape (k,)
-        Eigenvalues :math:`\sigma` in descending order; those that are left out are zero.
+        Eigenvalues :math:`\sigma` in descending order; truncated eigenvalues are zero.
     shrinkage : array of shape (k,) or None
-        The filter :math:`f(\sigma)`, from 1 (kept) to 0 (suppressed); None where the kernel is not filtered by itself.
+        The filter :math:`f(\sigma)`, from 1 to 0; None if the kernel has no separate filter.
     n_rows : int
         Size of the kernel.
     alpha : float or None
-        Its own regularisation, if it has one.
+        Its regularisation; None if it has no separate one.
     kernel : str
-        In words.
+        Description of the kernel.
     has_constant : bool
-        Whether there is a constant beside the kernel, which no filter shrinks: one more direction, kept whole. The
-        eigenvalues are then those of the centred kernel.
+        Whether the side has a constant, which no filter shrinks. The eigenvalues are then those of the centred kernel.
 
     Examples
     --------
@@ -85,15 +78,12 @@ class SideSpectrum:
 
     @property
     def effective_dimension(self) -> float:
-        r"""How many directions are kept in all, :math:`\sum_i f(\sigma_i)`, and one for a constant.
-
-        It is the trace of the hat matrix; NaN without a filter of its own.
-        """
+        r"""Trace of the hat matrix, :math:`\sum_i f(\sigma_i)` plus one for a constant; NaN without a filter."""
         return float("nan") if self.shrinkage is None else float(self.shrinkage.sum()) + self.has_constant
 
 
 def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
-    """Return the spectra of a fitted model under its own regularisation.
+    """Return the spectra of a fitted model with its regularisation.
 
     Parameters
     ----------
@@ -102,34 +92,34 @@ def spectra_of_model(model: Any) -> dict[str, SideSpectrum]:
     Returns
     -------
     dict of str to SideSpectrum
-        ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; where a model filters neither side by itself, as
-        Kronecker ridge regression does, ``"pairs"`` as well.
+        ``"instances"`` and ``"tasks"``, or ``"nodes"`` for a network; also ``"pairs"`` if the model filters pairs, as
+        Kronecker ridge regression does.
     """
     fitted = closed_form_of(model)
     pairing = fitted.pairing
     kernels = [_kernel(side.spec) for side in fitted.sides]
     sides: Sequence[Smoother | Spectrum] = pairing.smoothers or pairing.spectra
-    whole = zip(pairing.side_names, sides, kernels, strict=False)  # a network has one side twice
-    found = {name: _side_spectrum(side, kernel) for name, side, kernel in whole}
+    named = zip(pairing.side_names, sides, kernels, strict=False)  # a network has one side twice
+    spectra = {name: _side_spectrum(side, kernel) for name, side, kernel in named}
     if pairing.smoothers:
-        return found
-    # No side is filtered by itself: the filter works on the eigenvalues of the kernel between pairs.
+        return spectra
+    # The filter is applied to the eigenvalues of the kernel between pairs.
     operators = working(pairing)
     both = (operators.kernel_values, operators.shrinkage)
-    values, kept = (to_numpy(part).astype(np.float64).ravel() for part in both)
+    values, shrinkage = (to_numpy(part).astype(np.float64).ravel() for part in both)
     order = np.argsort(values)[::-1]
     n_pairs = math.prod(spectrum.n_rows for spectrum in pairing.spectra)
     kernel = "product" if operators.is_product else "between pairs"
-    return found | {"pairs": SideSpectrum(values[order], kept[order], n_pairs, pairing.alphas["alpha"], kernel)}
+    return spectra | {"pairs": SideSpectrum(values[order], shrinkage[order], n_pairs, pairing.alphas["alpha"], kernel)}
 
 
-def _side_spectrum(side: Smoother | Spectrum, kernel: str = "") -> SideSpectrum:
+def _side_spectrum(side: Smoother | Spectrum, kernel: str) -> SideSpectrum:
     spectrum = side.spectrum if isinstance(side, Smoother) else side
     values = np.sort(to_numpy(spectrum.penalised).astype(np.float64))[::-1]
-    found = SideSpectrum(values, None, spectrum.n_rows, None, kernel, spectrum.has_free_constant)
-    if isinstance(side, Spectrum) or np.isnan(side.alpha):  # with a regularisation for each task there is no filter
-        return found
-    return replace(found, shrinkage=side.filter.shrinkage(values, side.alpha), alpha=side.alpha)
+    shrinkage = alpha = None
+    if isinstance(side, Smoother) and not np.isnan(side.alpha):  # NaN: each task has a regularisation
+        shrinkage, alpha = side.filter.shrinkage(values, side.alpha), side.alpha
+    return SideSpectrum(values, shrinkage, spectrum.n_rows, alpha, kernel, spectrum.has_free_constant)
 
 
 def _kernel(spec: KernelSpec) -> str:
@@ -144,34 +134,8 @@ def _kernel(spec: KernelSpec) -> str:
 
 
 def called(name: str, names: SideNames) -> str:
-    """Return what a side is called that a model knows by a name of its own."""
+    """Return the user's name of a side of a model."""
     return {"instances": names.instances, "tasks": names.tasks, "nodes": names.instances}.get(name, name)
-
-
-@dataclass(frozen=True)
-class SideWeights:
-    """The weights of one side.
-
-    Attributes
-    ----------
-    weights : dict of str to float
-        Of each description, and of the constant, the largest first and the constant last; they sum to one.
-    exponents : dict of str to float
-        Of each description.
-    """
-
-    weights: dict[str, float]
-    exponents: dict[str, float]
-
-    @property
-    def in_words(self) -> str:
-        """All weights in one line, such as "ecfp 62 % (exponent 1.8), similarity 33 %, constant 5 %"."""
-        words = []
-        for name, weight in self.weights.items():
-            exponent = self.exponents.get(name, 1.0)
-            power = "" if exponent == 1 else f" (exponent {number(exponent, 3)})"
-            words.append(f"{name} {percent(weight)}{power}")
-        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -180,36 +144,43 @@ class Weights:
 
     Attributes
     ----------
-    sides : dict of str to SideWeights
-        ``"instances"`` and, where anything is known of them, ``"tasks"``.
+    weights : dict of str to dict of str to float
+        For ``"instances"`` and, if tasks have features, ``"tasks"``: the weight of each description, largest first, and
+        of the constant, last; they sum to one.
+    exponents : dict of str to dict of str to float
+        For each side, the exponent of each description.
     shares : dict of str to float or None
-        How much of the kernel between pairs is what: the ``"product"`` of both kernels, a function of the
-        ``"instances"`` for each task, one of the ``"tasks"`` for each instance; they sum to one. None without tasks.
+        Shares of the terms of the kernel between pairs, which sum to one: the ``"product"`` of both kernels, a function
+        of the ``"instances"`` for each task, and one of the ``"tasks"`` for each instance. None without tasks.
     stage_errors : list of float
-        The held-out mean squared error of each stage that was tried.
+        Held-out mean squared error of each stage that was tried.
     n_stages : int
-        How many stages the model has.
+        Number of stages of the model.
     """
 
-    sides: dict[str, SideWeights]
+    weights: dict[str, dict[str, float]]
+    exponents: dict[str, dict[str, float]]
     shares: dict[str, float] | None
     stage_errors: list[float]
     n_stages: int
 
-    def named(self, names: SideNames) -> dict[str, SideWeights]:
-        """Return the weights of each side by its name."""
-        return {called(name, names): side for name, side in self.sides.items()}
+    def in_words(self, side: str) -> str:
+        """Return the weights of a side, such as "ecfp 62 % (exponent 1.8), similarity 33 %, constant 5 %"."""
+        words = []
+        for name, weight in self.weights[side].items():
+            exponent = self.exponents[side].get(name, 1.0)
+            power = "" if exponent == 1 else f" (exponent {number(exponent, 3)})"
+            words.append(f"{name} {percent(weight)}{power}")
+        return ", ".join(words)
 
     def lines(self, names: SideNames) -> list[tuple[str, str]]:
         """Return the weights as pairs of a name and a text."""
-        found = [(f"{word} weigh", side.in_words) for word, side in self.named(names).items()]
+        lines = [(f"{called(side, names)} weigh", self.in_words(side)) for side in self.weights]
         if len(self.stage_errors) > 1:
-            errors = [
-                f"{number(error)}{' (kept)' if stage == self.n_stages else ''}"
-                for stage, error in enumerate(self.stage_errors, 1)
-            ]
-            found.insert(0, ("error by stage", ", ".join(errors)))
-        return [*found, ("pairs", self.shares_in_words(names))] if self.shares is not None else found
+            errors = [number(error) for error in self.stage_errors]
+            errors[self.n_stages - 1] += " (kept)"
+            lines.insert(0, ("error by stage", ", ".join(errors)))
+        return lines if self.shares is None else [*lines, ("pairs", self.shares_in_words(names))]
 
     def shares_in_words(self, names: SideNames) -> str:
         """Return the shares of the terms of the kernel between pairs, in words."""
@@ -222,12 +193,7 @@ class Weights:
 
     def figures(self) -> dict[str, Any]:
         """Return the weights as plain values, for JSON."""
-        return {
-            "weights": {name: side.weights for name, side in self.sides.items()},
-            "exponents": {name: side.exponents for name, side in self.sides.items()},
-            "shares": self.shares,
-            "stage_errors": self.stage_errors,
-        }
+        return {name: getattr(self, name) for name in ("weights", "exponents", "shares", "stage_errors")}
 
 
 def weights_of_model(model: Any) -> Weights | None:
@@ -250,20 +216,23 @@ def weights_of_model(model: Any) -> Weights | None:
     >>> model = LearnedKernelRidge(setting="B", n_steps=20)
     >>> model.fit({"noise": noise, "signal": X}, np.sin(2 * X) @ np.cos(T).T, tasks=T).n_stages_
     1
-    >>> list(weights_of_model(model).sides["instances"].weights)
+    >>> list(weights_of_model(model).weights["instances"])
     ['signal', 'noise', 'constant']
     """
     if not hasattr(model, "weights_"):
         return None
-    exponents = model.exponents_
-    sides = {name: _sorted(weights, exponents[name]) for name, weights in model.weights_.items()}
+    weights, exponents = {}, {}
+    for side, values in model.weights_.items():
+        ordered = sorted(values.items(), key=lambda item: (item[0] == CONSTANT, -item[1]))
+        weights[side], given = dict(ordered), model.exponents_[side]
+        exponents[side] = {name: given[name] for name in weights[side] if name in given}
     shares = None
     if model.shares_ is not None:
-        # The model has kernels in units of their constants, which are brought to a sum of weights of one here.
-        own, others = (side.weights.get(CONSTANT, 1.0) for side in sides.values())
-        units = {"product": own * others, "instances": own, "tasks": others}
+        # The kernels of the model are in units of their constants; here, their weights sum to one.
+        first, second = (values.get(CONSTANT, 1.0) for values in weights.values())
+        units = {"product": first * second, "instances": first, "tasks": second}
         shares = {name: share / unit for (name, unit), share in zip(units.items(), model.shares_, strict=True)}
-    return Weights(sides, shares, list(model.stage_errors_), model.n_stages_)
+    return Weights(weights, exponents, shares, list(model.stage_errors_), model.n_stages_)
 
 
 def percent(share: float) -> str:
@@ -271,17 +240,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0095 else "below 1 %"
 
 
-def _sorted(weights: dict[str, float], exponents: dict[str, float]) -> SideWeights:
-    order = sorted(weights, key=lambda name: (name == CONSTANT, -weights[name]))
-    sides = ({name: values[name] for name in order if name in values} for values in (weights, exponents))
-    return SideWeights(*sides)
-
-
 # Number of unobserved pairs that a report lists, and number of those that it explains.
 _PAIRS, _EXPLAINED = 50, 5
-# Multiplications that solving the folds of a setting again may take if nobody has asked for it: half a minute at most.
+# Maximum number of multiplications for solving the folds of a setting that was not requested: half a minute.
 _MOST_WORK = 1e11
-# Cells that an interval may draw in all: a few seconds.
+# Maximum number of resampled cells of an interval, a few seconds; and number of resamples.
 _MOST_DRAWN, _DRAWS = 10_000_000, 200
 
 
@@ -293,32 +256,30 @@ class Summary:
     ----------
     title : str
     facts : list of (str, str)
-        What the model is, in words.
+        Names and descriptions of model, labels and regularisation.
     grid : GridView
     sides : dict of str to SideSpectrum
     weights : Weights or None
-        Of the descriptions of both sides, where kernels were learned.
+        Weights of learned kernels.
     scoring : str
         Name of the score.
     own : Setting or None
-        The setting that the regularisation was chosen for.
+        Setting of the search.
     results : list of SettingScore
         One for each setting.
     others : list of SettingScore
-        The same under further scores, those of one score in the order of `results`.
+        The same for further scores, each in the order of `results`.
     intervals : dict of Setting to Interval
-        Of the scores; without those that would take long or have no meaning.
+        Intervals of the scores, unless they take long or are undefined.
     landscapes : list of LandscapeView
     contradicting : Screening or None
-        The labels that are contradicted most, by the predictions that are the best ones over all cells.
+        The labels that are contradicted most, by the setting with the best predictions over all cells.
     likeliest : TopPairs or None
-        The likeliest pairs that are not observed; None where there are none, or where they would be solved for again.
+        The likeliest unobserved pairs; None if there are none, or if the model would have to be solved again.
     explanations : list of Explanation
-        Where the predictions for the first few of these come from.
-    warnings : list of str
-        What a reader must mind.
-    notes : list of str
-        What a reader should know.
+        Explanations of the first few of these.
+    warnings, notes : list of str
+        Warnings, and notes on how the numbers were computed.
     """
 
     title: str
@@ -350,27 +311,25 @@ class Summary:
 
     def within(self) -> dict[Setting, float]:
         """Return the 90 % quantile of the absolute residuals in each setting; NaN for binary labels."""
-        found = dict.fromkeys((each.setting for each in self.results), math.nan)
+        quantiles = {}
         for each in self.results:
+            quantiles[each.setting] = math.nan
             if each.labels is not None and each.predictions is not None and not self.grid.is_binary:
                 errors = np.abs(each.labels - each.predictions)
-                found[each.setting] = float(np.nanquantile(errors, 0.9, method="inverted_cdf"))
-        return found
+                quantiles[each.setting] = float(np.nanquantile(errors, 0.9, method="inverted_cdf"))
+        return quantiles
 
     def points(self, kind: str) -> dict[Setting, Points]:
         """Return the curves or scatter plots of the settings that have one."""
-        found = {}
+        points = {}
         for each in self.results:
-            if each.predictions is None or each.labels is None:
-                continue
-            try:
-                found[each.setting] = points_of(kind, each.labels, each.predictions, each.setting)
-            except ValueError:  # as where no row has labels of both values
-                continue
-        return found
+            if each.predictions is not None and each.labels is not None:
+                with suppress(ValueError):  # a curve is undefined if no row has labels of both values
+                    points[each.setting] = points_of(kind, each.labels, each.predictions, each.setting)
+        return points
 
     def levels(self) -> list[float]:
-        """Return the steps that all maps share, of what is lost against the best of each; none without a map."""
+        """Return the levels of the loss that all maps share; empty without a map."""
         maps = [each.drawn for each in self.landscapes if each.drawn is not None and len(each.drawn.names) == 2]
         return loss_levels(np.concatenate([each.loss.ravel() for each in maps])) if maps else []
 
@@ -399,18 +358,17 @@ def summary_of(
     model : fitted estimator
     title : str or None
     n_cells : int
-        How many contradicting cells to list.
+        Number of contradicted cells to list.
     notes : iterable of str
-        Warnings to show beside those that are found.
+        Further warnings to show.
     sides : (str, str) or None
-        What one instance and one task are called.
+        Names of an instance and of a task.
     wanted : iterable of settings or None
-        None is all of them; where labels are missing, those that take little work and the model's own; of a model that
-        learned its kernels, its own.
+        Settings to show; None means all, with the exceptions that `dyadlearn.report.write_report` describes.
     scoring, groups, task_groups, cv, n_permutations
         As in `dyadlearn.evaluate`.
     alphas, task_alphas : iterables of float or None
-        Of the landscapes; None is what the model has searched, else 10⁻⁷ … 10⁶.
+        Regularisations of the landscapes; None means those of the search or, without a search, 10⁻⁷ … 10⁶.
     progress : bool or None
 
     Returns
@@ -425,41 +383,41 @@ def summary_of(
     settings = _shown(fitted, wanted, left_out)
     further = ("roc_auc", "average_precision") if grid.is_binary else ("neg_mean_squared_error", "r2")
     judges = [judge, *(name for name in further if name != judge.name)]
-    asked: dict[str, Any] = {**left_out, "n_permutations": n_permutations, "error_score": math.nan}
+    evaluation: dict[str, Any] = {**left_out, "n_permutations": n_permutations, "error_score": math.nan}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         every: list[SettingScore] = []
         with Progress(len(settings), "Hold-out", progress) as bar:
             for setting in settings:
-                scores = evaluate(fitted, [setting], scoring=judges, **asked)
+                scores = evaluate(fitted, [setting], scoring=judges, **evaluation)
                 every += [_in_grid(each, fitted.labels.spread) for each in scores.results]
                 bar.advance()
         results = every[:: len(judges)]
         scored = [each.setting for each in results if each.trouble is None]
         options = {**left_out, "alphas": alphas, "task_alphas": task_alphas, "progress": progress}
-        landscapes, said = landscapes_of_model(fitted, scored, judge, **options) if scored else ([], [])
-        likeliest, explanations = _likeliest(model, fitted, left_out, grid, n_cells, said)
+        landscapes, remarks = landscapes_of_model(fitted, scored, judge, **options) if scored else ([], [])
+        likeliest, explanations = _likeliest(model, fitted, left_out, grid, n_cells, remarks)
     stopped = []
     for warning in caught:
         if issubclass(warning.category, ConvergenceWarning | NoLabelWarning | UndefinedScoreWarning):
             stopped.append(str(warning.message))
-        else:  # not ours to keep
+        else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     n_resamples = 0 if judge.is_function else min(_DRAWS, _MOST_DRAWN // grid.values.size)
     drawn = [(each.setting, each.interval(n_resamples)) for each in results if n_resamples >= 100]
     intervals = {setting: interval for setting, interval in drawn if interval is not None}
     spectra, names = spectra_of_model(fitted), _apart(grid.names)
     about = [*_warnings(fitted, grid.names), *(note for each in results for note in each.notes(names))]
-    said += _not_shown(fitted, settings) if wanted is None else []
-    said += _remarks(fitted, results, landscapes, as_searched=all(each is None for each in left_out.values()))
-    untold = [each.setting.value for each in results if math.isnan(each.null) and each.trouble is None]
-    if n_permutations and untold:
-        said.append(f"Labels were not permuted in setting {joined(untold)}: dyadlearn.permutation_test does it.")
+    remarks += _not_shown(fitted, settings) if wanted is None else []
+    remarks += _remarks(fitted, results, landscapes, as_searched=all(each is None for each in left_out.values()))
+    unpermuted = [each.setting.value for each in results if math.isnan(each.null) and each.trouble is None]
+    if n_permutations and unpermuted:
+        remarks.append(f"Labels were not permuted in setting {joined(unpermuted)}: dyadlearn.permutation_test does it.")
     if any(each.setting not in intervals and each.trouble is None for each in results):
-        said.append("Intervals of large grids are left out (dyadlearn.bootstrap_interval), and of networks.")
+        remarks.append("Intervals of large grids are left out (dyadlearn.bootstrap_interval), and of networks.")
     if "pairs" in spectra:
         words = fitted.pairing.words
-        said.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension alone.")
+        remarks.append(f"{words[0].upper()}{words[1:]} filters the pairs: neither side has an effective dimension.")
     return Summary(
         title=title or f"{type(fitted.estimator).__name__}: {grid.size}",
         facts=_facts(fitted, judge.name, grid),
@@ -476,7 +434,7 @@ def summary_of(
         likeliest=likeliest,
         explanations=explanations,
         warnings=[*dict.fromkeys([*notes, *about, *stopped])],
-        notes=said,
+        notes=remarks,
     )
 
 
@@ -489,37 +447,35 @@ def _in_grid(result: SettingScore, spread: Callable[[Any], Any]) -> SettingScore
 
 def _shown(fitted: FittedRidge, wanted: Iterable[str | Setting] | None, left_out: dict[str, Any]) -> list[Setting]:
     """Return the settings to show: the requested ones, or by default those that do not take long."""
-    every, own = known_settings(fitted, Setting if wanted is None else wanted), fitted.searched_setting
+    every, searched = known_settings(fitted, Setting if wanted is None else wanted), fitted.searched_setting
     if not every:
         raise ValueError("settings names none that this model can be shown in: give some of A, B, C and D.")
     if wanted is not None:
         return every
     if fitted.estimator.learns_kernels:
-        return [setting for setting in every if setting is own]
+        return [setting for setting in every if setting is searched]
     if fitted.labels.full is not None:
         return every
-    own = own or (Setting.A if fitted.is_network else Setting.B)
-    return [each for each in every if each is own or _is_quick(fitted, each, left_out)]
+    searched = searched or (Setting.A if fitted.is_network else Setting.B)
+    return [each for each in every if each is searched or _is_quick(fitted, each, left_out)]
 
 
 def _is_quick(fitted: FittedRidge, setting: Setting, left_out: dict[str, Any]) -> bool:
-    """Return whether a setting has predictions that need no folds, or only folds that are little work."""
+    """Return whether a setting has held-out predictions without folds, or with folds that are fast."""
     how = plan(fitted.problem, setting, **left_out)
     # A network has no folds of nodes.
     return how.n_solves == 0 or (not fitted.is_network and _is_little_work(fitted, how.n_solves))
 
 
 def _is_little_work(fitted: FittedRidge, n_solves: int) -> bool:
-    """Return whether an incomplete grid may be completed so often without anybody having asked for it.
+    """Return whether the missing labels can be solved for so often in reasonable time.
 
-    That takes about as many steps as it took when the model was fitted, a product with both sides in each; to take a
-    side apart costs a few more.
+    A solve takes about as many iterations as in `fit`, each with a product with both sides, and a few more for the
+    decompositions.
     """
-    if fitted.labels.full is not None:
-        return True
     m, q = fitted.labels.shape
     n_steps = 10 + fitted.solution.n_iter
-    return bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
+    return fitted.labels.full is not None or bool(n_solves * n_steps * m * q * (m + q) <= _MOST_WORK)
 
 
 def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
@@ -536,39 +492,39 @@ def _not_shown(fitted: FittedRidge, settings: list[Setting]) -> list[str]:
 
 
 def _contradicting(results: list[SettingScore], labels: Table, n_cells: int, grid: GridView) -> Screening | None:
-    """Return what the predictions that are the best ones over all cells object to: they can object most."""
+    """Return the labels that are contradicted most, by the setting with the best predictions over all cells."""
     judge = scorer(usual_scoring(labels.values))
     usable = [each for each in results if each.predictions is not None]
     best = max(usable, key=lambda each: judge(each.labels, each.predictions, tie_tolerance=None), default=None)
     if best is None or best.predictions is None:
         return None
-    found = screened(labels, best.predictions, best.method, best.setting, once=grid.is_network, names=grid.names)
+    found = screened(labels, best.predictions, best.method, best.setting.value, grid.names, grid.is_network)
     return found.first(min(n_cells, int(np.count_nonzero(found.contradictions > 0))))
 
 
 def _likeliest(
-    model: Any, fitted: FittedRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, said: list[str]
+    model: Any, fitted: FittedRidge, left_out: dict[str, Any], grid: GridView, n_cells: int, remarks: list[str]
 ) -> tuple[TopPairs | None, list[Explanation]]:
     """Return the best unobserved pairs, and explanations of the first few if these are fast."""
     if not grid.n_missing and not np.isin(grid.distinct, (0, 1)).all():
         return None, []  # every pair has a label
     if fitted.searched_setting is not Setting.A and not _is_quick(fitted, Setting.A, left_out):
-        said.append("The likeliest unobserved pairs would need another solution: dyadlearn.top_pairs names them.")
+        remarks.append("The likeliest unobserved pairs would need another solution: dyadlearn.top_pairs names them.")
         return None, []
     sides = tuple(grid.names)
     try:
         found = top_pairs(model, n=min(n_cells, _PAIRS), sides=sides)
-    except (LeverageError, ValueError):  # there is none, or nothing to predict it from
+    except (LeverageError, ValueError):  # there are no such pairs, or no predictions of them
         return None, []
     if not _is_little_work(fitted, _EXPLAINED):
-        said.append("The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does it.")
+        remarks.append("The likeliest pairs are not explained, as the grid is large: dyadlearn.explain does it.")
         return found, []
     explanations = []
     for instance, task in zip(found.instances[:_EXPLAINED], found.tasks[:_EXPLAINED], strict=True):
         try:
             explanations.append(explain(model, instance, task, n=5, sides=sides))
         except ValueError as error:
-            said.append(f"The likeliest pairs are not explained. {error}")
+            remarks.append(f"The likeliest pairs are not explained. {error}")
             break
     return found, explanations
 
@@ -576,20 +532,19 @@ def _likeliest(
 def _facts(fitted: FittedRidge, scoring: str, grid: GridView) -> list[tuple[str, str]]:
     names = grid.names
     what = f"{len(grid.values):,} {names.instances}, pairwise" if grid.is_network else grid.size
-    facts = [("Model", type(fitted.estimator).__name__), ("Grid", what)]
-    share = 100 * grid.n_observed / grid.values.size
-    facts.append(("Labels", f"{grid.n_observed:,}" + (f" observed, {share:.3g} %" if grid.n_missing else "")))
+    share = f" observed, {100 * grid.n_observed / grid.values.size:.3g} %" if grid.n_missing else ""
     low, high = (number(value) for value in grid.distinct[[0, -1]])
-    if grid.is_binary:
-        facts.append(("Values", f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"))
-    else:
-        facts.append(("Values", f"{low} to {high}"))
-    facts.append(("Regularisation", _regularisation(fitted, names)))
-    own = fitted.searched_setting
-    if own is not None:
-        facts.append(("Chosen for", f"setting {_apart(names).in_words(own)}"))
-    facts.append(("Judged by", scoring))
-    return facts
+    two_values = f"{low} and {high}, {100 * grid.share_positive:.3g} % are {high}"
+    setting = fitted.searched_setting
+    return [
+        ("Model", type(fitted.estimator).__name__),
+        ("Grid", what),
+        ("Labels", f"{grid.n_observed:,}{share}"),
+        ("Values", two_values if grid.is_binary else f"{low} to {high}"),
+        ("Regularisation", _regularisation(fitted, names)),
+        *([] if setting is None else [("Chosen for", f"setting {_apart(names).in_words(setting)}")]),
+        ("Judged by", scoring),
+    ]
 
 
 def _regularisation(fitted: FittedRidge, names: SideNames) -> str:
@@ -618,11 +573,11 @@ def _warnings(fitted: FittedRidge, names: SideNames) -> list[str]:
 
 
 def _zeros(fitted: FittedRidge, names: SideNames) -> list[str]:
-    """Return warnings of kernels that have eigenvalues of zero and may have been repaired."""
+    """Return warnings about kernels that have eigenvalues of zero and may have been repaired."""
     found = []
     for name, side in zip(names, dict.fromkeys(fitted.sides), strict=False):
         zeros = int(np.count_nonzero(to_numpy(side.spectrum.penalised) <= 0))
-        # A linear kernel has a null space of its own, and nothing to repair.
+        # A linear kernel is singular in general and needs no repair.
         if zeros and not side.is_primal and side.spec.kernel != "linear":
             done = "lifted" if side.spec.repair == "shift" else "clipped to zero"
             share = f"{zeros:,} of {side.spectrum.n_rows:,} eigenvalues of the {name} kernel are zero"
@@ -644,23 +599,21 @@ def _remarks(
     as_searched : bool
         Whether no groups or folds are given, so that the setting of a search is held out as it was chosen.
     """
-    found, problem, own = [], fitted.posed, fitted.searched_setting
+    remarks, problem, searched = [], fitted.posed, fitted.searched_setting
     if fitted.estimator.learns_kernels:
-        found.append("Kernels and regularisation were learned again without each fold that is scored.")
-    elif own in [each.setting for each in results]:
-        best = f"The regularisation is the best of many in setting {own}"
-        found.append(
-            f"{best}, so its score there is a little optimistic: dyadlearn.nested_score gives one that is not."
-        )
-    evaluated = next((each.evaluated for each in landscapes if each.setting is own), "")
+        remarks.append("Kernels and regularisation were learned again without each fold that is scored.")
+    elif searched in [each.setting for each in results]:
+        score = f"The regularisation was chosen in setting {searched}, so its score there is a little optimistic"
+        remarks.append(f"{score}: dyadlearn.nested_score gives one that is not.")
+    evaluated = next((each.evaluated for each in landscapes if each.setting is searched), "")
     if evaluated:
-        found.append(f"The search went from coarse to fine ({evaluated}); exhaustive=True evaluates all points.")
+        remarks.append(f"The search went from coarse to fine ({evaluated}); exhaustive=True evaluates all points.")
     methods = {each.method for each in results if each.predictions is not None}
-    if own is not None and as_searched and len(methods) > 1 and problem.labels.full is not None:
-        found.append("Settings differ in what they leave out: give groups=, task_groups= or cv= to compare scores.")
+    if searched is not None and as_searched and len(methods) > 1 and problem.labels.full is not None:
+        remarks.append("Settings differ in what they leave out: give groups=, task_groups= or cv= to compare scores.")
     if not problem.pairing.refits:
-        found.append("Hold-out of filters other than Tikhonov keeps the penalty of all rows: it is no refit.")
-    return found
+        remarks.append("Hold-out of filters other than Tikhonov keeps the penalty of all rows: it is no refit.")
+    return remarks
 
 
 def _apart(names: SideNames) -> SideNames:
