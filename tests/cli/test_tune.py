@@ -134,7 +134,7 @@ def test_missing_labels(tables, run, put):
     ran = run(*words)
     assert ran.code == 0, ran.err
     assert ran.json["observed"] == int(np.count_nonzero(~np.isnan(holes)))
-    assert "3 folds, solved again" in ran.json["holdout"]
+    assert "3 folds, refitted" in ran.json["holdout"]
 
 
 @pytest.mark.parametrize("options", [[], ["--exhaustive"]])

@@ -316,7 +316,7 @@ def as_number(cell: Any) -> float | None:
         return None
 
 
-def check_whole(table: Table, path: Path, rule: str = "only labels may be missing") -> None:
+def check_whole(table: Table, path: Path, rule: str = "only labels may be: fill it in") -> None:
     """Raise if a value is missing or infinite; the message names the first, and the `rule` about missing values."""
     if is_sparse(table.values) or np.isfinite(table.values).all():
         return
@@ -348,7 +348,8 @@ def read_cells(path: Path) -> Cells:
                 lines.append(line)
                 numbers.append(reader.line_num)
     if len(lines) < 2:
-        raise DataFileError(f"{path} holds no table: expected a line of headings and lines of values below it.")
+        expected = "expected a line of headings and lines of values below it"
+        raise DataFileError(f"{path} holds no table: {expected}, found {'only headings' if lines else 'no line'}.")
     headings = [cell.strip() for cell in lines.pop(0)]
     del numbers[0]
     if len(lines[0]) == len(headings) + 1:

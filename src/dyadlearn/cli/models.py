@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 import dyadlearn
-from dyadlearn._checks import check_choice
+from dyadlearn._checks import check_alphas, check_choice
 from dyadlearn._files.packed import parse_number
 from dyadlearn._files.tables import writing
 from dyadlearn._registry import MODELS
@@ -26,7 +27,7 @@ from dyadlearn.cli.commands import Tune, Update
 from dyadlearn.cli.dyads import Axis, Dyads, names_of, places_in, read_dyads, read_groups, read_labels
 from dyadlearn.cli.entities import Recipe, Recipes, in_words
 from dyadlearn.cli.options import OfModel, check_target
-from dyadlearn.cli.terminal import Terminal
+from dyadlearn.cli.terminal import INTERRUPTED, Terminal
 from dyadlearn.exceptions import IdError, ModelFileError
 from dyadlearn.growing.knowledge import KNOWN
 from dyadlearn.metrics.scorers import usual_scoring
@@ -241,7 +242,7 @@ def tune(given: Tune, terminal: Terminal) -> None:
             model = fit_model("online", data, {**how, "fit_intercept": given.intercept})
     baselines, (m, q), n = search.baselines_, data.labels.values.shape, data.observed.size
     warning = nothing_learnt(scoring, as_setting(search.holdout_setting_), score, baselines, names)
-    if warning is not None:
+    if warning is not None and np.ptp(data.observed) > 0:
         terminal.note(warning)
     figures |= {"holdout": search.holdout_method_, "baselines": baselines, "instances": m, "tasks": q, "observed": n}
     origin = {
@@ -256,6 +257,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
     terminal.result({**figures, "sides": loaded.sides, "output": str(given.output)})
     means = [f"{number(sign * mean)} {baseline_in_words(name, names)}" for name, mean in baselines.items()]
     title = f"{'held-out error' if is_learned else scoring} in setting {search.holdout_setting_}"
+    if scoring == "r2" and search.holdout_setting_ in "BC":
+        title += f", mean over {names.instances if search.holdout_setting_ == 'B' else names.tasks}"
     lines = [
         ("model", given.model),
         ("labels", f"{m} {names.instances} × {q} {names.tasks}, {100 * n / (m * q):.4g} % observed"),
@@ -266,6 +269,8 @@ def tune(given: Tune, terminal: Terminal) -> None:
         *rows,
     ]
     terminal.say(make_list(lines), f"Wrote {given.output}.")
+    if any(note.startswith("The search was interrupted") for note in terminal.notes):
+        raise typer.Exit(INTERRUPTED)
 
 
 def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool = False, **groups: Any) -> Any:
@@ -300,7 +305,13 @@ def fit_model(name: str, data: Dyads, params: dict[str, Any], *, searches: bool 
 
 def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
     """Return the options as parameters of a search or of learned kernels."""
-    params: dict[str, Any] = {"setting": one_setting(given.setting), "fit_intercept": given.intercept}
+    setting = one_setting(given.setting)
+    if setting in "CD" and given.model == "independent":
+        raise ValueError(f"--model independent ignores --tasks: use --setting A or B instead of {setting}.")
+    for option, path, letters in (("--groups", given.groups, "BD"), ("--task-groups", given.task_groups, "CD")):
+        if path is not None and setting not in letters and given.model != "learned":
+            raise ValueError(f"{option} has no effect in setting {setting}: leave it out, or use setting {letters[0]}.")
+    params: dict[str, Any] = {"setting": setting, "fit_intercept": given.intercept}
     params["progress"] = terminal.progress
     if given.model == "learned":
         if given.stages != "auto" and not given.stages.isdecimal():
@@ -308,8 +319,10 @@ def _params(given: Tune, terminal: Terminal) -> dict[str, Any]:
         stages = given.stages if given.stages == "auto" else int(given.stages)
         params |= {"stages": stages, "n_steps": given.steps, "shrinkage": given.shrinkage, "normalize": given.normalize}
         return params | {"cv": 5 if given.cv is None else given.cv, "random_state": given.seed}
-    alphas = _alphas(given.alphas, "--alphas")
-    task_alphas = alphas if given.task_alphas is None else _alphas(given.task_alphas, "--task-alphas")
+    alphas = check_alphas(_alphas(given.alphas, "--alphas"), "--alphas")
+    task_alphas = alphas
+    if given.task_alphas is not None:
+        task_alphas = check_alphas(_alphas(given.task_alphas, "--task-alphas"), "--task-alphas")
     params |= {"alphas": alphas, "task_alphas": task_alphas, "cv": given.cv, "device": given.device}
     return params | {"exhaustive": given.exhaustive}
 
@@ -347,8 +360,7 @@ def update(given: Update, terminal: Terminal) -> None:
     loaded = load(given)
     model, names, (recipes, task_recipes) = loaded.model, loaded.names, loaded.recipes
     if not model.grows:
-        kind = type(model).__name__
-        raise ValueError(f"{given.source} holds a {kind}: only models of tune --model online can be updated.")
+        raise ValueError(f"{given.source} is no online model: only models of tune --model online can be updated.")
     if given.instances is None and given.tasks is None:
         raise ValueError("Give --instances or --tasks: the file of the new instances or tasks.")
     if given.tasks is not None and task_recipes is None:
